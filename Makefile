@@ -1,0 +1,73 @@
+# Everything starts here, on a machine with Python 3.11 and pip: `make help`.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+export PYTHON ?= python3
+UV := .ci/uv
+BIN := .venv/bin
+READY := .venv/.ready
+SOURCES := src tests $(wildcard bench) $(wildcard examples)
+# pytest's status 5: the selection is empty, which is no failure.
+OR_NONE := || [ $$? -eq 5 ]
+
+.PHONY: help demo test test-full suite unit lint format types imports parts lock bench-log clean
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY) ## Run the guided example
+	$(BIN)/python examples/demo.py
+
+test: export DELTASQL_STRESS ?= 0.1
+test: lint types imports unit suite ## All checks and tests, stress tests at a tenth
+
+test-full: export DELTASQL_STRESS ?= 1
+test-full: lint types imports unit suite ## All checks and tests at full size
+
+# Stress tests run alone: they measure fairness, and want the machine to themselves.
+suite: $(READY) parts
+	$(BIN)/pytest -n 2 -m "not stress" --ignore=tests/unit
+	$(BIN)/pytest -n 0 -m stress $(OR_NONE)
+
+unit: $(READY) ## Tests of the pure layers only: no database, no files
+	$(BIN)/pytest tests/unit $(OR_NONE)
+
+lint: $(READY) ## Check style and formatting
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+
+format: $(READY) ## Format, and fix what can be fixed
+	$(BIN)/ruff check --fix-only $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+types: $(READY) ## Check the types
+	$(BIN)/mypy
+
+imports: $(READY) ## Check that imports go down the layers only
+	$(BIN)/lint-imports
+
+parts: $(READY) ## Install what tests need beyond Python: pgbouncer, toxiproxy
+	$(BIN)/python -m tests.parts
+
+bench-log: $(READY) ## Measure the SQL log
+	$(BIN)/python -m bench.log
+
+# A hash names a file wherever it comes from; a lock that names hosts would work in one place only.
+lock: ## Resolve the dependencies again into requirements.lock
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	  --no-header --no-emit-index-url --no-emit-find-links \
+	  --extra postgres --extra duckdb --extra web --group dev --group bench \
+	  --output-file requirements.lock pyproject.toml
+	! grep -nE '://|^--|(file|find-links|index)[ =:]' requirements.lock
+
+clean: ## Remove what was made, the environment and the tools included
+	rm -rf .venv .tools build dist .*_cache .hypothesis .import_linter_cache
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml $(UV)
+	test -x $(BIN)/python || $(UV) venv --quiet --python "$$(command -v $(PYTHON))" .venv
+	$(UV) pip sync --quiet --require-hashes requirements.lock
+	$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@

@@ -1,0 +1,1 @@
+"""Benchmarks: deltasql beside its peers, in one run on one machine."""

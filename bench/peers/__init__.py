@@ -1,0 +1,1 @@
+"""What deltasql is compared with, each doing the same work in its own best way."""

@@ -1,0 +1,288 @@
+"""The lake: its database, its location, and its tables."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+import pyarrow as pa
+
+from deltasql import config, writing
+from deltasql.commit import CommitLoop, CommitRequest, StateCache
+from deltasql.commit.request import propose
+from deltasql.data.arrow_schema import from_arrow
+from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, ValidationError
+from deltasql.log.validation import validate_commit
+from deltasql.moments import Moment, to_ms
+from deltasql.objectstore import ObjectStore, open_store
+from deltasql.spec.actions import Metadata
+from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
+from deltasql.spec.protocol import protocol_for
+from deltasql.spec.schema import render_schema
+from deltasql.store.connect import mask, open_log
+from deltasql.store.interface import LogStore, NameTaken
+from deltasql.table import HistoryEntry, Table
+from deltasql.transaction import Transaction
+from deltasql.version import __version__
+
+_NAME = re.compile(r"[^\x00-\x1f\x7f/\\]+")
+_LONGEST_NAME = 255
+FENCE_PROPERTY = "deltasql.fence"
+IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+
+
+def connect(
+    url: str | None = None,
+    location: str | None = None,
+    committer: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Lake:
+    """Open a lake, creating or migrating its schema (unless `sql.schema` is `error`).
+
+    `url` is `sqlite:///lake.db`, `duckdb:///lake.duckdb` or `postgresql://…`, by default
+    the variable DELTASQL_URL; `location` is where new tables go, by default
+    DELTASQL_LOCATION, else for the embedded databases a folder beside the file.
+    `settings` holds keys such as `sql.pool_size`; each has a variable too.
+    """
+    url = url or os.environ.get("DELTASQL_URL")
+    if not url:
+        raise ConfigError(
+            "no database was named", remedy="pass a URL such as sqlite:///lake.db, "
+            "or set DELTASQL_URL",
+        )
+    loaded = config.load(settings, os.environ)
+    store = open_log(
+        url,
+        pool_size=loaded.sql_pool_size,
+        timeout=loaded.sql_timeout,
+        schema=loaded.sql_schema,
+    )
+    return Lake(
+        store,
+        url=mask(url),
+        location=location or os.environ.get("DELTASQL_LOCATION") or _beside(url),
+        committer=committer or _user(),
+        settings=loaded,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """A version of some table, for the audit."""
+
+    table: str
+    entry: HistoryEntry
+
+
+class Lake:
+    """Tables whose log is in one SQL database."""
+
+    def __init__(
+        self,
+        store: LogStore,
+        *,
+        url: str,
+        location: str | None,
+        committer: str,
+        settings: config.Settings,
+    ) -> None:
+        self.store = store
+        self.url = url
+        self.location = location
+        self.committer = committer
+        self.engine = f"deltasql/{__version__}"
+        self.states = StateCache(store)
+        self.commits = CommitLoop(store, self.states, timeout=settings.sql_timeout)
+        self._objects: dict[str, ObjectStore] = {}
+
+    def __repr__(self) -> str:
+        return f"<Lake {self.url}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back connections and locks."""
+        self.store.close()
+
+    # --- tables -------------------------------------------------------------------------
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema,
+        partition_by: list[str] | tuple[str, ...] = (),
+        properties: Mapping[str, str] | None = None,
+        exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name
+        location: str | None = None,
+    ) -> Table:
+        """Create a table; with `exists_ok` an existing one is returned as it is."""
+        _check_name(name)
+        existing = self.store.table(name)
+        if existing is not None:
+            if exists_ok:
+                return Table(self, existing)
+            raise _exists(name)
+        place = location or self._place(name)
+        proposal = propose(self._version_zero(name, schema, tuple(partition_by), properties), None)
+        created = self.store.create_table(name, place, proposal)
+        if isinstance(created, NameTaken) and not exists_ok:
+            raise _exists(name)
+        return self.table(name)
+
+    def table(self, name: str) -> Table:
+        """The table of that name."""
+        record = self.store.table(name)
+        if record is None:
+            raise _missing(name)
+        return Table(self, record)
+
+    def tables(self) -> list[Table]:
+        """All tables, by name."""
+        return [Table(self, record) for record in self.store.tables()]
+
+    def rename_table(self, name: str, new_name: str) -> Table:
+        """Give a table another name; its files stay where they are."""
+        _check_name(new_name)
+        renamed = self.store.rename_table(self.table(name).table_id, new_name)
+        if isinstance(renamed, NameTaken):
+            raise _exists(new_name)
+        if not renamed:
+            raise _missing(name)
+        return self.table(new_name)
+
+    def drop_table(self, name: str, purge: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Take a table out of the lake; with `purge` delete its log and files as well."""
+        table = self.table(name)
+        if not self.store.drop_table(table.table_id):
+            raise _missing(name)
+        if purge:
+            objects = table.objects
+            objects.delete([item.path for item in objects.list("")])
+            self.store.purge_table(table.table_id)
+
+    def transaction(self) -> Transaction:
+        """A transaction over any number of tables: `with lake.transaction() as tx: …`"""
+        return Transaction(self)
+
+    def audit(self, start: Moment, end: Moment) -> list[AuditEntry]:
+        """What was committed from `start` up to `end`, by whom, over all tables, in order."""
+        found = self.store.audit(to_ms(start), to_ms(end))
+        return [AuditEntry(name, HistoryEntry.of(record)) for name, record in found]
+
+    def objects(self, location: str) -> ObjectStore:
+        """The object store at a location."""
+        if location not in self._objects:
+            self._objects[location] = open_store(location)
+        return self._objects[location]
+
+    # --- creation -----------------------------------------------------------------------
+
+    def _version_zero(
+        self,
+        name: str,
+        schema: pa.Schema,
+        partition_by: tuple[str, ...],
+        properties: Mapping[str, str] | None,
+    ) -> CommitRequest:
+        configuration = {IN_COMMIT_TIMESTAMPS: "true", **(properties or {})}
+        mapped = configuration.get(MODE, "none") != "none"
+        delta = from_arrow(schema, column_mapping=mapped)
+        if mapped:
+            delta, highest = assign_column_mapping(delta, highest=0, new_id=writing.new_id)
+            configuration[MAX_COLUMN_ID] = str(highest)
+        fence = configuration.get(FENCE_PROPERTY, "true") != "false"
+        actions = [
+            protocol_for(delta, configuration, fence=fence),
+            Metadata(
+                id=writing.new_id(),
+                schema_string=render_schema(delta),
+                partition_columns=partition_by,
+                configuration=configuration,
+                created_time=writing.now_ms(),
+            ),
+        ]
+        validate_commit(actions, None)
+        return CommitRequest(
+            table_id=0,
+            table_name=name,
+            actions=actions,
+            commit_id=writing.new_id(),
+            operation="CREATE TABLE",
+            operation_params={"partitionBy": list(partition_by), "properties": configuration},
+            committer=self.committer,
+            engine=self.engine,
+        )
+
+    def _place(self, name: str) -> str:
+        if self.location is None:
+            raise ConfigError(
+                "the lake has no location for new tables",
+                remedy="pass location= to connect, or set DELTASQL_LOCATION",
+            )
+        root = self.location.rstrip("/")
+        folders = "/".join(quote(part, safe="") for part in name.split("."))
+        place = f"{root}/{folders}"
+        # A dropped table may still have its files there.
+        return place if not self._is_used(place) else f"{place}-{writing.new_id()[:8]}"
+
+    def _is_used(self, place: str) -> bool:
+        return next(iter(self.objects(place).list("")), None) is not None
+
+
+def _beside(url: str) -> str | None:
+    """A folder beside an embedded database's file: `lake` for `lake.db`."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("sqlite", "duckdb"):
+        return None
+    path = Path(parts.path.removeprefix("/")).absolute()
+    return path.with_suffix("").as_uri()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def _check_name(name: str) -> None:
+    parts = name.split(".")
+    legal = all(_NAME.fullmatch(part) and part.strip() == part for part in parts)
+    if not legal or len(name.encode()) > _LONGEST_NAME:
+        raise ValidationError(
+            f"{name!r:.80} is not a table's name",
+            cause="a name is words separated by dots, without slashes, control characters or "
+            f"blanks around them, of at most {_LONGEST_NAME} bytes",
+            remedy="choose another, such as sales.orders",
+        )
+
+
+def _exists(name: str) -> TableExistsError:
+    return TableExistsError(
+        f"there is a table {name} already",
+        remedy="choose another name, drop it, or pass exists_ok=True",
+    )
+
+
+def _missing(name: str) -> TableNotFoundError:
+    return TableNotFoundError(
+        f"there is no table {name}",
+        cause="it was never created, or it was dropped or renamed",
+        remedy="see lake.tables()",
+    )

@@ -1,0 +1,303 @@
+"""The one retry loop.
+
+A blind append is sent as it is and can't lose. Anything that read or removed is checked
+against the commits it did not see, first outside the lock, tried once, and if it lost
+checked again under the lock, where it can't lose: so it never starves beside appenders.
+A lost connection is answered by asking for the same commit id again.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from deltasql.commit.request import CommitRequest, propose
+from deltasql.commit.states import StateCache, to_state
+from deltasql.errors import (
+    CommitStateUnknownError,
+    ConcurrentTransactionError,
+    DatabaseError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    StoreError,
+    TableNotFoundError,
+    VersionConflictError,
+)
+from deltasql.log.conflict import Attempt, Winner, check_conflicts
+from deltasql.log.row_tracking import assign_row_ids
+from deltasql.log.state import TableState
+from deltasql.log.validation import validate_commit
+from deltasql.spec import codec
+from deltasql.store.interface import (
+    CommitRecord,
+    Committed,
+    Head,
+    LockedLog,
+    LogStore,
+    NoTable,
+    TxnSeen,
+    VersionTaken,
+)
+
+Done = Committed | TxnSeen
+_Result = TypeVar("_Result")
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+
+
+class CommitLoop:
+    """Commits requests to a store, whatever the network does meanwhile."""
+
+    def __init__(self, store: LogStore, states: StateCache, *, timeout: float) -> None:
+        self._store = store
+        self._states = states
+        self._timeout = timeout
+
+    def commit(self, request: CommitRequest) -> Done:
+        """Commit to one table."""
+        state = self._states.current(request.table_id)
+        if request.is_blind_append and not state.row_tracking:
+            return self._until_known(
+                [request], lambda is_retry: self._append(request, is_retry=is_retry)
+            )
+        return self._until_known(
+            [request], lambda is_retry: self._commit_checked(request, is_retry=is_retry)
+        )
+
+    def commit_all(
+        self, requests: Sequence[CommitRequest], *, inside: Callable[[LockedLog], None] | None = None
+    ) -> list[Done]:
+        """Commit to several tables, all or nothing; `inside` joins the same transaction."""
+        for request in requests:
+            validate_commit(request.actions, self._states.current(request.table_id))
+        checked = {request.table_id: self._check_outside(request) for request in requests}
+        return self._until_known(
+            requests,
+            lambda is_retry: self._commit_locked(
+                requests, checked, is_retry=is_retry, inside=inside
+            ),
+        )
+
+    # --- one attempt ------------------------------------------------------------------
+
+    def _append(self, request: CommitRequest, *, is_retry: bool) -> Done:
+        state = self._states.current(request.table_id)
+        while True:
+            _metadata_must_be_as_read(request, state)
+            validate_commit(request.actions, state)
+            proposal = propose(request, state, expected_head=_pinned_head(request))
+            outcome = self._store.commit(proposal, is_retry=is_retry)
+            if isinstance(outcome, VersionTaken):
+                _pin_must_hold(request, outcome.head)
+                state = self._states.refresh(request.table_id)
+                continue
+            return _done(request, outcome)
+
+    def _commit_checked(self, request: CommitRequest, *, is_retry: bool) -> Done:
+        state = self._states.refresh(request.table_id)
+        validate_commit(request.actions, state)
+        if not state.row_tracking:
+            checked = self._check_outside(request)
+            pinned = _pinned_head(request)
+            head = checked if pinned is None else pinned
+            proposal = propose(request, state, expected_head=head)
+            outcome = self._store.commit(proposal, is_retry=is_retry)
+            if not isinstance(outcome, VersionTaken):
+                return _done(request, outcome)
+        else:
+            checked = self._base(request)
+        (done,) = self._commit_locked(
+            [request], {request.table_id: checked}, is_retry=is_retry, inside=None
+        )
+        return done
+
+    def _commit_locked(
+        self,
+        requests: Sequence[CommitRequest],
+        checked: dict[int, int],
+        *,
+        is_retry: bool,
+        inside: Callable[[LockedLog], None] | None,
+    ) -> list[Done]:
+        with self._store.locked([request.table_id for request in requests]) as log:
+            if is_retry and (found := _find_all(log, requests)) is not None:
+                return found
+            done = [self._write(log, request, checked[request.table_id]) for request in requests]
+            _txns_must_agree(requests, done)
+            if inside is not None:
+                inside(log)
+            return done
+
+    def _write(self, log: LockedLog, request: CommitRequest, checked: int) -> Done:
+        head = log.heads.get(request.table_id)
+        if head is None:
+            raise _gone(request)
+        _pin_must_hold(request, head)
+        state = self._states.current(request.table_id)
+        if (state.metadata_version, state.protocol_version) != (
+            head.metadata_version,
+            head.protocol_version,
+        ):
+            state = self._states.remember(request.table_id, log.state(request.table_id))
+        if not request.is_blind_append:
+            self._check(request, state, log.commits(request.table_id, after=checked))
+        _metadata_must_be_as_read(request, state)
+        validate_commit(request.actions, state)
+        actions = request.actions
+        if state.row_tracking:
+            actions = assign_row_ids(
+                actions, version=head.version + 1, domains=log.domains(request.table_id)
+            )
+        outcome = log.write(propose(request, state, actions=actions, expected_head=head.version))
+        return _done(request, outcome)
+
+    # --- what happened meanwhile --------------------------------------------------------
+
+    def _base(self, request: CommitRequest) -> int:
+        if request.read_version is not None:
+            return request.read_version
+        if request.is_blind_append:
+            return -1
+        head = self._store.head(request.table_id)
+        if head is None:
+            raise _gone(request)
+        return head.version
+
+    def _check_outside(self, request: CommitRequest) -> int:
+        """Check against what is committed so far; returns the version that is covered."""
+        covered = self._base(request)
+        if request.is_blind_append:
+            return covered
+        state = self._states.current(request.table_id)
+        for commit in self._store.commits(request.table_id, after=covered):
+            self._check(request, state, [commit])
+            covered = commit.version
+        return covered
+
+    def _check(
+        self, request: CommitRequest, state: TableState, commits: Iterable[CommitRecord]
+    ) -> None:
+        winners = [Winner(item.version, codec.decode_commit(item.body)) for item in commits]
+        # After a lost answer one of the winners may be this very commit.
+        if not winners or any(winner.txn_id == request.txn_id for winner in winners):
+            return
+        read_state = self._state_read(request, state)
+        attempt = Attempt.of(request.actions, request.reads, read_state)
+        check_conflicts(attempt, winners, read_state)
+
+    def _state_read(self, request: CommitRequest, state: TableState) -> TableState:
+        version = request.read_version
+        if version is None or version >= max(state.metadata_version, state.protocol_version):
+            return state
+        record = self._store.state(request.table_id, version)
+        return state if record is None else to_state(record)
+
+    # --- until the answer is known ------------------------------------------------------
+
+    def _until_known(
+        self, requests: Sequence[CommitRequest], attempt: Callable[[bool], _Result]
+    ) -> _Result:
+        deadline = time.monotonic() + self._timeout
+        pause = FIRST_PAUSE
+        may_be_in = False
+        while True:
+            try:
+                return attempt(may_be_in)
+            except StoreError as error:
+                may_be_in = may_be_in or _is_lost(error)
+                again = _is_lost(error) or _is_transient(error)
+                if not again and not may_be_in:
+                    raise
+                if not again or time.monotonic() + pause > deadline:
+                    if may_be_in:
+                        raise _unknown(requests, error) from error
+                    raise
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def _is_lost(error: StoreError) -> bool:
+    return isinstance(error, DatabaseError) and bool(error.details.get("connection_lost"))
+
+
+def _is_transient(error: StoreError) -> bool:
+    return isinstance(error, DatabaseError) and bool(error.details.get("is_transient"))
+
+
+def _pinned_head(request: CommitRequest) -> int | None:
+    return None if request.expected_version is None else request.expected_version - 1
+
+
+def _pin_must_hold(request: CommitRequest, head: Head) -> None:
+    if request.expected_version is not None and head.version != request.expected_version - 1:
+        raise VersionConflictError(
+            f"{request.table_name}: version {request.expected_version} can't be written",
+            cause=f"the table is at version {head.version}",
+            remedy="read the table again and decide anew, or commit without expected_version",
+            expected=request.expected_version,
+            actual=head.version,
+        )
+
+
+def _metadata_must_be_as_read(request: CommitRequest, state: TableState) -> None:
+    if request.read_version is None:
+        return
+    changes = (
+        (MetadataChangedError, "metadata", state.metadata_version),
+        (ProtocolChangedError, "protocol", state.protocol_version),
+    )
+    for error, what, version in changes:
+        if version > request.read_version:
+            raise error(
+                f"{request.table_name}: the table's {what} changed",
+                cause=f"version {version} changed it; "
+                f"the commit rests on version {request.read_version}",
+                remedy="read the table again and rerun the operation",
+                version=version,
+            )
+
+
+def _txns_must_agree(requests: Sequence[CommitRequest], done: Sequence[Done]) -> None:
+    seen = [item for item in done if isinstance(item, TxnSeen)]
+    if seen and len(seen) < len(done):
+        names = [r.table_name for r, d in zip(requests, done, strict=True) if d in seen]
+        raise ConcurrentTransactionError(
+            "the transaction was committed to some of its tables already",
+            cause=f"the application's txn is in {', '.join(names)} and not in the others",
+            remedy="use an application id of its own for each set of tables",
+        )
+
+
+def _find_all(log: LockedLog, requests: Sequence[CommitRequest]) -> list[Done] | None:
+    found = [log.find_commit(request.table_id, request.commit_id) for request in requests]
+    done = [item for item in found if item is not None]
+    return list(done) if len(done) == len(requests) else None
+
+
+def _done(request: CommitRequest, outcome: object) -> Done:
+    if isinstance(outcome, NoTable):
+        raise _gone(request)
+    if isinstance(outcome, Committed | TxnSeen):
+        return outcome
+    raise AssertionError(f"unexpected outcome {outcome!r}")
+
+
+def _gone(request: CommitRequest) -> TableNotFoundError:
+    return TableNotFoundError(
+        f"{request.table_name} is gone",
+        cause="it was dropped and purged",
+        remedy="nothing was committed",
+    )
+
+
+def _unknown(requests: Sequence[CommitRequest], error: StoreError) -> CommitStateUnknownError:
+    ids = ", ".join(request.commit_id for request in requests)
+    return CommitStateUnknownError(
+        f"nobody can say whether commit {ids} succeeded",
+        cause=f"the connection was lost after the commit was sent: {error.problem}",
+        remedy="when the database is back, look the commit id up in the table's history; "
+        "keep the data files until then",
+        commit_id=requests[0].commit_id,
+    )

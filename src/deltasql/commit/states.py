@@ -1,0 +1,54 @@
+"""Metadata and protocol of tables, kept as long as they are current."""
+
+from __future__ import annotations
+
+from deltasql.errors import TableNotFoundError
+from deltasql.log.state import TableState
+from deltasql.store.interface import StateRecord, TxnLogReader
+
+
+class StateCache:
+    """The newest known state of each table.
+
+    It may be stale without harm: the database refuses a proposal that was checked against
+    other metadata than its own, and the loop then asks again.
+    """
+
+    def __init__(self, reader: TxnLogReader) -> None:
+        self._reader = reader
+        self._states: dict[int, TableState] = {}
+
+    def current(self, table_id: int) -> TableState:
+        """The state as last seen."""
+        state = self._states.get(table_id)
+        return state if state is not None else self.refresh(table_id)
+
+    def refresh(self, table_id: int) -> TableState:
+        """The state as it is now."""
+        record = self._reader.state(table_id)
+        if record is None:
+            raise TableNotFoundError(
+                f"table {table_id} is gone",
+                cause="it was dropped and purged",
+                remedy="look it up again by its name",
+            )
+        return self.remember(table_id, record)
+
+    def remember(self, table_id: int, record: StateRecord) -> TableState:
+        """Keep a state that was read by other means."""
+        state = to_state(record)
+        self._states[table_id] = state
+        return state
+
+
+def to_state(record: StateRecord) -> TableState:
+    """The parsed state of a record."""
+    return TableState.from_json(
+        version=record.version,
+        in_commit_timestamp=record.in_commit_timestamp,
+        metadata=record.metadata,
+        metadata_version=record.metadata_version,
+        protocol=record.protocol,
+        protocol_version=record.protocol_version,
+        stats_columns=record.stats_columns,
+    )

@@ -1,0 +1,1 @@
+"""Arrow data in and out of Delta's Parquet files."""

@@ -1,0 +1,197 @@
+"""A Delta schema as an Arrow schema, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from deltasql.errors import UnsupportedFeatureError, ValidationError
+from deltasql.spec.schema import (
+    ArrayType,
+    DeltaType,
+    MapType,
+    Primitive,
+    StructField,
+    StructType,
+)
+
+_SIMPLE: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+_FROM_ARROW: dict[pa.DataType, str] = {kind: name for name, kind in _SIMPLE.items()} | {
+    pa.large_string(): "string",
+    pa.string_view(): "string",
+    pa.large_binary(): "binary",
+    pa.binary_view(): "binary",
+    pa.uint8(): "short",
+    pa.uint16(): "integer",
+    pa.uint32(): "long",
+    pa.uint64(): "decimal(20,0)",
+    pa.float16(): "float",
+    pa.date64(): "date",
+}
+MAX_PRECISION = 38
+# Spark refuses these in the names of Parquet columns; column mapping hides them from it.
+_SPECIAL = frozenset(" ,;{}()\n\t=")
+
+
+def to_arrow(schema: StructType) -> pa.Schema:
+    """The Arrow schema that the table's rows have."""
+    return pa.schema([_to_field(item) for item in schema.fields])
+
+
+def _to_field(item: StructField) -> pa.Field:
+    return pa.field(item.name, arrow_type(item.type), item.nullable)
+
+
+def arrow_type(kind: DeltaType) -> pa.DataType:
+    """The Arrow type of a Delta type."""
+    match kind:
+        case Primitive(name):
+            return _primitive(kind, name)
+        case ArrayType(element, contains_null):
+            return pa.list_(pa.field("element", arrow_type(element), contains_null))
+        case MapType(key, value, contains_null):
+            return pa.map_(
+                arrow_type(key), pa.field("value", arrow_type(value), nullable=contains_null)
+            )
+        case StructType(fields):
+            return pa.struct([_to_field(item) for item in fields])
+
+
+def _primitive(kind: Primitive, name: str) -> pa.DataType:
+    simple = _SIMPLE.get(name)
+    if simple is not None:
+        return simple
+    decimal = kind.decimal
+    if decimal is not None and 1 <= decimal[0] <= MAX_PRECISION and 0 <= decimal[1] <= decimal[0]:
+        return pa.decimal128(*decimal)
+    raise UnsupportedFeatureError(
+        f"the type {name} has no Arrow form here",
+        cause="deltasql reads and writes the scalar types of Delta but variant",
+        remedy="read the other columns, or read the table with Spark",
+    )
+
+
+def from_arrow(schema: pa.Schema, *, column_mapping: bool = False) -> StructType:
+    """The Delta schema for Arrow data; with column mapping, names may have any character."""
+    check_names(schema.names, column_mapping=column_mapping)
+    return StructType(
+        tuple(
+            StructField(item.name, _delta_type(item.type, item.name, column_mapping), item.nullable)
+            for item in schema
+        )
+    )
+
+
+def check_names(names: Iterable[str], *, where: str = "", column_mapping: bool = False) -> None:
+    """Raise `ValidationError` unless these can be the columns of one table, or one struct."""
+    seen: set[str] = set()
+    for name in names:
+        shown = f"{where}.{name}" if where else name
+        if not name or "\0" in name:
+            raise ValidationError(
+                f"a column can't be called {shown!r}",
+                cause="the name is empty or holds NUL",
+                remedy="rename it",
+            )
+        if not column_mapping and not _SPECIAL.isdisjoint(name):
+            raise ValidationError(
+                f"a column can't be called {shown!r}",
+                cause="Parquet readers refuse the characters ' ,;{}()=', tab and newline",
+                remedy="rename it, or create the table with delta.columnMapping.mode=name",
+            )
+        if name.lower() in seen:
+            raise ValidationError(
+                f"there are two columns {shown!r}",
+                cause="Delta's names are unique without regard to case",
+                remedy="rename one of them",
+            )
+        seen.add(name.lower())
+
+
+def _delta_type(kind: pa.DataType, where: str, column_mapping: bool) -> DeltaType:  # noqa: FBT001
+    name = _FROM_ARROW.get(kind)
+    if name is not None:
+        return Primitive(name)
+    plain = plain_type(kind)
+    if plain != kind:
+        return _delta_type(plain, where, column_mapping)
+    if pat.is_struct(kind):
+        check_names((item.name for item in kind), where=where, column_mapping=column_mapping)
+        return StructType(
+            tuple(
+                StructField(item.name, _nested(item, where, column_mapping), item.nullable)
+                for item in kind
+            )
+        )
+    if pat.is_map(kind):
+        return MapType(
+            _nested(kind.key_field, where, column_mapping),
+            _nested(kind.item_field, where, column_mapping),
+            kind.item_field.nullable,
+        )
+    if is_list(kind):
+        element = _nested(kind.value_field, where, column_mapping)
+        return ArrayType(element, kind.value_field.nullable)
+    return Primitive(_scalar(kind, where))
+
+
+def _nested(item: pa.Field, where: str, column_mapping: bool) -> DeltaType:  # noqa: FBT001
+    if pat.is_null(item.type):
+        raise _no_type(f"{where}.{item.name}", item.type, "give it a type: pa.string(), for one")
+    return _delta_type(item.type, f"{where}.{item.name}", column_mapping)
+
+
+def _scalar(kind: pa.DataType, where: str) -> str:
+    if pat.is_timestamp(kind):
+        return "timestamp_ntz" if kind.tz is None else "timestamp"
+    if pat.is_decimal(kind):
+        if kind.precision > MAX_PRECISION or not 0 <= kind.scale <= kind.precision:
+            raise _no_type(where, kind, f"cast it to at most decimal({MAX_PRECISION}, scale ≥ 0)")
+        return f"decimal({kind.precision},{kind.scale})"
+    if pat.is_fixed_size_binary(kind):
+        return "binary"
+    if pat.is_time(kind) or pat.is_duration(kind) or pat.is_interval(kind):
+        raise _no_type(where, kind, "cast it to an integer, a string or a timestamp")
+    raise _no_type(where, kind, "cast it to a type that Delta has")
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values: without dictionary, run-length or extension around them."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if pat.is_dictionary(kind) or pat.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    return kind
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it is a list in any of Arrow's layouts."""
+    return bool(
+        pat.is_list(kind)
+        or pat.is_large_list(kind)
+        or pat.is_fixed_size_list(kind)
+        or pat.is_list_view(kind)
+        or pat.is_large_list_view(kind)
+    )
+
+
+def _no_type(where: str, kind: pa.DataType, remedy: str) -> ValidationError:
+    return ValidationError(
+        f"the column {where!r} has the type {kind}", cause="Delta has no such type", remedy=remedy
+    )

@@ -1,0 +1,226 @@
+"""A user's Arrow data made to fit a table's schema, and the schema widened to fit the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltasql.data.arrow_schema import arrow_type, from_arrow, to_arrow
+from deltasql.data.cast import cast_incoming
+from deltasql.data.reshape import ReshapeError, Rules, entries_type, reshape
+from deltasql.errors import SchemaMismatchError, ValidationError
+from deltasql.spec.schema import ArrayType, DeltaType, MapType, Primitive, StructField, StructType
+
+
+def conform(data: Any, schema: StructType) -> pa.Table | pa.RecordBatchReader:
+    """The data with the table's columns, types and order, or `SchemaMismatchError`.
+
+    Columns match by name without regard to case; absent nullable ones become null. A Table
+    or RecordBatch gives a Table; what streams gives a reader that conforms as it is read.
+    """
+    source = as_arrow(data)
+    target = to_arrow(schema)
+    if isinstance(source, pa.Table):
+        if source.schema.equals(target) and _has_no_nested_required(schema):
+            _check_required(schema.fields, source.columns)
+            return source
+        batches = source.to_batches() or [pa.RecordBatch.from_pylist([], schema=source.schema)]
+        return pa.Table.from_batches(
+            [_conform_batch(batch, schema, target) for batch in batches], target
+        )
+    return pa.RecordBatchReader.from_batches(target, _conformed(source, schema, target))
+
+
+def _conformed(
+    source: pa.RecordBatchReader, schema: StructType, target: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    # An empty stream must fit as well.
+    _conform_batch(pa.RecordBatch.from_pylist([], schema=source.schema), schema, target)
+    for batch in source:
+        yield _conform_batch(batch, schema, target)
+
+
+def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
+    """Whatever speaks Arrow, as a Table when it is in memory and as a reader when it streams."""
+    if isinstance(data, pa.Table | pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(data)])
+    raise ValidationError(
+        f"can't write a {type(data).__module__}.{type(data).__qualname__}",
+        cause="it is not Arrow data",
+        remedy="pass a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas or Polars "
+        "frame, or anything with __arrow_c_stream__",
+    )
+
+
+def _conform_batch(batch: pa.RecordBatch, schema: StructType, target: pa.Schema) -> pa.RecordBatch:
+    columns = []
+    try:
+        there = _match(list(batch.schema), schema.fields, "")
+        for item, wanted, index in zip(schema.fields, target, there, strict=True):
+            if index < 0:
+                columns.append(pa.nulls(batch.num_rows, wanted.type))
+                continue
+            column = batch.column(index)
+            columns.append(reshape(column, item.type, wanted.type, rules=_RULES, where=item.name))
+    except ReshapeError as error:
+        raise SchemaMismatchError(
+            f"the column {error.where!r} does not fit the table",
+            cause=error.reason,
+            remedy="cast the column before writing",
+            column=error.where,
+        ) from None
+    _check_required(schema.fields, columns)
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _match(fields: Sequence[pa.Field], wanted: Sequence[StructField], where: str) -> list[int]:
+    """The index of each wanted field; strangers and absent required fields are refused."""
+    index: dict[str, int] = {}
+    for position, item in enumerate(fields):
+        if index.setdefault(item.name.lower(), position) != position:
+            raise SchemaMismatchError(
+                f"the data has two columns {_at(where, item.name)!r}",
+                cause="Delta's names are unique without regard to case",
+                remedy="rename or drop one of them",
+            )
+    found = [index.pop(item.name.lower(), -1) for item in wanted]
+    if index:
+        names = ", ".join(sorted(_at(where, fields[position].name) for position in index.values()))
+        raise SchemaMismatchError(
+            f"the table has no column {names}",
+            cause="the data holds columns that the schema lacks",
+            remedy='drop them, or let the schema grow with schema_mode="merge"',
+        )
+    for item, position in zip(wanted, found, strict=True):
+        if position < 0 and not item.nullable:
+            raise _required(_at(where, item.name), "the data lacks it")
+    return found
+
+
+_RULES = Rules(match=_match, cast=cast_incoming)
+
+
+# --- NOT NULL -------------------------------------------------------------------------
+
+
+def _has_no_nested_required(schema: StructType) -> bool:
+    return all(isinstance(item.type, Primitive) for item in schema.fields)
+
+
+def _check_required(fields: Sequence[StructField], columns: Sequence[Any]) -> None:
+    for item, column in zip(fields, columns, strict=True):
+        if not item.nullable and column.null_count:
+            raise _required(item.name, "the data holds nulls")
+        if not isinstance(item.type, Primitive):
+            _check_nested(column, item.type, item.name)
+
+
+def _check_nested(column: Any, kind: DeltaType, where: str) -> None:
+    match kind:
+        case StructType(fields):
+            present = column.drop_null() if column.null_count else column
+            for position, item in enumerate(fields):
+                child = pc.struct_field(present, [position])
+                if not item.nullable and child.null_count:
+                    raise _required(_at(where, item.name), "the data holds nulls")
+                _check_nested(child, item.type, _at(where, item.name))
+        case ArrayType(element, contains_null):
+            elements = pc.list_flatten(column)
+            if not contains_null and elements.null_count:
+                raise _required(f"{where}[]", "the data holds nulls")
+            _check_nested(elements, element, f"{where}[]")
+        case MapType(key, value, contains_null):
+            entries = pc.list_flatten(column.cast(entries_type(column.type)))
+            items = pc.struct_field(entries, [1])
+            if not contains_null and items.null_count:
+                raise _required(f"{where}[value]", "the data holds nulls")
+            _check_nested(pc.struct_field(entries, [0]), key, f"{where}[key]")
+            _check_nested(items, value, f"{where}[value]")
+
+
+def _required(where: str, cause: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"the column {where!r} must have a value in every row",
+        cause=f"it is NOT NULL and {cause}",
+        remedy="fill it before writing",
+        column=where,
+    )
+
+
+# --- schema_mode="merge" --------------------------------------------------------------
+
+
+def merge(schema: StructType, incoming: pa.Schema, *, column_mapping: bool = False) -> StructType:
+    """The schema with the data's new columns appended, nullable, in structs too.
+
+    Under column mapping the new fields have no id nor physical name yet: the caller's part.
+    """
+    fresh = from_arrow(incoming, column_mapping=column_mapping)
+    return _merge_struct(schema, fresh, "")
+
+
+def _merge_struct(old: StructType, new: StructType, where: str) -> StructType:
+    by_name = {item.name.lower(): item for item in new.fields}
+    merged = []
+    for item in old.fields:
+        other = by_name.pop(item.name.lower(), None)
+        kind = item.type
+        if other is not None:
+            kind = _merge_type(item.type, other.type, _at(where, item.name))
+        merged.append(item if kind is item.type else replace(item, type=kind))
+    added = [replace(item, nullable=True) for item in by_name.values()]
+    if not added and all(a is b for a, b in zip(merged, old.fields, strict=True)):
+        return old
+    return StructType((*merged, *added))
+
+
+def _merge_type(old: DeltaType, new: DeltaType, where: str) -> DeltaType:
+    match old, new:
+        case StructType(), StructType():
+            return _merge_struct(old, new, where)
+        case ArrayType(), ArrayType():
+            element = _merge_type(old.element, new.element, f"{where}[]")
+            return old if element is old.element else replace(old, element=element)
+        case MapType(), MapType():
+            key = _merge_type(old.key, new.key, f"{where}[key]")
+            value = _merge_type(old.value, new.value, f"{where}[value]")
+            same = key is old.key and value is old.value
+            return old if same else replace(old, key=key, value=value)
+    if new == Primitive("void") or _fits(old, new):
+        return old
+    raise SchemaMismatchError(
+        f"the column {where!r} is {_shown(old)} and the data has {_shown(new)}",
+        cause="merging adds columns; it does not change types",
+        remedy=f"cast the data to {_shown(old)}, or change the column's type first",
+        column=where,
+    )
+
+
+def _fits(old: DeltaType, new: DeltaType) -> bool:
+    """Whether values of the new type go into the old: then there is nothing to change."""
+    if old == new:
+        return True
+    order = ["byte", "short", "integer", "long"]
+    if not isinstance(old, Primitive) or not isinstance(new, Primitive):
+        return False
+    if old.name in order and new.name in order:
+        return order.index(new.name) < order.index(old.name)
+    return (new.name, old.name) in {("float", "double"), ("timestamp_ntz", "timestamp")}
+
+
+def _shown(kind: DeltaType) -> str:
+    return kind.name if isinstance(kind, Primitive) else str(arrow_type(kind))
+
+
+def _at(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name

@@ -1,0 +1,65 @@
+"""The deleted rows of a data file."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltasql.errors import LogFormatError
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.actions import DeletionVector
+from deltasql.spec.deletion_vectors import Inline, decode, locate, unframe
+from deltasql.spec.paths import decode_path, is_absolute, object_key
+
+
+def find_object(objects: ObjectStore, path: str) -> tuple[ObjectStore, str]:
+    """The store and the key of a path in the log, absolute ones included."""
+    if is_absolute(path):
+        return objects.resolve(decode_path(path))
+    return objects, object_key(path)
+
+
+def deleted_rows(objects: ObjectStore, vector: DeletionVector) -> array[int]:
+    """The physical indexes of the deleted rows, ascending."""
+    place = locate(vector)
+    if isinstance(place, Inline):
+        return decode(place.bitmap, cardinality=vector.cardinality)
+    store, key = find_object(objects, place.path)
+    # The version byte stands at the file's start, and mostly the vector right behind it.
+    if place.offset == 1:
+        content = store.read(key, length=1 + place.length)
+        version, frame = content[:1], content[1:]
+    else:
+        version = store.read(key, length=1)
+        frame = store.read(key, offset=place.offset, length=place.length)
+    bitmap = unframe(
+        frame, version=version[0] if version else 0, size=vector.size_in_bytes, source=place.path
+    )
+    return decode(bitmap, cardinality=vector.cardinality)
+
+
+class RowDeleter:
+    """Takes the deleted rows out of batches that carry their place in the file."""
+
+    __slots__ = ("_deleted",)
+
+    def __init__(self, deleted: array[int], *, rows: int, path: str) -> None:
+        if deleted and deleted[-1] >= rows:
+            raise LogFormatError(
+                f"the deletion vector of {path} deletes row {deleted[-1]}",
+                cause=f"the file has {rows} rows",
+                remedy="restore the data file and the log from copies that belong together",
+            )
+        self._deleted = deleted
+
+    def keep_mask(self, start: int, count: int) -> pa.Array | None:
+        """True for the rows of [start, start + count) that live; None when all do."""
+        first = bisect_left(self._deleted, start)
+        last = bisect_left(self._deleted, start + count, first)
+        if first == last:
+            return None
+        gone = pa.array(self._deleted[first:last], pa.uint64())
+        return pc.invert(pc.is_in(pa.arange(start, start + count).cast(pa.uint64()), gone))

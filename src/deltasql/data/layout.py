@@ -1,0 +1,172 @@
+"""How a table's rows lie in its files: physical names, field ids, what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+
+from deltasql.data.arrow_schema import arrow_type
+from deltasql.data.stats import NUM_INDEXED, STATS_COLUMNS, Indexed, indexed
+from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
+from deltasql.spec.actions import Metadata
+from deltasql.spec.schema import (
+    ArrayType,
+    DeltaType,
+    MapType,
+    Primitive,
+    StructField,
+    StructType,
+    parse_schema,
+)
+
+MAPPING_MODE = "delta.columnMapping.mode"
+_MODES = ("none", "name", "id")
+_FIELD_ID = b"PARQUET:field_id"
+_VOID = Primitive("void")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a writer needs to know of a table; `stored` are the positions that go into files."""
+
+    schema: StructType
+    partition: tuple[StructField, ...]
+    partition_positions: tuple[int, ...]
+    stored: tuple[int, ...]
+    physical: pa.Schema
+    leaves: tuple[Indexed, ...]
+
+
+def layout_of(metadata: Metadata) -> Layout:
+    """The layout of a table, remembered: small appends come in thousands."""
+    configuration = metadata.configuration
+    return _layout(
+        metadata.schema_string,
+        tuple(metadata.partition_columns),
+        configuration.get(MAPPING_MODE, "none"),
+        configuration.get(NUM_INDEXED),
+        configuration.get(STATS_COLUMNS),
+    )
+
+
+@lru_cache(maxsize=256)
+def _layout(
+    schema_string: str,
+    partition_columns: tuple[str, ...],
+    mode: str,
+    limit: str | None,
+    names: str | None,
+) -> Layout:
+    schema = physical_schema(parse_schema(schema_string), mode)
+    partition = [_partition_field(schema, name) for name in partition_columns]
+    stored = [item for item in schema.fields if item not in partition and item.type != _VOID]
+    if not stored:
+        raise ValidationError(
+            "the table has no column to store",
+            cause="every column partitions the table, or is void",
+            remedy="leave one column out of partition_by",
+        )
+    configuration = {} if limit is None else {NUM_INDEXED: limit}
+    if names is not None:
+        configuration[STATS_COLUMNS] = names
+    kept = StructType(tuple(stored))
+    return Layout(
+        schema=schema,
+        partition=tuple(partition),
+        partition_positions=tuple(schema.fields.index(item) for item in partition),
+        stored=tuple(schema.fields.index(item) for item in stored),
+        physical=pa.schema([_physical_field(item) for item in stored]),
+        leaves=tuple(indexed(kept, configuration)),
+    )
+
+
+def _partition_field(schema: StructType, name: str) -> StructField:
+    item = schema.field(name)
+    if item is None or not isinstance(item.type, Primitive):
+        raise LogFormatError(
+            f"the table is partitioned by {name!r}, which is no scalar column of its schema",
+            remedy="correct the table's metaData",
+        )
+    return item
+
+
+def physical_schema(schema: StructType, mode: str) -> StructType:
+    """The schema with only such physical names and ids as the mapping mode makes use of."""
+    if mode not in _MODES:
+        raise UnsupportedFeatureError(
+            f"the table maps its columns by {mode!r:.40}",
+            cause="deltasql knows the modes none, name and id",
+            remedy="read the table with the engine that wrote it",
+        )
+    return schema if mode != "none" else StructType(_plain(schema.fields))
+
+
+def _plain(fields: Sequence[StructField]) -> tuple[StructField, ...]:
+    return tuple(StructField(item.name, _plain_type(item.type), item.nullable) for item in fields)
+
+
+def _plain_type(kind: DeltaType) -> DeltaType:
+    match kind:
+        case StructType(fields):
+            return StructType(_plain(fields))
+        case ArrayType(element, contains_null):
+            return ArrayType(_plain_type(element), contains_null)
+        case MapType(key, value, contains_null):
+            return MapType(_plain_type(key), _plain_type(value), contains_null)
+        case Primitive():
+            return kind
+
+
+def _physical_field(item: StructField) -> pa.Field:
+    identity = item.field_id
+    metadata = None if identity is None else {_FIELD_ID: str(identity).encode()}
+    return pa.field(item.physical_name, _physical_type(item.type), item.nullable, metadata)
+
+
+def _physical_type(kind: DeltaType) -> pa.DataType:
+    match kind:
+        case StructType(fields):
+            return pa.struct([_physical_field(item) for item in fields])
+        case ArrayType(element, contains_null):
+            return pa.list_(pa.field("element", _physical_type(element), contains_null))
+        case MapType(key, value, contains_null):
+            item = pa.field("value", _physical_type(value), contains_null)
+            return pa.map_(_physical_type(key), item)
+        case Primitive():
+            if kind == _VOID:
+                raise UnsupportedFeatureError(
+                    "a void field inside another column can't be written",
+                    cause="Parquet has no type for it",
+                    remedy="give the field a type",
+                )
+            return arrow_type(kind)
+
+
+class _Relabelled:
+    """An array under another type of the same layout, through Arrow's C interface."""
+
+    __slots__ = ("_array", "_type")
+
+    def __init__(self, array: pa.Array, kind: pa.DataType) -> None:
+        self._array = array
+        self._type = kind
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._type.__arrow_c_schema__(), self._array.__arrow_c_array__()[1]
+
+
+def to_physical(table: pa.Table, layout: Layout) -> pa.Table:
+    """The columns that go into files, under their physical names; nothing is copied."""
+    if table.schema.equals(layout.physical):
+        return table
+    columns = []
+    for position, wanted in zip(layout.stored, layout.physical, strict=True):
+        column = table.column(position)
+        if column.type != wanted.type:
+            chunks = [pa.array(_Relabelled(chunk, wanted.type)) for chunk in column.chunks]
+            column = pa.chunked_array(chunks, type=wanted.type)
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=layout.physical)

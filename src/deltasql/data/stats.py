@@ -1,0 +1,276 @@
+"""The `stats` of a data file: row count, bounds and null counts, by physical names.
+
+Bounds hold or are left out: a cut string's maximum is rounded up, a column with NaN has no
+maximum (Spark and SQL order NaN last), infinities and years beyond 1 to 9999 have no JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, TypeAlias
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltasql.errors import ValidationError
+from deltasql.spec.schema import DeltaType, Primitive, StructField, StructType
+
+NUM_INDEXED = "delta.dataSkippingNumIndexedCols"
+STATS_COLUMNS = "delta.dataSkippingStatsColumns"
+DEFAULT_INDEXED = 32
+PREFIX = 32
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY = date(1970, 1, 1)
+# Below this many rows Python's own min and max beat the start-up of Arrow's kernels.
+_SMALL = 64
+_LAST_CHARACTER = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A leaf with stats: its place in the data, its physical path, and its kind of bounds."""
+
+    column: int
+    inner: tuple[int, ...]
+    path: tuple[str, ...]
+    bounds: str | None
+
+
+class Collector:
+    """Stats of a file that is written table by table."""
+
+    __slots__ = ("_bounds", "_leaves", "_nulls", "_rows")
+
+    def __init__(self, leaves: Sequence[Indexed]) -> None:
+        self._leaves = leaves
+        self._rows = 0
+        self._nulls = [0] * len(leaves)
+        self._bounds: list[_Bounds] = [_NOTHING] * len(leaves)
+
+    def add(self, table: pa.Table) -> None:
+        """Count the table's rows in."""
+        self._rows += table.num_rows
+        for position, leaf in enumerate(self._leaves):
+            column = table.column(leaf.column)
+            if leaf.inner:
+                column = pc.struct_field(column, leaf.inner)
+            nulls = column.null_count
+            self._nulls[position] += nulls
+            if leaf.bounds is not None and nulls < len(column):
+                found = _bounds(column, leaf.bounds)
+                self._bounds[position] = _join(self._bounds[position], found)
+
+    def render(self) -> str:
+        """The JSON text."""
+        lows: dict[str, Any] = {}
+        highs: dict[str, Any] = {}
+        nulls: dict[str, Any] = {}
+        for leaf, count, (low, high, nan) in zip(
+            self._leaves, self._nulls, self._bounds, strict=True
+        ):
+            _put(nulls, leaf.path, count)
+            if leaf.bounds is None:
+                continue
+            least, most = _RENDERERS[leaf.bounds]
+            if low is not None and (text := least(low)) is not None:
+                _put(lows, leaf.path, text)
+            if high is not None and not nan and (text := most(high)) is not None:
+                _put(highs, leaf.path, text)
+        content = {"numRecords": self._rows, "minValues": lows, "maxValues": highs}
+        return orjson.dumps(content | {"nullCount": nulls}).decode()
+
+
+def indexed(
+    schema: StructType, configuration: Mapping[str, str], *, skip: Sequence[str] = ()
+) -> list[Indexed]:
+    """The leaves that the table's properties ask stats for; `skip` names columns not in files."""
+    stored = [item for item in schema.fields if item.name not in skip]
+    leaves = [
+        (logical, leaf)
+        for position, item in enumerate(stored)
+        for logical, leaf in _walk(item, position, (), (), ())
+    ]
+    chosen = configuration.get(STATS_COLUMNS)
+    if chosen is not None:
+        wanted = _parse_names(chosen)
+        return [
+            leaf for logical, leaf in leaves if any(logical[: len(name)] == name for name in wanted)
+        ]
+    limit = _limit(configuration.get(NUM_INDEXED))
+    return [leaf for _, leaf in (leaves if limit < 0 else leaves[:limit])]
+
+
+def _limit(text: str | None) -> int:
+    try:
+        return DEFAULT_INDEXED if text is None else int(text)
+    except ValueError:
+        raise ValidationError(
+            f"the property {NUM_INDEXED} is {text!r:.40}",
+            cause="it must be a number",
+            remedy="set it to a count of columns, or to -1 for all",
+        ) from None
+
+
+def _walk(
+    item: StructField,
+    column: int,
+    inner: tuple[int, ...],
+    logical: tuple[str, ...],
+    physical: tuple[str, ...],
+) -> list[tuple[tuple[str, ...], Indexed]]:
+    logical = (*logical, item.name.lower())
+    physical = (*physical, item.physical_name)
+    if not isinstance(item.type, StructType):
+        return [(logical, Indexed(column, inner, physical, _kind(item.type)))]
+    return [
+        found
+        for position, child in enumerate(item.type.fields)
+        for found in _walk(child, column, (*inner, position), logical, physical)
+    ]
+
+
+def _kind(kind: DeltaType) -> str | None:
+    """Which bounds a type has; booleans, binaries, lists and maps have none."""
+    if not isinstance(kind, Primitive):
+        return None
+    if kind.decimal is not None:
+        return "decimal"
+    if kind.name in ("byte", "short", "integer", "long"):
+        return "integer"
+    if kind.name in ("float", "double"):
+        return "float"
+    return kind.name if kind.name in ("string", "date", "timestamp", "timestamp_ntz") else None
+
+
+def _parse_names(text: str) -> list[tuple[str, ...]]:
+    """The columns of a comma-separated list: dots lead into structs, backticks quote."""
+    names: list[tuple[str, ...]] = []
+    parts, part, quoted = [], "", False
+    for character in text + ",":
+        if character == "`":
+            quoted = not quoted
+        elif quoted or character not in ".,":
+            part += character
+        else:
+            parts.append(part.strip().lower())
+            part = ""
+            if character == ",":
+                names.append(tuple(parts))
+                parts = []
+    return [name for name in names if name != ("",)]
+
+
+# --- bounds ---------------------------------------------------------------------------
+
+# Lowest, highest, and whether NaN was seen.
+_Bounds: TypeAlias = tuple[Any, Any, bool]
+_NOTHING: _Bounds = (None, None, False)
+_AS_INTEGER = {"timestamp": pa.int64(), "timestamp_ntz": pa.int64(), "date": pa.int32()}
+
+
+def _bounds(column: pa.ChunkedArray, kind: str) -> _Bounds:
+    number = _AS_INTEGER.get(kind)
+    if len(column) <= _SMALL:
+        return _small_bounds(column, number)
+    if number is not None:
+        column = column.cast(number)
+    nan = kind == "float" and pc.any(pc.is_nan(column)).as_py()
+    if nan:
+        column = column.filter(pc.invert(pc.is_nan(column)))
+    found = pc.min_max(column)
+    return found["min"].as_py(), found["max"].as_py(), nan
+
+
+def _small_bounds(column: pa.ChunkedArray, number: pa.DataType | None) -> _Bounds:
+    values: list[Any] = []
+    for chunk in column.chunks:
+        values += (chunk if number is None else chunk.view(number)).to_pylist()
+    present = [value for value in values if value is not None]
+    # Only NaN differs from itself.
+    ordered = [value for value in present if value == value]
+    nan = len(ordered) < len(present)
+    return (min(ordered), max(ordered), nan) if ordered else (None, None, nan)
+
+
+def _join(a: _Bounds, b: _Bounds) -> _Bounds:
+    if a is _NOTHING:
+        return b
+    lows = [low for low in (a[0], b[0]) if low is not None]
+    highs = [high for high in (a[1], b[1]) if high is not None]
+    return min(lows, default=None), max(highs, default=None), a[2] or b[2]
+
+
+def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
+
+
+# --- rendering ------------------------------------------------------------------------
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _decimal(value: Any) -> orjson.Fragment:
+    return orjson.Fragment(format(value, "f"))
+
+
+def _date(days: int) -> str | None:
+    try:
+        return (_EPOCH_DAY + timedelta(days=days)).isoformat()
+    except OverflowError:
+        return None
+
+
+def _wall_clock(microseconds: int) -> str | None:
+    # Whole milliseconds, towards the past: the spec's rounding for both bounds.
+    try:
+        moment = _EPOCH + timedelta(milliseconds=microseconds // 1000)
+    except OverflowError:
+        return None
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
+
+
+def _instant(microseconds: int) -> str | None:
+    text = _wall_clock(microseconds)
+    return None if text is None else text + "Z"
+
+
+def _prefix(text: str) -> str:
+    return text[:PREFIX]
+
+
+def round_up(text: str) -> str | None:
+    """A string of at most 32 characters that no string with this one's prefix exceeds."""
+    if len(text) <= PREFIX:
+        return text
+    for end in range(PREFIX, 0, -1):
+        code = ord(text[end - 1]) + 1
+        if code <= _LAST_CHARACTER:
+            following = _SURROGATES.stop if code in _SURROGATES else code
+            return text[: end - 1] + chr(following)
+    return None
+
+
+_Render: TypeAlias = Callable[[Any], Any]
+_RENDERERS: dict[str, tuple[_Render, _Render]] = {
+    "integer": (_same, _same),
+    "float": (_finite, _finite),
+    "decimal": (_decimal, _decimal),
+    "date": (_date, _date),
+    "timestamp": (_instant, _instant),
+    "timestamp_ntz": (_wall_clock, _wall_clock),
+    "string": (_prefix, round_up),
+}

@@ -1,0 +1,248 @@
+"""Arrow data into new Parquet files: what an append writes before it commits."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltasql.data.layout import Layout, layout_of, to_physical
+from deltasql.data.partitioning import Values, split
+from deltasql.data.stats import Collector
+from deltasql.errors import DeltaSqlError, SchemaMismatchError
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.actions import AddFile, Metadata
+from deltasql.spec.paths import encode_path, hive_directory, is_absolute, object_key
+
+MIB = 1 << 20
+DEFAULT_FILE_SIZE = 128 * MIB
+# How much of a stream is gathered before its rows are split by partition.
+_GATHERED = 256 * MIB
+_ROW_GROUP = 64 * MIB
+_ROW_GROUP_ROWS = 1 << 20
+_UPLOADS = 8
+# A dictionary pays only where values repeat.
+_NO_DICTIONARY = 64
+_OPTIONS: dict[str, Any] = {
+    "compression": "snappy",
+    "version": "2.6",
+    # Spark's own form; and the Arrow schema beside the Parquet one would double small files.
+    "store_decimal_as_integer": True,
+    "store_schema": False,
+}
+
+
+def write_files(
+    objects: ObjectStore,
+    *,
+    metadata: Metadata,
+    data: pa.Table | pa.RecordBatchReader,
+    new_id: Callable[[], str],
+    now_ms: Callable[[], int],
+    target_file_size: int = DEFAULT_FILE_SIZE,
+) -> list[AddFile]:
+    """Write conformed data (see `conform`) as new files; returns their adds, uncommitted.
+
+    Whoever can't commit the adds passes them to `discard`. When the writing itself fails,
+    nothing stays behind.
+    """
+    output = _Output(
+        objects,
+        layout=layout_of(metadata),
+        new_id=new_id,
+        now_ms=now_ms,
+        target_file_size=target_file_size,
+    )
+    try:
+        for chunk in _chunks(data):
+            output.write(chunk)
+        return output.finish()
+    except UnicodeDecodeError as error:
+        output.abandon()
+        raise SchemaMismatchError(
+            "a string column holds bytes that are not UTF-8",
+            cause=str(error),
+            remedy="decode the strings properly, or make the column binary",
+        ) from None
+    except BaseException:
+        output.abandon()
+        raise
+
+
+def discard(objects: ObjectStore, files: Iterable[AddFile]) -> None:
+    """Delete files that were written and will not be committed."""
+    objects.delete([object_key(file.path) for file in files if not is_absolute(file.path)])
+
+
+def _chunks(data: pa.Table | pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """The data as tables of bounded size."""
+    if isinstance(data, pa.Table):
+        if data.num_rows:
+            yield data
+        return
+    batches: list[pa.RecordBatch] = []
+    gathered = 0
+    for batch in data:
+        if not batch.num_rows:
+            continue
+        batches.append(batch)
+        gathered += batch.nbytes
+        if gathered >= _GATHERED:
+            yield pa.Table.from_batches(batches)
+            batches, gathered = [], 0
+    if batches:
+        yield pa.Table.from_batches(batches)
+
+
+class _Output:
+    """The files of one write."""
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        *,
+        layout: Layout,
+        new_id: Callable[[], str],
+        now_ms: Callable[[], int],
+        target_file_size: int,
+    ) -> None:
+        self._layout = layout
+        self._new_id = new_id
+        self._now_ms = now_ms
+        self._target = target_file_size
+        self._uploads = _Uploads(objects)
+        self._files: list[AddFile] = []
+        self._open: _OpenFile | None = None
+
+    def write(self, table: pa.Table) -> None:
+        if not self._layout.partition:
+            self._append(table, ())
+            return
+        for values, part in split(table, self._layout):
+            self._append(part, values)
+            self._close(values)
+
+    def finish(self) -> list[AddFile]:
+        self._close(())
+        self._uploads.finish()
+        return self._files
+
+    def abandon(self) -> None:
+        self._uploads.abandon()
+
+    def _append(self, table: pa.Table, values: Values) -> None:
+        stored = to_physical(table, self._layout)
+        rows = _group_rows(stored)
+        for start in range(0, stored.num_rows, rows):
+            if self._open is None:
+                self._open = _OpenFile(self._layout)
+            self._open.write(stored if rows >= stored.num_rows else stored.slice(start, rows))
+            if self._open.size() >= self._target:
+                self._close(values)
+
+    def _close(self, values: Values) -> None:
+        if self._open is None:
+            return
+        data, stats = self._open.finish()
+        self._open = None
+        names = [item.physical_name for item in self._layout.partition]
+        directory = hive_directory(zip(names, values, strict=True))
+        name = f"part-{len(self._files):05d}-{self._new_id()}-c000.snappy.parquet"
+        key = f"{directory}/{name}" if directory else name
+        self._uploads.put(key, data)
+        self._files.append(
+            AddFile(
+                path=encode_path(key),
+                size=data.size,
+                modification_time=self._now_ms(),
+                partition_values=dict(zip(names, values, strict=True)),
+                stats=stats,
+            )
+        )
+
+
+class _OpenFile:
+    """A Parquet file in the making, in memory: stores take whole objects."""
+
+    __slots__ = ("_collector", "_layout", "_sink", "_writer")
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._sink = pa.BufferOutputStream()
+        self._collector = Collector(layout.leaves)
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        self._collector.add(table)
+        if self._writer is None:
+            dictionary = table.num_rows > _NO_DICTIONARY
+            self._writer = pq.ParquetWriter(
+                self._sink, self._layout.physical, use_dictionary=dictionary, **_OPTIONS
+            )
+        self._writer.write_table(table, row_group_size=table.num_rows)
+
+    def size(self) -> int:
+        return int(self._sink.tell())
+
+    def finish(self) -> tuple[pa.Buffer, str]:
+        if self._writer is not None:
+            self._writer.close()
+        return self._sink.getvalue(), self._collector.render()
+
+
+def _group_rows(table: pa.Table) -> int:
+    """How many rows make a row group."""
+    if table.num_rows <= _NO_DICTIONARY:
+        return max(1, int(table.num_rows))
+    width = max(1, table.nbytes // table.num_rows)
+    return int(max(1, min(_ROW_GROUP_ROWS, _ROW_GROUP // width)))
+
+
+class _Uploads:
+    """Puts of whole files: a single one at once, many with a few under way together."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._keys: list[str] = []
+        self._held: tuple[str, pa.Buffer] | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._under_way: deque[Future[None]] = deque()
+
+    def put(self, key: str, data: pa.Buffer) -> None:
+        self._keys.append(key)
+        if self._held is None and self._pool is None:
+            # Only the second file is worth a thread.
+            self._held = (key, data)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_UPLOADS, thread_name_prefix="deltasql-put")
+        if self._held is not None:
+            self._submit(*self._held)
+            self._held = None
+        self._submit(key, data)
+
+    def _submit(self, key: str, data: pa.Buffer) -> None:
+        assert self._pool is not None  # noqa: S101
+        if len(self._under_way) >= _UPLOADS:
+            self._under_way.popleft().result()
+        self._under_way.append(self._pool.submit(self._objects.put, key, data))
+
+    def finish(self) -> None:
+        if self._held is not None:
+            self._objects.put(*self._held)
+        for future in self._under_way:
+            future.result()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def abandon(self) -> None:
+        """Delete what was put; the error that led here is the one to show."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        with suppress(DeltaSqlError):
+            self._objects.delete(self._keys)

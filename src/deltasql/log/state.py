@@ -1,0 +1,171 @@
+"""What is current at a version of a table: its metadata and protocol, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final, Literal
+
+from deltasql.errors import LogFormatError
+from deltasql.log.stats_columns import StatsColumn, load_stats_columns
+from deltasql.spec import codec
+from deltasql.spec.actions import Metadata, Protocol
+from deltasql.spec.protocol import implied_features
+from deltasql.spec.schema import DeltaType, StructType, parse_schema
+
+Isolation = Literal["WriteSerializable", "Serializable"]
+ColumnMapping = Literal["none", "name", "id"]
+
+WRITE_SERIALIZABLE: Final = "WriteSerializable"
+SERIALIZABLE: Final = "Serializable"
+
+# One text serves all versions that share it, and all tables of one shape.
+_schema = lru_cache(maxsize=256)(parse_schema)
+_stats_columns = lru_cache(maxsize=256)(load_stats_columns)
+
+
+@lru_cache(maxsize=256)
+def _metadata(text: str) -> Metadata:
+    found = codec.from_wire({"metaData": codec.loads(text, source="metaData")})
+    assert isinstance(found, Metadata)  # noqa: S101 (what from_wire makes of this kind)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _protocol(text: str) -> Protocol:
+    found = codec.from_wire({"protocol": codec.loads(text, source="protocol")})
+    assert isinstance(found, Protocol)  # noqa: S101 (what from_wire makes of this kind)
+    return found
+
+
+# Not slotted: `cached_property` keeps what it found in the instance.
+@dataclass(frozen=True, kw_only=True)
+class TableState:
+    """A table at a version, without its files."""
+
+    version: int
+    in_commit_timestamp: int
+    metadata: Metadata
+    metadata_version: int
+    protocol: Protocol
+    protocol_version: int
+    stats_columns: tuple[StatsColumn, ...] = ()
+
+    @classmethod
+    def from_json(
+        cls,
+        *,
+        version: int,
+        in_commit_timestamp: int,
+        metadata: str,
+        metadata_version: int,
+        protocol: str,
+        protocol_version: int,
+        stats_columns: str = "[]",
+    ) -> TableState:
+        """The state from what a store keeps: JSON of the two actions' own objects."""
+        return cls(
+            version=version,
+            in_commit_timestamp=in_commit_timestamp,
+            metadata=_metadata(metadata),
+            metadata_version=metadata_version,
+            protocol=_protocol(protocol),
+            protocol_version=protocol_version,
+            stats_columns=_stats_columns(stats_columns),
+        )
+
+    # --- schema -----------------------------------------------------------------------
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The schema, parsed."""
+        return _schema(self.metadata.schema_string)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The partition columns by their logical names."""
+        return self.metadata.partition_columns
+
+    @cached_property
+    def partition_types(self) -> Mapping[str, DeltaType]:
+        """The type of each partition column by the name that partition values use."""
+        found = {}
+        for name in self.metadata.partition_columns:
+            field = self.schema.field(name)
+            if field is None:
+                raise LogFormatError(
+                    f"the partition column {name!r:.80} is not in the schema",
+                    cause="the table's metaData contradicts itself",
+                    remedy="commit a metaData action whose schema has the column",
+                )
+            mapped = self.column_mapping != "none"
+            found[field.physical_name if mapped else field.name] = field.type
+        return found
+
+    @cached_property
+    def column_mapping(self) -> ColumnMapping:
+        """How columns are found in data files; a mode without the feature counts for nothing."""
+        mode = self.properties.get("delta.columnMapping.mode", "none").lower()
+        if "columnMapping" not in self.reader_features:
+            return "none"
+        return "name" if mode == "name" else "id" if mode == "id" else "none"
+
+    # --- properties -------------------------------------------------------------------
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties as they are written."""
+        return self.metadata.configuration
+
+    @cached_property
+    def reader_features(self) -> frozenset[str]:
+        """The features that readers must know, those of legacy versions too."""
+        return implied_features(self.protocol)[0]
+
+    @cached_property
+    def writer_features(self) -> frozenset[str]:
+        """The features that writers must know, those of legacy versions too."""
+        return implied_features(self.protocol)[1]
+
+    @cached_property
+    def is_append_only(self) -> bool:
+        """Whether rows may be added and rearranged, but never removed."""
+        return self._is_on("delta.appendOnly", "appendOnly")
+
+    @cached_property
+    def isolation(self) -> Isolation:
+        """The isolation of writers; a level we don't know counts as the strictest."""
+        level = self.properties.get("delta.isolationLevel", WRITE_SERIALIZABLE)
+        return WRITE_SERIALIZABLE if level == WRITE_SERIALIZABLE else SERIALIZABLE
+
+    @cached_property
+    def row_tracking(self) -> bool:
+        """Whether every commit has to number its rows (rule 47): supported and not suspended."""
+        suspended = self.properties.get("delta.rowTrackingSuspended", "").lower() == "true"
+        return "rowTracking" in self.writer_features and not suspended
+
+    @cached_property
+    def has_row_ids(self) -> bool:
+        """Whether every row has its id, so that readers may ask for it."""
+        return self.row_tracking and self._is_on("delta.enableRowTracking", "rowTracking")
+
+    @property
+    def has_deletion_vectors(self) -> bool:
+        """Whether files may have deletion vectors, old ones for instance."""
+        return "deletionVectors" in self.writer_features
+
+    @cached_property
+    def writes_deletion_vectors(self) -> bool:
+        """Whether new deletion vectors are wanted."""
+        return self._is_on("delta.enableDeletionVectors", "deletionVectors")
+
+    @cached_property
+    def in_commit_timestamps(self) -> bool:
+        """Whether the time of a commit is the one inside it."""
+        return self._is_on("delta.enableInCommitTimestamps", "inCommitTimestamp")
+
+    def _is_on(self, key: str, feature: str) -> bool:
+        """A property counts only together with its feature (rule 41)."""
+        on = self.properties.get(key, "").lower() == "true"
+        return on and feature in self.writer_features

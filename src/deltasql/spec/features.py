@@ -1,0 +1,370 @@
+"""Every Delta table feature that deltasql knows, and what it does about each.
+
+The table below is the truth; `docs/features.md` prints it for people, and a test keeps the
+two the same. A feature that is not here is unknown: its tables are not written, and not
+read either when readers have to know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from deltasql.errors import UnsupportedFeatureError
+from deltasql.spec.actions import Action, AddFile, DomainMetadata, RemoveFile
+from deltasql.spec.schema import (
+    ArrayType,
+    DeltaType,
+    MapType,
+    Primitive,
+    StructField,
+    StructType,
+)
+
+FENCE: Final = "deltasql"
+"""The writer-only feature that keeps foreign writers out of a table whose log is in SQL."""
+
+FEATURE_PREFIX: Final = "delta.feature."
+CONSTRAINT_PREFIX: Final = "delta.constraints."
+
+# yes: rows are written as the feature asks. unused: fine until the table makes use of it.
+Append = Literal["yes", "unused", "no"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """A feature: who must know it, what turns it on, and how far deltasql goes with it."""
+
+    name: str
+    reader: bool = False
+    legacy_reader: int | None = None
+    legacy_writer: int | None = None
+    property: str | None = None
+    values: tuple[str, ...] = ("true",)
+    needs: tuple[str, ...] = ()
+    preview: str | None = None
+    read: bool = True
+    commit: bool = True
+    append: Append = "yes"
+    note: str = ""
+
+
+_TABLE: tuple[Feature, ...] = (
+    Feature(
+        name="appendOnly",
+        legacy_writer=2,
+        property="delta.appendOnly",
+        note="removes that change data are refused",
+    ),
+    Feature(
+        name="invariants",
+        legacy_writer=2,
+        append="unused",
+        note="NOT NULL is enforced; `delta.invariants` expressions need Spark",
+    ),
+    Feature(
+        name="checkConstraints",
+        legacy_writer=3,
+        append="unused",
+        note="plain comparisons are enforced; other expressions need Spark",
+    ),
+    Feature(
+        name="changeDataFeed",
+        legacy_writer=4,
+        property="delta.enableChangeDataFeed",
+        note="`cdc` actions are kept as they are",
+    ),
+    Feature(
+        name="generatedColumns",
+        legacy_writer=4,
+        append="unused",
+        note="generation expressions need Spark",
+    ),
+    Feature(
+        name="columnMapping",
+        reader=True,
+        legacy_reader=2,
+        legacy_writer=5,
+        property="delta.columnMapping.mode",
+        values=("name", "id"),
+        note="modes `name` and `id`",
+    ),
+    Feature(
+        name="identityColumns",
+        legacy_writer=6,
+        append="unused",
+        note="handing out identity values needs Spark",
+    ),
+    Feature(
+        name="deletionVectors",
+        reader=True,
+        property="delta.enableDeletionVectors",
+        note="read always, also when the property is off",
+    ),
+    Feature(
+        name="rowTracking",
+        property="delta.enableRowTracking",
+        needs=("domainMetadata",),
+        note="row ids are assigned by the commit",
+    ),
+    Feature(name="domainMetadata", note="`delta.*` domains only with the feature they belong to"),
+    Feature(
+        name="clustering",
+        needs=("domainMetadata",),
+        note="the clustering columns are kept; rows are written in the order they come",
+    ),
+    Feature(name="timestampNtz", reader=True, note="turned on by a timestamp_ntz column"),
+    Feature(
+        name="v2Checkpoint",
+        reader=True,
+        property="delta.checkpointPolicy",
+        values=("v2",),
+        note="the mirror writes V2 checkpoints for such tables",
+    ),
+    Feature(
+        name="vacuumProtocolCheck",
+        reader=True,
+        note="whatever deletes files checks the writer protocol first",
+    ),
+    Feature(
+        name="inCommitTimestamp",
+        property="delta.enableInCommitTimestamps",
+        note="the database's clock, strictly growing",
+    ),
+    Feature(
+        name="typeWidening",
+        reader=True,
+        property="delta.enableTypeWidening",
+        preview="typeWidening-preview",
+        note="older files are widened as they are read",
+    ),
+    Feature(name="typeWidening-preview", reader=True, note="as typeWidening"),
+    Feature(
+        name="allowColumnDefaults",
+        append="unused",
+        note="default expressions (`CURRENT_DEFAULT`) need Spark",
+    ),
+    Feature(
+        name="variantType",
+        reader=True,
+        preview="variantType-preview",
+        append="unused",
+        note="the log is read and written; variant columns need Spark",
+    ),
+    Feature(name="variantType-preview", reader=True, append="unused", note="as variantType"),
+    Feature(
+        name="variantShredding",
+        reader=True,
+        property="delta.enableVariantShredding",
+        preview="variantShredding-preview",
+        append="unused",
+        note="as variantType",
+    ),
+    Feature(name="variantShredding-preview", reader=True, append="unused", note="as variantType"),
+    Feature(name=FENCE, note="the fence: only deltasql writes; `release` removes it"),
+    Feature(
+        name="icebergCompatV1",
+        property="delta.enableIcebergCompatV1",
+        needs=("columnMapping",),
+        commit=False,
+        append="no",
+        note="asks for partition columns inside data files, which nobody can check from a log",
+    ),
+    Feature(
+        name="icebergCompatV2",
+        property="delta.enableIcebergCompatV2",
+        needs=("columnMapping",),
+        commit=False,
+        append="no",
+        note="asks for nested field ids and partition columns inside data files",
+    ),
+    Feature(
+        name="icebergCompatV3",
+        property="delta.enableIcebergCompatV3",
+        needs=("columnMapping", "rowTracking"),
+        commit=False,
+        append="no",
+        note="as icebergCompatV2",
+    ),
+    Feature(
+        name="icebergWriterCompatV1", commit=False, append="no", note="builds on icebergCompatV2"
+    ),
+    Feature(
+        name="icebergWriterCompatV3", commit=False, append="no", note="builds on icebergCompatV3"
+    ),
+    Feature(
+        name="materializePartitionColumns",
+        commit=False,
+        append="no",
+        note="asks for partition columns inside data files",
+    ),
+    Feature(
+        name="checkpointProtection",
+        commit=False,
+        append="no",
+        note="ties log cleanup to checkpoints that deltasql does not track",
+    ),
+    Feature(
+        name="catalogManaged",
+        reader=True,
+        read=False,
+        commit=False,
+        append="no",
+        note="another catalog decides what the commits are",
+    ),
+    Feature(
+        name="catalogOwned-preview",
+        reader=True,
+        read=False,
+        commit=False,
+        append="no",
+        note="as catalogManaged",
+    ),
+    Feature(
+        name="catalogOwned",
+        reader=True,
+        read=False,
+        commit=False,
+        append="no",
+        note="as catalogManaged",
+    ),
+    Feature(
+        name="coordinatedCommits-preview",
+        property="delta.coordinatedCommits.commitCoordinator-preview",
+        values=(),
+        needs=("inCommitTimestamp", "vacuumProtocolCheck"),
+        commit=False,
+        append="no",
+        note="another coordinator decides what the commits are",
+    ),
+    Feature(
+        name="redirectReaderWriter-preview",
+        reader=True,
+        read=False,
+        commit=False,
+        append="no",
+        note="the table is elsewhere",
+    ),
+    Feature(
+        name="redirectWriterOnly-preview",
+        commit=False,
+        append="no",
+        note="writers are sent elsewhere",
+    ),
+)
+FEATURES: Final[Mapping[str, Feature]] = {feature.name: feature for feature in _TABLE}
+
+_BY_LOWER_NAME = {name.lower(): name for name in FEATURES}
+_BY_PROPERTY = [feature for feature in _TABLE if feature.property is not None]
+_BY_TYPE = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
+_BY_COLUMN_METADATA = {
+    "delta.invariants": "invariants",
+    "delta.generationExpression": "generatedColumns",
+    "delta.identity.start": "identityColumns",
+    "delta.identity.step": "identityColumns",
+    "CURRENT_DEFAULT": "allowColumnDefaults",
+    "delta.typeChanges": "typeWidening",
+}
+
+
+def needed_features(schema: StructType, configuration: Mapping[str, str]) -> frozenset[str]:
+    """The features that a table of this schema and these properties has to have."""
+    found = set(_asked_for(configuration))
+    for feature in _BY_PROPERTY:
+        value = configuration.get(feature.property or "")
+        if value is not None and (not feature.values or value.lower() in feature.values):
+            found.add(feature.name)
+    if any(key.startswith(CONSTRAINT_PREFIX) for key in configuration):
+        found.add("checkConstraints")
+    for field in all_fields(schema):
+        if not field.nullable:
+            found.add("invariants")
+        found.update(name for key, name in _BY_COLUMN_METADATA.items() if key in field.metadata)
+    found.update(_BY_TYPE[name] for name in type_names(schema) if name in _BY_TYPE)
+    return with_needs(found)
+
+
+def with_needs(names: Iterable[str]) -> frozenset[str]:
+    """The features and those that they rest on."""
+    found: set[str] = set()
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo.extend(FEATURES[name].needs if name in FEATURES else ())
+    return frozenset(found)
+
+
+def features_of(actions: Iterable[Action]) -> frozenset[str]:
+    """The features that the actions of a commit make use of, beside its metadata's."""
+    found: set[str] = set()
+    for action in actions:
+        if isinstance(action, DomainMetadata):
+            found.add("domainMetadata")
+        elif isinstance(action, AddFile | RemoveFile) and action.deletion_vector is not None:
+            found.add("deletionVectors")
+    return frozenset(found)
+
+
+def _asked_for(configuration: Mapping[str, str]) -> Iterator[str]:
+    """Features named outright: `delta.feature.X = supported`."""
+    for key, value in configuration.items():
+        if not key.startswith(FEATURE_PREFIX) or value.lower() not in ("supported", "enabled"):
+            continue
+        name = key.removeprefix(FEATURE_PREFIX)
+        known = _BY_LOWER_NAME.get(name.lower())
+        if known is None:
+            raise UnsupportedFeatureError(
+                f"the table property {key} asks for an unknown feature",
+                cause=f"deltasql knows no feature {name!r:.80}",
+                remedy="leave the property out; docs/features.md lists the features",
+                features=(name,),
+            )
+        yield known
+
+
+def stored_properties(configuration: Mapping[str, str]) -> dict[str, str]:
+    """What goes into `metaData.configuration`: all but what speaks of the protocol itself.
+
+    Delta Spark refuses to commit to tables whose metadata has such keys.
+    """
+    return {
+        key: value
+        for key, value in configuration.items()
+        if not key.startswith(FEATURE_PREFIX)
+        and key not in ("delta.minReaderVersion", "delta.minWriterVersion")
+    }
+
+
+# --- walking a schema -----------------------------------------------------------------
+
+
+def all_fields(kind: DeltaType) -> Iterator[StructField]:
+    """Every field of a schema, those inside arrays and maps too."""
+    match kind:
+        case StructType(fields):
+            for field in fields:
+                yield field
+                yield from all_fields(field.type)
+        case ArrayType(element):
+            yield from all_fields(element)
+        case MapType(key, value):
+            yield from all_fields(key)
+            yield from all_fields(value)
+
+
+def type_names(kind: DeltaType) -> Iterator[str]:
+    """The name of every scalar type in a schema, as often as it occurs."""
+    match kind:
+        case Primitive(name):
+            yield name
+        case StructType(fields):
+            for field in fields:
+                yield from type_names(field.type)
+        case ArrayType(element):
+            yield from type_names(element)
+        case MapType(key, value):
+            yield from type_names(key)
+            yield from type_names(value)

@@ -1,0 +1,123 @@
+"""The paths of data files: URIs in the log, object keys in the store, Hive directories between.
+
+`add.path` is a URI (RFC 2396), relative to the table's root or absolute with a scheme; the
+object's key is its percent-decoded form. A partition directory is Hive-escaped first, so the
+value `a:b` lies in the directory `p=a%3Ab` and stands in the log as `p=a%253Ab`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from deltasql.errors import LogFormatError, ValidationError
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+# What java.net.URI leaves alone in a path, and so Spark: the ASCII that RFC 2396 allows there
+# and all other letters. Spaces and control characters beyond ASCII are escaped as well.
+_TO_ENCODE = re.compile(
+    r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
+_ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_TO_HIVE_ESCAPE = re.compile(r"[\x01-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
+# Two letters at least: `c:` is a drive, or the start of a careless name, and no scheme.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a path of the log names its object by a scheme, whatever the table's root."""
+    return _SCHEME.match(path) is not None
+
+
+def encode_path(key: str) -> str:
+    """The URI that the log holds for an object key."""
+    encoded = _TO_ENCODE.sub(_percent, key)
+    first, slash, rest = encoded.partition("/")
+    # Else `ab:c` would be read as a scheme.
+    return first.replace(":", "%3A") + slash + rest if is_absolute(encoded) else encoded
+
+
+def decode_path(path: str) -> str:
+    """The object key, or the plain absolute URI, of a path in the log."""
+    if "%" not in path:
+        return path
+    try:
+        return _ESCAPED.sub(_unpercent, path)
+    except UnicodeDecodeError:
+        raise LogFormatError(
+            f"the path {path!r:.200} can't be decoded",
+            cause="its percent-escapes are not UTF-8",
+            remedy="correct the path in the log",
+        ) from None
+
+
+def check_path(path: str) -> None:
+    """Raise `ValidationError` unless `path` may stand in an action that we write."""
+    problem = _fault(path)
+    if problem:
+        raise ValidationError(
+            f"the path {path!r:.200} is not one a table can have",
+            cause=problem,
+            remedy="give the path relative to the table's root, or a whole URI with its scheme",
+        )
+
+
+def object_key(path: str) -> str:
+    """The key below the table's root that a relative path of the log names."""
+    problem = _fault(path)
+    if problem:
+        raise LogFormatError(
+            f"the log holds the path {path!r:.200}, which is not one a table can have",
+            cause=problem,
+            remedy="correct the path in the log",
+        )
+    return decode_path(path)
+
+
+def hive_directory(values: Iterable[tuple[str, str | None]]) -> str:
+    """The directory, `a=1/b=x`, of a partition; '' without partition columns."""
+    return "/".join(
+        f"{hive_escape(name)}={HIVE_NULL if value is None else hive_escape(value)}"
+        for name, value in values
+    )
+
+
+def hive_escape(text: str) -> str:
+    """A partition's name or value as Hive and Spark write it in a directory name."""
+    return _TO_HIVE_ESCAPE.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
+
+def _fault(path: str) -> str:
+    """What is wrong with a path; '' when nothing is."""
+    if not path:
+        return "it is empty"
+    if "\0" in path:
+        return "it holds a NUL character"
+    try:
+        decoded = decode_path(path)
+    except LogFormatError as error:
+        return error.cause
+    if "\0" in decoded:
+        return "it holds a NUL character"
+    if is_absolute(path):
+        return _climbs(decoded)
+    if decoded.startswith("/"):
+        return "it starts with / and has no scheme"
+    if decoded.endswith("/"):
+        return "it names a directory"
+    return _climbs(decoded)
+
+
+def _climbs(decoded: str) -> str:
+    # Object keys know no `.` either: a store would keep `a/./b` apart from `a/b`, a disk not.
+    segments = decoded.split("/")
+    return "it has a segment of dots" if ".." in segments or "." in segments else ""
+
+
+def _percent(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode())
+
+
+def _unpercent(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("%", "")).decode()

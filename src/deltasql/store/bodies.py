@@ -1,0 +1,77 @@
+"""Commit files as the database keeps them: small ones raw, large ones compressed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+import zstandard
+
+from deltasql.errors import DatabaseError
+from deltasql.store.interface import BodyTemplate
+
+# Larger bodies are compressed. Below, the bytes saved are not worth the time.
+LARGE = 64 * 1024
+_LEVEL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBody:
+    """A commit file ready for its row: digest of the plain bytes, encoding, stored bytes."""
+
+    digest: bytes
+    encoding: str
+    data: bytes
+
+
+def pack(body: bytes) -> tuple[str, bytes]:
+    """Encoding and bytes to store."""
+    if len(body) <= LARGE:
+        return "raw", body
+    return "zstd", _compress(body)
+
+
+def unpack(encoding: str, stored: bytes) -> bytes:
+    """The commit file again; compressed bodies may be of several frames."""
+    if encoding == "raw":
+        return stored
+    if encoding != "zstd":
+        raise DatabaseError(
+            f"a commit is stored in an encoding named {encoding!r}",
+            cause="this release knows raw and zstd",
+            remedy="upgrade deltasql to the release that wrote it",
+        )
+    try:
+        reader = zstandard.ZstdDecompressor().stream_reader(stored, read_across_frames=True)
+        return bytes(reader.read())
+    except zstandard.ZstdError as error:
+        raise DatabaseError(
+            "the stored bytes of a commit can't be decompressed",
+            cause=str(error),
+            remedy="restore the database from a backup",
+        ) from None
+
+
+class PackedTemplate:
+    """A template whose long end is compressed before the lock is taken, as a frame of its own."""
+
+    __slots__ = ("_end", "_template")
+
+    def __init__(self, template: BodyTemplate) -> None:
+        size = len(template.start) + len(template.middle) + len(template.end)
+        self._template = template
+        self._end = _compress(template.end) if size > LARGE else None
+
+    def fill(self, in_commit_timestamp: int) -> StoredBody:
+        """The body with its time."""
+        body = self._template.fill(in_commit_timestamp)
+        digest = sha256(body).digest()
+        if self._end is None:
+            return StoredBody(digest, "raw", body)
+        start = body[: len(body) - len(self._template.end)]
+        return StoredBody(digest, "zstd", _compress(start) + self._end)
+
+
+def _compress(data: bytes) -> bytes:
+    # A compressor is not safe to share between threads, and cheap to make.
+    return zstandard.ZstdCompressor(level=_LEVEL).compress(data)

@@ -1,0 +1,93 @@
+"""From the URL of a lake to its log store."""
+
+from __future__ import annotations
+
+import re
+
+from deltasql.errors import ConfigError
+from deltasql.store.interface import LogStore
+
+_AUTHORITY = re.compile(r"(?<=://)([^/?#@:]*):(.*)@")
+_SECRET_OPTION = re.compile(r"((?:ssl)?password|passfile)=[^&#\s]*", re.IGNORECASE)
+_FORMS = "postgresql://user@host/database, sqlite:///lake.db or duckdb:///lake.duckdb"
+
+
+def open_log(
+    url: str, *, pool_size: int = 10, timeout: float = 30.0, schema: str = "create"
+) -> LogStore:
+    """The log store that a URL names.
+
+    `timeout` bounds, in seconds, every wait for a connection or a lock. `schema` says what
+    to do with a database whose schema is missing or old: `create` it, or raise an `error`.
+    """
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        raise ConfigError(
+            f"{mask(url)!r} is not a URL of a database",
+            cause="it has no scheme",
+            remedy=f"write {_FORMS}",
+        )
+    if scheme in ("postgresql", "postgres"):
+        return _open_postgres(url, pool_size=pool_size, timeout=timeout, schema=schema)
+    if scheme == "sqlite":
+        from deltasql.store.sqlite import SqliteStore
+
+        return SqliteStore.open(_path(url), timeout=timeout, schema=schema)
+    if scheme == "duckdb":
+        return _open_duckdb(url, timeout=timeout, schema=schema)
+    raise ConfigError(
+        f"no kind of database is named {scheme!r}", remedy=f"write {_FORMS}"
+    )
+
+
+def mask(url: str) -> str:
+    """The URL without its passwords, for messages."""
+    return _SECRET_OPTION.sub(r"\1=***", _AUTHORITY.sub(r"\1:***@", url))
+
+
+def _open_postgres(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:
+    try:
+        from deltasql.store.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        raise _missing("PostgreSQL", "postgres", error) from None
+    return PostgresStore.open(url, pool_size=pool_size, timeout=timeout, schema=schema)
+
+
+def _open_duckdb(url: str, *, timeout: float, schema: str) -> LogStore:
+    try:
+        from deltasql.store.duckdb import DuckdbStore
+    except ModuleNotFoundError as error:
+        raise _missing("DuckDB", "duckdb", error) from None
+    return DuckdbStore.open(_path(url), timeout=timeout, schema=schema)
+
+
+def _path(url: str) -> str:
+    """The path of a database file: relative after three slashes, from the root after four."""
+    scheme, _, rest = url.partition("://")
+    if not rest.startswith("/") or rest == "/":
+        raise ConfigError(
+            f"{url!r} does not name a file",
+            cause="a host was given, or nothing, where a path belongs",
+            remedy=f"write {scheme}:///relative.db or {scheme}:////path/from/the/root.db",
+        )
+    path = rest[1:]
+    if path.startswith(":memory:"):
+        raise ConfigError(
+            f"a {scheme} log can't be in memory",
+            cause="the log is the only truth about a lake: it must outlive the process",
+            remedy=f"name a file, such as {scheme}:///lake.db",
+        )
+    if "?" in path or "#" in path:
+        raise ConfigError(
+            f"{url!r} has options, and {scheme} URLs take none",
+            remedy="leave out what begins with ? or #; settings are in deltasql.toml",
+        )
+    return path
+
+
+def _missing(product: str, extra: str, error: ModuleNotFoundError) -> ConfigError:
+    return ConfigError(
+        f"the driver for {product} is not installed",
+        cause=str(error),
+        remedy=f"pip install 'deltasql[{extra}]'",
+    )

@@ -1,0 +1,96 @@
+"""What stores inside our own process have in common: one writer at a time, in turn."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from deltasql.errors import ValidationError
+from deltasql.store import committing
+from deltasql.store.committing import Draft, EmbeddedLockedLog, Session
+from deltasql.store.interface import Head, NameTaken, Outcome, Proposal
+from deltasql.store.reading import QueryReader
+from deltasql.store.rows import CommitRows
+
+
+class EmbeddedStore(QueryReader):
+    """A log store whose commits queue for the whole database.
+
+    `locks_tables_apart` is what can't be equal: a block of `locked` holds up the writers of
+    every table, not only of its own (docs/stores.md).
+    """
+
+    locks_tables_apart = False
+
+    @abstractmethod
+    def _writing(self, doing: str) -> AbstractContextManager[Session]:
+        """The writer's connection, in turn and inside a transaction that commits at the end."""
+
+    @abstractmethod
+    def _prepare(self, rows: CommitRows) -> Any:
+        """Rows in the form that the session writes."""
+
+    def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
+        draft = Draft(proposal, self._prepare(proposal.rows))
+        with self._writing("committing") as session:
+            return committing.write(session, draft, is_retry=is_retry)
+
+    @contextmanager
+    def locked(self, table_ids: Collection[int]) -> Iterator[EmbeddedLockedLog]:
+        with self._writing("committing") as session:
+            found = session.rows("heads_get", table_ids=self._table_ids(table_ids))
+            log = EmbeddedLockedLog(session, {row[0]: Head(*row) for row in sorted(found)})
+            yield log
+            if log.failure is not None:
+                raise log.failure
+
+    def create_table(self, name: str, location: str, proposal: Proposal) -> int | NameTaken:
+        if len(proposal.rows.metadata) != 1 or len(proposal.rows.protocol) != 1:
+            raise ValidationError(
+                f"table {name!r} can't be created without metadata and protocol",
+                cause="version 0 says what the table is",
+                remedy="put one metaData and one protocol action into the first commit",
+            )
+        (metadata,), (protocol,) = proposal.rows.metadata, proposal.rows.protocol
+        draft = Draft(proposal, self._prepare(proposal.rows))
+        with self._writing("creating a table") as session:
+            if session.rows("table_by_name", name=name):
+                return NameTaken()
+            ((table_id,),) = session.rows(
+                "table_create",
+                name=name,
+                location=location,
+                protocol_min_reader=protocol[0],
+                protocol_min_writer=protocol[1],
+                properties=metadata[2],
+            )
+            now = committing.now_ms()
+            session.rows("head_create", table_id=table_id, ict=now)
+            committing.write_version(session, draft, table_id=table_id, version=0, ict=now)
+            return int(table_id)
+
+    def rename_table(self, table_id: int, name: str) -> bool | NameTaken:
+        with self._writing("renaming a table") as session:
+            taken = session.rows("table_by_name", name=name)
+            if taken:
+                return True if taken[0][0] == table_id else NameTaken()
+            return bool(session.rows("table_rename", table_id=table_id, name=name))
+
+    def drop_table(self, table_id: int) -> bool:
+        with self._writing("dropping a table") as session:
+            if not session.rows("table_drop", table_id=table_id):
+                return False
+            # Without a head nothing can be committed any more.
+            session.rows("head_drop", table_id=table_id)
+            return True
+
+    def purge_table(self, table_id: int) -> None:
+        with self._writing("purging a table") as session:
+            for name in self._purges():
+                session.rows(name, table_id=table_id)
+
+    @abstractmethod
+    def _purges(self) -> list[str]:
+        """The names of the queries that delete a table's rows."""

@@ -1,0 +1,303 @@
+"""The seam between deltasql and a SQL database: what a log store answers and takes.
+
+`TxnLogReader` and `TxnLogWriter` are the seeds' names. A store is both. Expected outcomes
+are values; failures are `StoreError`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from deltasql.log.ranges import Ranges
+from deltasql.store.rows import CommitRows
+
+# --- what is in the log ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """A table of the lake."""
+
+    table_id: int
+    name: str
+    location: str
+    read_only_reason: str | None = None
+    mirror_paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest version of a table, and where its metadata and protocol come from."""
+
+    table_id: int
+    version: int
+    last_ict: int
+    earliest_version: int
+    metadata_version: int
+    protocol_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecord:
+    """Metadata and protocol that are current at a version, as JSON of their actions."""
+
+    version: int
+    in_commit_timestamp: int
+    metadata_version: int
+    metadata: str
+    stats_columns: str
+    protocol_version: int
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRecord:
+    """A committed version without its actions: one row of history."""
+
+    table_id: int
+    version: int
+    commit_id: str
+    in_commit_timestamp: int
+    committer: str | None
+    operation: str | None
+    operation_params: str | None
+    transaction_id: str | None
+    is_blind_append: bool
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """A committed version with the bytes of its commit file."""
+
+    version: int
+    in_commit_timestamp: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TxnRecord:
+    """How far an application got, and the version that says so."""
+
+    app_id: str
+    txn_version: int
+    last_updated: int | None
+    version: int
+
+
+# --- what goes in ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BodyTemplate:
+    """A commit file with two holes for the in-commit timestamp, which the database sets."""
+
+    start: bytes
+    middle: bytes
+    end: bytes
+
+    def fill(self, in_commit_timestamp: int) -> bytes:
+        """The commit file."""
+        stamp = b"%d" % in_commit_timestamp
+        return b"".join((self.start, stamp, self.middle, stamp, self.end))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A commit that lacks only what the database decides: its version and its time.
+
+    `metadata_version` and `protocol_version` name what the actions were checked against;
+    the store refuses when the table has moved on. `expected_version` pins the head.
+    """
+
+    table_id: int
+    commit_id: str
+    metadata_version: int
+    protocol_version: int
+    expected_version: int | None
+    body: BodyTemplate
+    rows: CommitRows
+    committer: str | None
+    operation: str | None
+    operation_params: str
+    transaction_id: str | None
+    is_blind_append: bool
+    # False saves bulk writes the look for files that are live under another vector.
+    may_have_vectors: bool = True
+
+
+# --- what comes out -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The commit is version `version`; so it is when the same commit is sent again."""
+
+    version: int
+    in_commit_timestamp: int
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the files of the commit belong to the table now."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class VersionTaken:
+    """Nothing written: the table is not where the proposal expected it."""
+
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class TxnSeen:
+    """Nothing written: version `version` holds this application transaction already."""
+
+    version: int
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the files of the commit belong to the table now."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class NoTable:
+    """Nothing written: the table is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameTaken:
+    """Nothing written: a live table has that name."""
+
+
+Outcome: TypeAlias = Committed | VersionTaken | TxnSeen | NoTable
+
+
+class TxnLogReader(Protocol):
+    """Answers about the log. Every method is one statement, so its answer is never torn."""
+
+    def table(self, name: str) -> TableRecord | None:
+        """The live table of that name."""
+
+    def tables(self) -> list[TableRecord]:
+        """All live tables, by name."""
+
+    def head(self, table_id: int) -> Head | None:
+        """The head of one table."""
+
+    def heads(self, table_ids: Collection[int] | None = None) -> dict[int, Head]:
+        """The heads of several tables, by default of all, at one instant: a consistent cut."""
+
+    def state(self, table_id: int, version: int | None = None) -> StateRecord | None:
+        """What is current at `version`, by default at the head; None if there is no such
+        version."""
+
+    def version_at(self, table_id: int, timestamp_ms: int) -> int | None:
+        """The newest version that is not younger than `timestamp_ms`."""
+
+    def txns(self, table_id: int, version: int) -> list[TxnRecord]:
+        """The latest txn of every application at `version`."""
+
+    def domains(self, table_id: int, version: int) -> dict[str, str]:
+        """Configuration of every domain that is not removed at `version`."""
+
+    def partitions(self, table_id: int) -> list[tuple[int, str]]:
+        """Key and values (JSON) of every partition that files were ever added to."""
+
+    def files(
+        self,
+        table_id: int,
+        version: int,
+        *,
+        partition_keys: Sequence[int] | None = None,
+        ranges: Ranges | None = None,
+    ) -> pa.RecordBatchReader:
+        """The files live at `version` (schema: `rows.FILES_SCHEMA`), in bounded memory.
+
+        Files that both filters exclude are left out inside the database.
+        """
+
+    def commits(
+        self, table_id: int, *, after: int, upto: int | None = None
+    ) -> Iterator[CommitRecord]:
+        """The commits with after < version <= upto, in order."""
+
+    def history(self, table_id: int, *, limit: int | None = None) -> list[VersionRecord]:
+        """Versions, newest first."""
+
+    def audit(self, start_ms: int, end_ms: int) -> list[tuple[str, VersionRecord]]:
+        """Table name and version of everything committed with start <= time < end, in order
+        of time."""
+
+    def find_commit(self, table_id: int, commit_id: str) -> Committed | None:
+        """The version that `commit_id` became."""
+
+
+class LockedLog(Protocol):
+    """Heads under lock, inside one database transaction: see `TxnLogWriter.locked`."""
+
+    @property
+    def heads(self) -> Mapping[int, Head]:
+        """The heads as they are and, until the block ends, stay."""
+
+    def commits(self, table_id: int, *, after: int) -> list[CommitRecord]:
+        """The commits with version > after."""
+
+    def state(self, table_id: int) -> StateRecord:
+        """What is current at the head."""
+
+    def domains(self, table_id: int) -> dict[str, str]:
+        """Domains at the head."""
+
+    def find_commit(self, table_id: int, commit_id: str) -> Committed | None:
+        """The version that `commit_id` became."""
+
+    def write(self, proposal: Proposal) -> Outcome:
+        """Write the next version of a locked table (visible when the block ends)."""
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run the application's own statement inside the same transaction."""
+
+
+class TxnLogWriter(Protocol):
+    """Takes commits. What it returns as `Committed` is durable."""
+
+    def create_table(self, name: str, location: str, proposal: Proposal) -> int | NameTaken:
+        """Register a table with its version 0; returns the table id.
+
+        The proposal's own table id and expected version are ignored.
+        """
+
+    def rename_table(self, table_id: int, name: str) -> bool | NameTaken:
+        """Give a table another name; False if it is gone."""
+
+    def drop_table(self, table_id: int) -> bool:
+        """Mark a table dropped and free its name; its log stays. False if it is gone."""
+
+    def purge_table(self, table_id: int) -> None:
+        """Delete every row of a dropped table."""
+
+    def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
+        """One version of one table, in one round trip where the database allows it.
+
+        `is_retry` says that the same commit may have been sent before.
+        """
+
+    def locked(self, table_ids: Collection[int]) -> AbstractContextManager[LockedLog]:
+        """Lock the heads of tables, in id order; commit at the end, roll back on error."""
+
+
+class LogStore(TxnLogReader, TxnLogWriter, Protocol):
+    """A SQL database that holds the log of a lake."""
+
+    def close(self) -> None:
+        """Give back connections and locks."""
+
+    def describe(self) -> Mapping[str, str]:
+        """Dialect, server version and durability settings, for reports; no secrets."""

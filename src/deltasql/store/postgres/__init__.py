@@ -1,0 +1,5 @@
+"""The log in PostgreSQL: for teams, many writers, and many tables in one transaction."""
+
+from deltasql.store.postgres.store import PostgresStore
+
+__all__ = ["PostgresStore"]

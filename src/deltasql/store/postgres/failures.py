@@ -1,0 +1,70 @@
+"""What a psycopg error means to a caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import PoolTimeout
+
+from deltasql.errors import DatabaseError, DeltaSqlError, StoreTimeoutError, ValidationError
+
+DOUBLED_PATH = "DL001"
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Turn psycopg's errors into ours; `doing` says what failed."""
+    try:
+        yield
+    except (psycopg.Error, PoolTimeout) as error:
+        raise translate(error, doing) from None
+
+
+def translate(error: Exception, doing: str) -> DeltaSqlError:
+    """Our error for one of psycopg's; connections that broke are marked `connection_lost`."""
+    if isinstance(error, PoolTimeout):
+        return StoreTimeoutError(
+            f"no connection to PostgreSQL was free in time while {doing}",
+            cause=str(error),
+            remedy="raise sql.pool_size or sql.timeout, or run fewer writers in this process; "
+            "if the server is down, start it",
+        )
+    if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
+        return StoreTimeoutError(
+            f"a lock was not to be had in time while {doing}",
+            cause=_text(error),
+            remedy="another transaction holds the table; try again, or raise sql.timeout",
+        )
+    if isinstance(error, psycopg.Error) and error.sqlstate == DOUBLED_PATH:
+        return doubled_path(error.diag.message_primary or "")
+    return DatabaseError(
+        f"PostgreSQL failed while {doing}",
+        cause=_text(error),
+        remedy="see the cause; a lost connection is safe to try again",
+        connection_lost=_is_lost(error),
+        is_transient=isinstance(error, errors.DeadlockDetected | errors.SerializationFailure),
+    )
+
+
+def doubled_path(path: str) -> ValidationError:
+    """The error for a path that would be live twice, under two deletion vectors."""
+    return ValidationError(
+        f"{path!r} is live with another deletion vector",
+        cause="a file may be live once only",
+        remedy="remove the old pair of path and deletion vector in the same commit",
+    )
+
+
+def _is_lost(error: Exception) -> bool:
+    lost = errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow
+    if isinstance(error, lost):
+        return True
+    # An error without a state did not come from the server: the connection broke.
+    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+
+
+def _text(error: Exception) -> str:
+    return str(error).strip() or type(error).__name__

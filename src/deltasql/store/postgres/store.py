@@ -1,0 +1,36 @@
+"""The PostgreSQL log store: its two halves, and its schema brought up to date."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from deltasql.store.migrations import migrate
+from deltasql.store.postgres.pool import Connections
+from deltasql.store.postgres.reader import SQL, PostgresReader
+from deltasql.store.postgres.writer import PostgresWriter
+
+
+class PostgresStore(PostgresReader, PostgresWriter):
+    """A log in PostgreSQL."""
+
+    def __init__(self, connections: Connections, *, timeout: float) -> None:
+        PostgresReader.__init__(self, connections)
+        PostgresWriter.__init__(self, connections, timeout=timeout)
+
+    @classmethod
+    def open(cls, url: str, *, pool_size: int, timeout: float, schema: str) -> Self:
+        """Connect, and create or migrate the schema (`create`) or only check it (`error`)."""
+        connections = Connections(url, size=pool_size, timeout=timeout)
+        connections.open()
+        try:
+            with connections.transaction("bringing the schema up to date") as connection:
+                # Two first connects at once: the second waits, then finds it done.
+                connection.execute(SQL["migration_lock"])
+                migrate(connection, "postgres", schema)
+        except BaseException:
+            connections.close()
+            raise
+        return cls(connections, timeout=timeout)
+
+    def close(self) -> None:
+        self._connections.close()

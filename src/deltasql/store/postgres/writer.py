@@ -1,0 +1,309 @@
+"""Committing to PostgreSQL.
+
+A small commit is one call of `dl_commit`, one round trip. A large one, and every commit
+over several tables, locks the heads first and writes under the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any
+
+from psycopg import errors
+
+from deltasql.store import rows
+from deltasql.store.bodies import pack
+from deltasql.store.interface import (
+    CommitRecord,
+    Committed,
+    Head,
+    NameTaken,
+    NoTable,
+    Outcome,
+    Proposal,
+    StateRecord,
+    TxnSeen,
+    VersionTaken,
+)
+from deltasql.store.postgres.failures import doubled_path
+from deltasql.store.postgres.payload import copy_chunks, json_rows, other_rows
+from deltasql.store.postgres.pool import Connection, Connections
+from deltasql.store.postgres.reader import SQL, to_commit
+
+# From here on COPY beats INSERT.
+COPY_FROM = 1_000
+_NO_LIMIT = 2**63 - 1
+
+
+class PostgresWriter:
+    """The writing half of the store."""
+
+    def __init__(self, connections: Connections, *, timeout: float) -> None:
+        self._connections = connections
+        self._limit = f"{round(timeout * 1000)}ms"
+
+    def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
+        if len(proposal.rows.adds) >= COPY_FROM:
+            return self._commit_large(proposal, is_retry=is_retry)
+        parameters = _parameters(proposal, is_retry=is_retry, lock_timeout=self._limit)
+        with self._connections.statement("committing") as connection:
+            row = connection.execute(SQL["commit_one"], parameters, binary=True).fetchone()
+        return _outcome(proposal.table_id, row)
+
+    def _commit_large(self, proposal: Proposal, *, is_retry: bool) -> Outcome:
+        with self.locked([proposal.table_id]) as log:
+            if proposal.table_id not in log.heads:
+                return NoTable()
+            if is_retry:
+                done = log.find_commit(proposal.table_id, proposal.commit_id)
+                if done is not None:
+                    return done
+            return log.write(proposal)
+
+    @contextmanager
+    def locked(self, table_ids: Collection[int]) -> Iterator[PostgresLockedLog]:
+        with self._connections.transaction("committing") as connection:
+            limits = {"lock_timeout": self._limit, "idle_timeout": self._limit}
+            with connection.pipeline():
+                connection.execute(SQL["transaction_limits"], limits)
+                cursor = connection.execute(SQL["heads_lock"], {"table_ids": list(table_ids)})
+                found = cursor.fetchall()
+            yield PostgresLockedLog(connection, found, lock_timeout=self._limit)
+
+    def create_table(self, name: str, location: str, proposal: Proposal) -> int | NameTaken:
+        (metadata,), (protocol,) = proposal.rows.metadata, proposal.rows.protocol
+        with self._connections.transaction("creating a table") as connection:
+            created = connection.execute(
+                SQL["table_create"],
+                {
+                    "name": name,
+                    "location": location,
+                    "protocol_min_reader": protocol[0],
+                    "protocol_min_writer": protocol[1],
+                    "properties": metadata[2],
+                },
+            ).fetchone()
+            if created is None:
+                return NameTaken()
+            table_id, now_ms = created
+            connection.execute(SQL["head_create"], {"table_id": table_id, "ict": now_ms})
+            write_version(connection, proposal, table_id=table_id, version=0, ict=now_ms)
+            return int(table_id)
+
+    def rename_table(self, table_id: int, name: str) -> bool | NameTaken:
+        with self._connections.statement("renaming a table") as connection:
+            try:
+                found = connection.execute(
+                    SQL["table_rename"], {"table_id": table_id, "name": name}
+                ).fetchone()
+            except errors.UniqueViolation:
+                return NameTaken()
+        return found is not None
+
+    def drop_table(self, table_id: int) -> bool:
+        with self._connections.statement("dropping a table") as connection:
+            found = connection.execute(SQL["table_drop"], {"table_id": table_id}).fetchone()
+        return found is not None
+
+    def purge_table(self, table_id: int) -> None:
+        with self._connections.transaction("purging a table") as connection:
+            for name in sorted(query for query in SQL if query.startswith("purge_")):
+                connection.execute(SQL[name], {"table_id": table_id})
+
+
+class PostgresLockedLog:
+    """Heads under lock, in a transaction that the caller's block ends."""
+
+    def __init__(
+        self, connection: Connection, found: Sequence[tuple[Any, ...]], *, lock_timeout: str
+    ) -> None:
+        self._connection = connection
+        self._lock_timeout = lock_timeout
+        self._heads = {row[0]: Head(*row[:6]) for row in found}
+        self._now = {row[0]: row[6] for row in found}
+
+    @property
+    def heads(self) -> Mapping[int, Head]:
+        return self._heads
+
+    def commits(self, table_id: int, *, after: int) -> list[CommitRecord]:
+        parameters = {"table_id": table_id, "after": after, "upto": _NO_LIMIT}
+        found = self._connection.execute(SQL["commits_between"], parameters)
+        return [to_commit(row) for row in found]
+
+    def state(self, table_id: int) -> StateRecord:
+        found = self._connection.execute(SQL["state_get_current"], {"table_id": table_id})
+        row = found.fetchone()
+        assert row is not None, "a locked head has a state"
+        return StateRecord(*row)
+
+    def domains(self, table_id: int) -> dict[str, str]:
+        parameters = {"table_id": table_id, "version": self._heads[table_id].version}
+        return dict(self._connection.execute(SQL["domains_at"], parameters).fetchall())
+
+    def find_commit(self, table_id: int, commit_id: str) -> Committed | None:
+        parameters = {"table_id": table_id, "commit_id": commit_id}
+        row = self._connection.execute(SQL["commit_find"], parameters).fetchone()
+        return Committed(*row) if row else None
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(statement, parameters)  # type: ignore[call-overload]
+        return cursor.fetchall() if cursor.description else []
+
+    def write(self, proposal: Proposal) -> Outcome:
+        if len(proposal.rows.adds) < COPY_FROM:
+            parameters = _parameters(proposal, is_retry=False, lock_timeout=self._lock_timeout)
+            cursor = self._connection.execute(SQL["commit_one"], parameters, binary=True)
+            outcome = _outcome(proposal.table_id, cursor.fetchone())
+        else:
+            outcome = self._write_large(proposal)
+        if isinstance(outcome, Committed):
+            self._advance(proposal, outcome)
+        return outcome
+
+    def _write_large(self, proposal: Proposal) -> Outcome:
+        head = self._heads[proposal.table_id]
+        if proposal.rows.txns:
+            parameters = {"table_id": proposal.table_id, "txns": _txns(proposal)}
+            row = self._connection.execute(SQL["txn_seen"], parameters).fetchone()
+            if row is not None and row[0] is not None:
+                return TxnSeen(row[0])
+        expected = (
+            head.version if proposal.expected_version is None else proposal.expected_version,
+            proposal.metadata_version,
+            proposal.protocol_version,
+        )
+        if expected != (head.version, head.metadata_version, head.protocol_version):
+            return VersionTaken(head)
+        version, ict = head.version + 1, max(self._now[head.table_id], head.last_ict + 1)
+        place = {"table_id": head.table_id, "version": version, "ict": ict}
+        self._connection.execute(SQL["head_advance"], place)
+        write_version(
+            self._connection, proposal, table_id=head.table_id, version=version, ict=ict
+        )
+        return Committed(version, ict)
+
+    def _advance(self, proposal: Proposal, done: Committed) -> None:
+        head = self._heads[proposal.table_id]
+        self._heads[proposal.table_id] = Head(
+            head.table_id,
+            done.version,
+            done.in_commit_timestamp,
+            head.earliest_version,
+            done.version if proposal.rows.metadata else head.metadata_version,
+            done.version if proposal.rows.protocol else head.protocol_version,
+        )
+
+
+def write_version(
+    connection: Connection, proposal: Proposal, *, table_id: int, version: int, ict: int
+) -> None:
+    """Write a version whose number and time are settled; the head is the caller's."""
+    adds = proposal.rows.adds
+    is_bulk = len(adds) >= COPY_FROM
+    body = proposal.body.fill(ict)
+    digest = sha256(body).digest()
+    encoding, stored = pack(body)
+    place = {"table_id": table_id, "version": version}
+    # Removes first: a file may be removed under one deletion vector and added under another.
+    connection.execute(
+        SQL["rows_write"],
+        {
+            **place,
+            "adds": None if is_bulk else json_rows(rows.ADD_COLUMNS, adds),
+            "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
+            "txns": _txns(proposal),
+            "other": other_rows(proposal.rows),
+        },
+    )
+    if is_bulk:
+        _copy(connection, proposal, table_id=table_id, version=version)
+    connection.execute(
+        SQL["version_write"],
+        {
+            **place,
+            "ict": ict,
+            "commit_id": proposal.commit_id,
+            "digest": digest,
+            "encoding": encoding,
+            "body": stored,
+            **_who(proposal),
+        },
+        binary=True,
+    )
+
+
+def _copy(connection: Connection, proposal: Proposal, *, table_id: int, version: int) -> None:
+    adds = proposal.rows.adds
+    connection.execute("SAVEPOINT before_copy")
+    try:
+        with connection.cursor() as cursor, cursor.copy(SQL["adds_copy"]) as copy:
+            for chunk in copy_chunks(table_id, version, adds):
+                copy.write(chunk)
+    except errors.UniqueViolation:
+        # Some of the files are live already and restated: the function knows how.
+        connection.execute("ROLLBACK TO SAVEPOINT before_copy")
+        for start in range(0, len(adds), COPY_FROM):
+            part = json_rows(rows.ADD_COLUMNS, adds[start : start + COPY_FROM])
+            parameters = {"table_id": table_id, "version": version, "adds": part}
+            connection.execute(
+                SQL["rows_write"], {**parameters, "removes": None, "txns": None, "other": None}
+            )
+    connection.execute("RELEASE SAVEPOINT before_copy")
+    if proposal.may_have_vectors:
+        place = {"table_id": table_id, "version": version}
+        doubled = connection.execute(SQL["files_doubled"], place).fetchone()
+        if doubled is not None:
+            raise doubled_path(doubled[0])
+
+
+def _parameters(proposal: Proposal, *, is_retry: bool, lock_timeout: str) -> dict[str, Any]:
+    return {
+        "table_id": proposal.table_id,
+        "commit_id": proposal.commit_id,
+        "is_retry": is_retry,
+        "lock_timeout": lock_timeout,
+        "expected": proposal.expected_version,
+        "metadata_version": proposal.metadata_version,
+        "protocol_version": proposal.protocol_version,
+        "body_start": proposal.body.start,
+        "body_middle": proposal.body.middle,
+        "body_end": proposal.body.end,
+        "adds": json_rows(rows.ADD_COLUMNS, proposal.rows.adds),
+        "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
+        "txns": _txns(proposal),
+        "other": other_rows(proposal.rows),
+        **_who(proposal),
+    }
+
+
+def _who(proposal: Proposal) -> dict[str, Any]:
+    return {
+        "committer": proposal.committer,
+        "operation": proposal.operation,
+        "operation_params": proposal.operation_params,
+        "transaction_id": proposal.transaction_id,
+        "is_blind_append": proposal.is_blind_append,
+    }
+
+
+def _txns(proposal: Proposal) -> str | None:
+    return json_rows(rows.TXN_COLUMNS, proposal.rows.txns)
+
+
+def _outcome(table_id: int, row: tuple[Any, ...] | None) -> Outcome:
+    assert row is not None, "dl_commit always answers"
+    outcome, version, ict, metadata_version, protocol_version = row
+    match outcome:
+        case "COMMITTED":
+            return Committed(version, ict)
+        case "TXN_SEEN":
+            return TxnSeen(version)
+        case "VERSION_TAKEN":
+            return VersionTaken(
+                Head(table_id, version, ict, 0, metadata_version, protocol_version)
+            )
+        case _:
+            return NoTable()

@@ -1,0 +1,247 @@
+"""From actions to the rows of the SQL schema, the same for every dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from deltasql.log.stats_columns import StatsColumn, dump_stats_columns
+from deltasql.log.stats_keys import file_keys
+from deltasql.spec import codec
+from deltasql.spec.actions import (
+    Action,
+    AddFile,
+    CdcFile,
+    DeletionVector,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    Txn,
+)
+
+Row: TypeAlias = tuple[Any, ...]
+
+ADD_COLUMNS = (
+    "path_key",
+    "dv_key",
+    "partition_key",
+    "size_bytes",
+    "modification_time",
+    "num_records",
+    "base_row_id",
+    "default_row_commit_version",
+    "data_change",
+    "min_keys",
+    "max_keys",
+    "null_counts",
+    "path",
+    "partition_values",
+    "stats",
+    "tags",
+    "deletion_vector",
+    "clustering_provider",
+    "extra",
+)
+REMOVE_COLUMNS = (
+    "path_key",
+    "dv_key",
+    "path",
+    "deletion_timestamp",
+    "data_change",
+    "deletion_vector",
+    "action",
+)
+TXN_COLUMNS = ("app_key", "app_id", "txn_version", "last_updated")
+DOMAIN_COLUMNS = ("domain_key", "domain", "configuration", "removed")
+CDC_COLUMNS = ("path", "size_bytes", "partition_values", "action")
+METADATA_COLUMNS = (
+    "schema_json",
+    "partition_columns",
+    "table_properties",
+    "stats_columns",
+    "action",
+)
+PROTOCOL_COLUMNS = ("min_reader_version", "min_writer_version", "action")
+PARTITION_COLUMNS = ("partition_key", "partition_values")
+
+# What a snapshot hands out of each live file; JSON columns are text, verbatim.
+FILES_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("modification_time", pa.int64(), nullable=False),
+        pa.field("partition_values", pa.string(), nullable=False),
+        pa.field("stats", pa.string()),
+        pa.field("deletion_vector", pa.string()),
+        pa.field("num_records", pa.int64()),
+        pa.field("data_change", pa.bool_(), nullable=False),
+        pa.field("tags", pa.string()),
+        pa.field("base_row_id", pa.int64()),
+        pa.field("default_row_commit_version", pa.int64()),
+        pa.field("clustering_provider", pa.string()),
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("extra", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRows:
+    """The rows of one commit, each a tuple in the order of its `*_COLUMNS`."""
+
+    adds: Sequence[Row] = ()
+    removes: Sequence[Row] = ()
+    txns: Sequence[Row] = ()
+    domains: Sequence[Row] = ()
+    cdc: Sequence[Row] = ()
+    metadata: Sequence[Row] = ()
+    protocol: Sequence[Row] = ()
+    partitions: Sequence[Row] = field(default=())
+
+
+def key_of(text: str) -> bytes:
+    """The 16 bytes that stand for a text in an index; empty for the empty text."""
+    return sha256(text.encode()).digest()[:16] if text else b""
+
+
+def partition_key_of(partition_values: str) -> int:
+    """The 64-bit key of a partition, from its canonical JSON."""
+    return int.from_bytes(sha256(partition_values.encode()).digest()[:8], signed=True)
+
+
+_UNPARTITIONED = ("{}", partition_key_of("{}"))
+
+
+def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> CommitRows:
+    """The rows of a commit; `stats_columns` are those of the metadata it leaves current.
+
+    Adds are sorted by partition, so that a partition's files lie together on disk.
+    """
+    adds: list[Row] = []
+    partitions: dict[int, str] = {}
+    found: dict[type, list[Row]] = {
+        RemoveFile: [], Txn: [], DomainMetadata: [], CdcFile: [], Metadata: [], Protocol: [],
+    }  # fmt: skip
+    for action in actions:
+        if type(action) is AddFile:
+            text, key = _partition(action.partition_values)
+            if text != "{}":
+                partitions[key] = text
+            adds.append(_add_row(action, text, key, stats_columns))
+        elif type(action) is Metadata:
+            found[Metadata].append(_metadata_row(action, stats_columns))
+        elif type(action) in _ROW_MAKERS:
+            found[type(action)].append(_ROW_MAKERS[type(action)](action))
+    if len(partitions) > 1:
+        adds.sort(key=lambda row: row[2])
+    return CommitRows(
+        adds=adds,
+        removes=found[RemoveFile],
+        txns=found[Txn],
+        domains=found[DomainMetadata],
+        cdc=found[CdcFile],
+        metadata=found[Metadata],
+        protocol=found[Protocol],
+        partitions=sorted(partitions.items()),
+    )
+
+
+def _partition(values: Mapping[str, str | None]) -> tuple[str, int]:
+    if not values:
+        return _UNPARTITIONED
+    text = codec.dumps(values).decode()
+    return text, partition_key_of(text)
+
+
+def _add_row(add: AddFile, partition: str, partition_key: int, columns: Sequence[StatsColumn]) -> Row:
+    keys = file_keys(add.stats, columns)
+    return (
+        key_of(add.path),
+        key_of(add.dv_id),
+        partition_key,
+        add.size,
+        add.modification_time,
+        keys.num_records,
+        add.base_row_id,
+        add.default_row_commit_version,
+        add.data_change,
+        keys.min_keys,
+        keys.max_keys,
+        keys.null_counts,
+        add.path,
+        partition,
+        add.stats,
+        _json(add.tags),
+        _vector(add.deletion_vector),
+        add.clustering_provider,
+        _json(add.extra or None),
+    )
+
+
+def _remove_row(remove: RemoveFile) -> Row:
+    return (
+        key_of(remove.path),
+        key_of(remove.dv_id),
+        remove.path,
+        remove.deletion_timestamp,
+        remove.data_change,
+        _vector(remove.deletion_vector),
+        _action_json(remove),
+    )
+
+
+def _txn_row(txn: Txn) -> Row:
+    return key_of(txn.app_id), txn.app_id, txn.version, txn.last_updated
+
+
+def _domain_row(domain: DomainMetadata) -> Row:
+    return key_of(domain.domain), domain.domain, domain.configuration, domain.removed
+
+
+def _cdc_row(cdc: CdcFile) -> Row:
+    return cdc.path, cdc.size, codec.dumps(cdc.partition_values).decode(), _action_json(cdc)
+
+
+def _metadata_row(metadata: Metadata, stats_columns: Sequence[StatsColumn]) -> Row:
+    return (
+        metadata.schema_string,
+        codec.dumps(list(metadata.partition_columns)).decode(),
+        codec.dumps(metadata.configuration).decode(),
+        dump_stats_columns(stats_columns),
+        _action_json(metadata),
+    )
+
+
+def _protocol_row(protocol: Protocol) -> Row:
+    return (
+        protocol.min_reader_version,
+        protocol.min_writer_version,
+        _action_json(protocol),
+    )
+
+
+_ROW_MAKERS: Mapping[type, Any] = {
+    RemoveFile: _remove_row,
+    Txn: _txn_row,
+    DomainMetadata: _domain_row,
+    CdcFile: _cdc_row,
+    Protocol: _protocol_row,
+}
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else codec.dumps(value).decode()
+
+
+def _vector(vector: DeletionVector | None) -> str | None:
+    return None if vector is None else codec.dumps(codec.wire_fields(vector)).decode()
+
+
+def _action_json(action: Action) -> str:
+    """The action's own object, without the name of its kind around it."""
+    return codec.dumps(codec.wire_fields(action)).decode()

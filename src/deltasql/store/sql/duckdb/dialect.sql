@@ -1,0 +1,20 @@
+-- Differs: list parameters and DuckDB's own functions of time.
+
+-- name: heads_get
+SELECT table_id, current_version, last_ict, earliest_version, metadata_version, protocol_version
+FROM dl_table_heads
+WHERE list_contains(CAST(:table_ids AS BIGINT[]), table_id);
+
+-- name: version_insert
+INSERT INTO dl_table_versions
+    (table_id, version, commit_id, committed_at, in_commit_timestamp, committer, operation,
+     operation_params, transaction_id, is_blind_append, digest, body_encoding, body)
+VALUES (:table_id, :version, :commit_id, to_timestamp(CAST(:ict AS BIGINT) / 1000.0), :ict,
+        :committer, :operation, :operation_params, :transaction_id, :is_blind_append, :digest,
+        :encoding, :body);
+
+-- name: settings
+SELECT name, value
+FROM duckdb_settings()
+WHERE name IN ('checkpoint_threshold', 'access_mode', 'memory_limit', 'threads')
+ORDER BY name;

@@ -1,0 +1,67 @@
+-- Differs: what only PostgreSQL has: functions, row locks, COPY, array parameters.
+
+-- name: heads_get
+SELECT table_id, current_version, last_ict, earliest_version, metadata_version, protocol_version
+FROM dl_table_heads
+WHERE table_id = ANY(:table_ids);
+
+-- name: heads_lock
+SELECT table_id, current_version, last_ict, earliest_version, metadata_version, protocol_version,
+       (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+FROM dl_table_heads
+WHERE table_id = ANY(:table_ids)
+ORDER BY table_id
+FOR UPDATE;
+
+-- name: transaction_limits
+SELECT set_config('lock_timeout', :lock_timeout, true),
+       set_config('idle_in_transaction_session_timeout', :idle_timeout, true);
+
+-- name: commit_one
+SELECT outcome, version, in_commit_timestamp, metadata_version, protocol_version
+FROM dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :metadata_version,
+               :protocol_version, :body_start, :body_middle, :body_end, :committer, :operation,
+               :operation_params, :transaction_id, :is_blind_append, :adds, :removes, :txns,
+               :other);
+
+-- name: txn_seen
+SELECT dl_seen_txn(:table_id, :txns);
+
+-- name: rows_write
+SELECT dl_write_rows(:table_id, :version, :adds, :removes, :txns, :other);
+
+-- name: version_write
+SELECT dl_write_version(:table_id, :version, :ict, :commit_id, :digest, :encoding, :body,
+                        :committer, :operation, :operation_params, :transaction_id,
+                        :is_blind_append);
+
+-- name: adds_copy
+COPY dl_active_files (
+    table_id, version, path_key, dv_key, partition_key, size_bytes, modification_time,
+    num_records, base_row_id, default_row_commit_version, data_change, min_keys, max_keys,
+    null_counts, path, partition_values, stats, tags, deletion_vector, clustering_provider,
+    extra)
+FROM STDIN;
+
+-- name: files_doubled
+SELECT n.path
+FROM dl_active_files AS n
+JOIN dl_active_files AS o
+  ON o.table_id = n.table_id AND o.path_key = n.path_key AND o.dv_key <> n.dv_key
+WHERE n.table_id = :table_id AND n.version = :version
+LIMIT 1;
+
+-- name: table_create
+INSERT INTO dl_tables (name, location, protocol_min_reader, protocol_min_writer, properties)
+VALUES (:name, :location, :protocol_min_reader, :protocol_min_writer, :properties)
+ON CONFLICT (name, dropped_id) DO NOTHING
+RETURNING table_id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+
+-- name: server_settings
+SELECT name, setting
+FROM pg_settings
+WHERE name IN ('server_version', 'fsync', 'synchronous_commit', 'full_page_writes')
+ORDER BY name;
+
+-- name: migration_lock
+SELECT pg_advisory_xact_lock(7306642187411);

@@ -1,0 +1,256 @@
+-- The commit inside the database: one round trip for a small commit.
+
+CREATE FUNCTION dl_write_rows(
+    p_table_id bigint, p_version bigint, p_adds json, p_removes json, p_txns json, p_other json
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_written bigint;
+BEGIN
+    IF p_removes IS NOT NULL THEN
+        WITH gone AS MATERIALIZED (
+            SELECT r.*, (
+                SELECT a.ctid FROM dl_active_files AS a
+                WHERE a.table_id = p_table_id AND a.path_key = r.path_key
+                  AND a.dv_key = r.dv_key) AS place
+            FROM json_to_recordset(p_removes) AS r (
+                path_key bytea, dv_key bytea, path text, deletion_timestamp bigint,
+                data_change boolean, deletion_vector text, action text)
+        ), moved AS (
+            DELETE FROM dl_active_files AS a USING gone AS g
+            WHERE a.ctid = g.place
+            RETURNING a.*, g.deletion_timestamp, g.data_change AS remove_data_change, g.action
+        ), kept AS (
+            INSERT INTO dl_dead_files
+            SELECT table_id, version, path_key, dv_key, partition_key, size_bytes,
+                   modification_time, num_records, base_row_id, default_row_commit_version,
+                   data_change, min_keys, max_keys, null_counts, path, partition_values, stats,
+                   tags, deletion_vector, clustering_provider, extra,
+                   p_version, deletion_timestamp, remove_data_change, action
+            FROM moved
+        )
+        INSERT INTO dl_dead_files (table_id, path_key, dv_key, path, deletion_vector,
+                                   removed_version, deletion_timestamp, remove_data_change,
+                                   remove_action)
+        SELECT p_table_id, g.path_key, g.dv_key, g.path, g.deletion_vector,
+               p_version, g.deletion_timestamp, g.data_change, g.action
+        FROM gone AS g
+        WHERE g.place IS NULL;
+    END IF;
+
+    IF p_adds IS NOT NULL THEN
+        INSERT INTO dl_active_files
+        SELECT p_table_id, p_version, r.*
+        FROM json_to_recordset(p_adds) AS r (
+            path_key bytea, dv_key bytea, partition_key bigint, size_bytes bigint,
+            modification_time bigint, num_records bigint, base_row_id bigint,
+            default_row_commit_version bigint, data_change boolean,
+            min_keys double precision[], max_keys double precision[], null_counts bigint[],
+            path text, partition_values text, stats text, tags text, deletion_vector text,
+            clustering_provider text, extra text)
+        -- A subselect, not NOT EXISTS: the planner must not hash all live files for one add.
+        WHERE (
+            SELECT true FROM dl_active_files AS a
+            WHERE a.table_id = p_table_id AND a.path_key = r.path_key LIMIT 1) IS NULL;
+        GET DIAGNOSTICS v_written = ROW_COUNT;
+        IF v_written < json_array_length(p_adds) THEN
+            PERFORM dl_restate_files(p_table_id, p_version, p_adds);
+        END IF;
+    END IF;
+
+    IF p_txns IS NOT NULL THEN
+        INSERT INTO dl_txn_actions
+            (table_id, version, app_key, app_id, txn_version, last_updated)
+        SELECT p_table_id, p_version, r.*
+        FROM json_to_recordset(p_txns) AS r (
+            app_key bytea, app_id text, txn_version bigint, last_updated bigint);
+    END IF;
+
+    IF p_other IS NOT NULL THEN
+        PERFORM dl_write_other(p_table_id, p_version, p_other);
+    END IF;
+END $$;
+COMMENT ON FUNCTION dl_write_rows IS 'The rows of a commit''s actions';
+
+CREATE FUNCTION dl_restate_files(p_table_id bigint, p_version bigint, p_adds json)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_path text;
+BEGIN
+    SELECT r.path INTO v_path
+    FROM json_to_recordset(p_adds) AS r (path_key bytea, dv_key bytea, path text)
+    JOIN dl_active_files AS a
+      ON a.table_id = p_table_id AND a.path_key = r.path_key AND a.dv_key <> r.dv_key
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'DL001', MESSAGE = v_path;
+    END IF;
+
+    WITH moved AS (
+        DELETE FROM dl_active_files AS a
+        USING json_to_recordset(p_adds) AS r (path_key bytea, dv_key bytea)
+        WHERE a.table_id = p_table_id AND a.path_key = r.path_key AND a.dv_key = r.dv_key
+          AND a.version < p_version
+        RETURNING a.*
+    )
+    INSERT INTO dl_dead_files
+    SELECT table_id, version, path_key, dv_key, partition_key, size_bytes, modification_time,
+           num_records, base_row_id, default_row_commit_version, data_change, min_keys,
+           max_keys, null_counts, path, partition_values, stats, tags, deletion_vector,
+           clustering_provider, extra, p_version, NULL, NULL, NULL
+    FROM moved;
+
+    INSERT INTO dl_active_files
+    SELECT p_table_id, p_version, r.*
+    FROM json_to_recordset(p_adds) AS r (
+        path_key bytea, dv_key bytea, partition_key bigint, size_bytes bigint,
+        modification_time bigint, num_records bigint, base_row_id bigint,
+        default_row_commit_version bigint, data_change boolean,
+        min_keys double precision[], max_keys double precision[], null_counts bigint[],
+        path text, partition_values text, stats text, tags text, deletion_vector text,
+        clustering_provider text, extra text)
+    ON CONFLICT (table_id, path_key, dv_key) DO NOTHING;
+END $$;
+COMMENT ON FUNCTION dl_restate_files IS
+    'Adds of files that are live already: the old rows become history';
+
+CREATE FUNCTION dl_write_other(p_table_id bigint, p_version bigint, p_other json)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dl_partitions
+    SELECT p_table_id, r.*
+    FROM json_to_recordset(p_other -> 'partitions') AS r (
+        partition_key bigint, partition_values text)
+    ON CONFLICT DO NOTHING;
+
+    INSERT INTO dl_domain_metadata
+        (table_id, version, domain_key, domain, configuration, removed)
+    SELECT p_table_id, p_version, r.*
+    FROM json_to_recordset(p_other -> 'domains') AS r (
+        domain_key bytea, domain text, configuration text, removed boolean);
+
+    INSERT INTO dl_cdc_files
+    SELECT p_table_id, p_version, r.*
+    FROM json_to_recordset(p_other -> 'cdc') AS r (
+        path text, size_bytes bigint, partition_values text, action text);
+
+    INSERT INTO dl_metadata_updates
+    SELECT p_table_id, p_version, r.*
+    FROM json_to_recordset(p_other -> 'metadata') AS r (
+        schema_json text, partition_columns text, table_properties text, stats_columns text,
+        action text);
+    IF FOUND THEN
+        UPDATE dl_table_heads SET metadata_version = p_version WHERE table_id = p_table_id;
+        UPDATE dl_tables SET properties = p_other -> 'metadata' -> 0 ->> 'table_properties'
+        WHERE table_id = p_table_id;
+    END IF;
+
+    INSERT INTO dl_protocol_updates
+    SELECT p_table_id, p_version, r.*
+    FROM json_to_recordset(p_other -> 'protocol') AS r (
+        min_reader_version integer, min_writer_version integer, action text);
+    IF FOUND THEN
+        UPDATE dl_table_heads SET protocol_version = p_version WHERE table_id = p_table_id;
+        UPDATE dl_tables
+        SET protocol_min_reader = (p_other -> 'protocol' -> 0 ->> 'min_reader_version')::integer,
+            protocol_min_writer = (p_other -> 'protocol' -> 0 ->> 'min_writer_version')::integer
+        WHERE table_id = p_table_id;
+    END IF;
+END $$;
+COMMENT ON FUNCTION dl_write_other IS 'Everything of a commit but its adds and removes';
+
+CREATE FUNCTION dl_write_version(
+    p_table_id bigint, p_version bigint, p_ict bigint, p_commit_id text,
+    p_digest bytea, p_encoding text, p_body bytea,
+    p_committer text, p_operation text, p_operation_params text, p_transaction_id text,
+    p_is_blind_append boolean
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dl_table_versions
+    VALUES (p_table_id, p_version, p_commit_id, to_timestamp(p_ict / 1000.0), p_ict,
+            p_committer, p_operation, p_operation_params, p_transaction_id, p_is_blind_append,
+            p_digest, p_encoding, p_body);
+    INSERT INTO dl_mirror_status (table_id, version, status, digest)
+    VALUES (p_table_id, p_version, 'PENDING', p_digest);
+END $$;
+COMMENT ON FUNCTION dl_write_version IS 'The version and its mirror status';
+
+CREATE FUNCTION dl_seen_txn(p_table_id bigint, p_txns json)
+RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT seen.version
+    FROM json_to_recordset(p_txns) AS r (app_key bytea, txn_version bigint)
+    CROSS JOIN LATERAL (
+        SELECT t.version, t.txn_version FROM dl_txn_actions AS t
+        WHERE t.table_id = p_table_id AND t.app_key = r.app_key
+        ORDER BY t.version DESC LIMIT 1
+    ) AS seen
+    WHERE seen.txn_version >= r.txn_version
+    ORDER BY seen.version DESC LIMIT 1
+$$;
+COMMENT ON FUNCTION dl_seen_txn IS
+    'The version that holds one of these transactions, or a later one, already';
+
+CREATE FUNCTION dl_commit(
+    p_table_id bigint, p_commit_id text, p_is_retry boolean, p_lock_timeout text,
+    p_expected bigint, p_metadata_version bigint, p_protocol_version bigint,
+    p_body_start bytea, p_body_middle bytea, p_body_end bytea,
+    p_committer text, p_operation text, p_operation_params text, p_transaction_id text,
+    p_is_blind_append boolean, p_adds json, p_removes json, p_txns json, p_other json
+) RETURNS TABLE (
+    outcome text, version bigint, in_commit_timestamp bigint,
+    metadata_version bigint, protocol_version bigint
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_head dl_table_heads;
+    v_version bigint;
+    v_ict bigint;
+    v_body bytea;
+    v_digest bytea;
+BEGIN
+    PERFORM set_config('lock_timeout', p_lock_timeout, true);
+    IF p_is_retry OR p_txns IS NOT NULL THEN
+        PERFORM 1 FROM dl_table_heads AS h WHERE h.table_id = p_table_id FOR UPDATE;
+        SELECT v.version, v.in_commit_timestamp INTO v_version, v_ict
+        FROM dl_table_versions AS v
+        WHERE p_is_retry AND v.table_id = p_table_id AND v.commit_id = p_commit_id;
+        IF FOUND THEN
+            RETURN QUERY SELECT 'COMMITTED', v_version, v_ict, NULL::bigint, NULL::bigint;
+            RETURN;
+        END IF;
+        v_version := dl_seen_txn(p_table_id, p_txns);
+        IF v_version IS NOT NULL THEN
+            RETURN QUERY SELECT 'TXN_SEEN', v_version, NULL::bigint, NULL::bigint, NULL::bigint;
+            RETURN;
+        END IF;
+    END IF;
+
+    -- Lock, check and advance in one statement.
+    UPDATE dl_table_heads AS h
+    SET current_version = h.current_version + 1,
+        last_ict = greatest(
+            (extract(epoch FROM clock_timestamp()) * 1000)::bigint, h.last_ict + 1)
+    WHERE h.table_id = p_table_id
+      AND (p_expected IS NULL OR h.current_version = p_expected)
+      AND h.metadata_version = p_metadata_version
+      AND h.protocol_version = p_protocol_version
+    RETURNING h.current_version, h.last_ict INTO v_version, v_ict;
+    IF NOT FOUND THEN
+        SELECT * INTO v_head FROM dl_table_heads AS h WHERE h.table_id = p_table_id;
+        RETURN QUERY SELECT
+            CASE WHEN v_head.table_id IS NULL THEN 'NO_TABLE' ELSE 'VERSION_TAKEN' END,
+            v_head.current_version, v_head.last_ict,
+            v_head.metadata_version, v_head.protocol_version;
+        RETURN;
+    END IF;
+
+    v_body := p_body_start || v_ict::text::bytea || p_body_middle || v_ict::text::bytea
+              || p_body_end;
+    v_digest := sha256(v_body);
+    PERFORM dl_write_rows(p_table_id, v_version, p_adds, p_removes, p_txns, p_other);
+    PERFORM dl_write_version(p_table_id, v_version, v_ict, p_commit_id, v_digest, 'raw', v_body,
+                             p_committer, p_operation, p_operation_params, p_transaction_id,
+                             p_is_blind_append);
+    RETURN QUERY SELECT 'COMMITTED', v_version, v_ict, NULL::bigint, NULL::bigint;
+END $$;
+COMMENT ON FUNCTION dl_commit IS
+    'Commit one version: COMMITTED, VERSION_TAKEN, TXN_SEEN or NO_TABLE';

@@ -1,0 +1,19 @@
+-- name: files_at
+-- One statement over both tables: two would give torn answers beside a commit.
+SELECT path, size_bytes AS size, modification_time, partition_values, stats, deletion_vector,
+       num_records, data_change, tags, base_row_id, default_row_commit_version,
+       clustering_provider, version, extra
+FROM dl_active_files
+WHERE table_id = {table_id} AND version <= {version} AND {filter}
+UNION ALL
+SELECT path, size_bytes, modification_time, partition_values, stats, deletion_vector,
+       num_records, data_change, tags, base_row_id, default_row_commit_version,
+       clustering_provider, version, extra
+FROM dl_dead_files
+WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version}
+  AND {filter};
+
+-- name: partitions_all
+SELECT partition_key, partition_values
+FROM dl_partitions
+WHERE table_id = :table_id;

@@ -1,0 +1,32 @@
+-- Differs: no information_schema, arrays as JSON, times as text, files by the index that follows their order on disk.
+
+-- name: migrations_exist
+SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'dl_schema_migrations';
+
+-- name: heads_get
+SELECT table_id, current_version, last_ict, earliest_version, metadata_version, protocol_version
+FROM dl_table_heads
+WHERE table_id IN (SELECT value FROM json_each(:table_ids));
+
+-- name: version_insert
+INSERT INTO dl_table_versions
+    (table_id, version, commit_id, committed_at, in_commit_timestamp, committer, operation,
+     operation_params, transaction_id, is_blind_append, digest, body_encoding, body)
+VALUES (:table_id, :version, :commit_id,
+        strftime('%Y-%m-%d %H:%M:%f', :ict / 1000.0, 'unixepoch'), :ict, :committer, :operation,
+        :operation_params, :transaction_id, :is_blind_append, :digest, :encoding, :body);
+
+-- name: files_at
+-- Without statistics SQLite may choose the key's index, which jumps across the table.
+SELECT path, size_bytes AS size, modification_time, partition_values, stats, deletion_vector,
+       num_records, data_change, tags, base_row_id, default_row_commit_version,
+       clustering_provider, version, extra
+FROM dl_active_files INDEXED BY dl_active_files_partition
+WHERE table_id = {table_id} AND version <= {version} AND {filter}
+UNION ALL
+SELECT path, size_bytes, modification_time, partition_values, stats, deletion_vector,
+       num_records, data_change, tags, base_row_id, default_row_commit_version,
+       clustering_provider, version, extra
+FROM dl_dead_files INDEXED BY dl_dead_files_removed
+WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version}
+  AND {filter};

@@ -1,0 +1,222 @@
+-- The log: tables, indexes and views.
+
+CREATE TABLE dl_schema_migrations (  -- Migrations applied to this database, in order
+    version     INTEGER PRIMARY KEY,  -- Number of the migration
+    name        TEXT NOT NULL,  -- Name of the migration
+    applied_at  TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP  -- When it was applied
+) STRICT;
+
+CREATE TABLE dl_tables (  -- The tables of the lake
+    table_id             INTEGER PRIMARY KEY AUTOINCREMENT,  -- Our own id; metaData.id may repeat and is only data
+    name                 TEXT NOT NULL,  -- Name, by convention namespace.table
+    location             TEXT NOT NULL,  -- Root of the data files and of the mirror
+    protocol_min_reader  INTEGER NOT NULL,  -- minReaderVersion of the current protocol
+    protocol_min_writer  INTEGER NOT NULL,  -- minWriterVersion of the current protocol
+    properties           TEXT NOT NULL,  -- Current metaData.configuration, JSON
+    created_at           TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,  -- When the table entered the lake
+    dropped_at           TEXT,  -- When it was dropped; null while it lives
+    dropped_id           INTEGER NOT NULL DEFAULT 0,  -- 0 while it lives, then its table_id, so that the name is free again
+    read_only_reason     TEXT,  -- Why deltasql may not write it; null if it may
+    mirror_paused        INTEGER NOT NULL DEFAULT 0 CHECK (mirror_paused IN (0, 1)),  -- Whether mirroring is paused
+    UNIQUE (name, dropped_id)
+) STRICT;
+
+CREATE TABLE dl_table_heads (  -- The newest version of each table
+    table_id          INTEGER PRIMARY KEY,  -- The table
+    current_version   INTEGER NOT NULL CHECK (current_version >= 0),  -- Newest committed version
+    last_ict          INTEGER NOT NULL,  -- In-commit timestamp of the newest version, epoch milliseconds
+    earliest_version  INTEGER NOT NULL DEFAULT 0,  -- Oldest version that can be read
+    metadata_version  INTEGER NOT NULL,  -- Version of the current metaData
+    protocol_version  INTEGER NOT NULL  -- Version of the current protocol
+) STRICT;
+
+CREATE TABLE dl_table_versions (  -- Every committed version with the exact bytes of its commit file
+    table_id             INTEGER NOT NULL,  -- The table
+    version              INTEGER NOT NULL,  -- Version, contiguous
+    commit_id            TEXT NOT NULL,  -- Made by the client; makes a retry safe
+    committed_at         TEXT NOT NULL,  -- The in-commit timestamp as a time
+    in_commit_timestamp  INTEGER NOT NULL,  -- Epoch milliseconds, strictly growing
+    committer            TEXT,  -- Who committed
+    operation            TEXT,  -- What was done, e.g. WRITE
+    operation_params     TEXT,  -- Parameters of the operation, JSON
+    transaction_id       TEXT,  -- Shared by the versions of a multi-table transaction
+    is_blind_append      INTEGER NOT NULL CHECK (is_blind_append IN (0, 1)),  -- Whether it added files and read none
+    digest               BLOB NOT NULL,  -- SHA-256 of the commit file
+    body_encoding        TEXT NOT NULL DEFAULT 'raw' CHECK (body_encoding IN ('raw', 'zstd')),  -- raw or zstd
+    body                 BLOB NOT NULL,  -- The commit file
+    PRIMARY KEY (table_id, version),
+    UNIQUE (table_id, commit_id),
+    UNIQUE (table_id, in_commit_timestamp)
+) STRICT;
+
+CREATE TABLE dl_active_files (  -- The live files of every table
+    table_id                    INTEGER NOT NULL,  -- The table
+    version                     INTEGER NOT NULL,  -- Version that added the file
+    path_key                    BLOB NOT NULL,  -- First 16 bytes of the SHA-256 of path
+    dv_key                      BLOB NOT NULL,  -- The same of the deletion vector's id; empty without one
+    partition_key               INTEGER NOT NULL,  -- Hash of partition_values, see dl_partitions
+    size_bytes                  INTEGER NOT NULL,  -- Size of the file
+    modification_time           INTEGER NOT NULL,  -- Epoch milliseconds
+    num_records                 INTEGER,  -- numRecords of stats
+    base_row_id                 INTEGER,  -- First row id, with row tracking
+    default_row_commit_version  INTEGER,  -- Default row commit version, with row tracking
+    data_change                 INTEGER NOT NULL CHECK (data_change IN (0, 1)),  -- Whether the add changed the data
+    min_keys                    TEXT,  -- Order-preserving lower bounds, JSON array by ordinal of dl_metadata_updates.stats_columns
+    max_keys                    TEXT,  -- Order-preserving upper bounds, in the same order
+    null_counts                 TEXT,  -- Null counts, in the same order
+    path                        TEXT NOT NULL,  -- The path as the log has it (a URI)
+    partition_values            TEXT NOT NULL,  -- JSON, verbatim
+    stats                       TEXT,  -- JSON, verbatim
+    tags                        TEXT,  -- JSON
+    deletion_vector             TEXT,  -- JSON
+    clustering_provider         TEXT,  -- Clustering implementation, if any
+    extra                       TEXT,  -- Fields of the add that the spec does not know, JSON
+    PRIMARY KEY (table_id, path_key, dv_key)
+) STRICT;
+-- Partitions of a table, and its files in the order they lie on disk.
+CREATE INDEX dl_active_files_partition ON dl_active_files (table_id, partition_key);
+
+CREATE TABLE dl_dead_files (  -- Files that were live once, and removes whose add is unknown
+    table_id                    INTEGER NOT NULL,  -- The table
+    version                     INTEGER,  -- Version that added the file; null if unknown
+    path_key                    BLOB NOT NULL,  -- First 16 bytes of the SHA-256 of path
+    dv_key                      BLOB NOT NULL,  -- The same of the deletion vector's id; empty without one
+    partition_key               INTEGER,  -- Hash of partition_values, see dl_partitions
+    size_bytes                  INTEGER,  -- Size of the file
+    modification_time           INTEGER,  -- Epoch milliseconds
+    num_records                 INTEGER,  -- numRecords of stats
+    base_row_id                 INTEGER,  -- First row id, with row tracking
+    default_row_commit_version  INTEGER,  -- Default row commit version, with row tracking
+    data_change                 INTEGER CHECK (data_change IN (0, 1)),  -- Whether the add changed the data
+    min_keys                    TEXT,  -- Order-preserving lower bounds
+    max_keys                    TEXT,  -- Order-preserving upper bounds
+    null_counts                 TEXT,  -- Null counts
+    path                        TEXT NOT NULL,  -- The path as the log has it (a URI)
+    partition_values            TEXT,  -- JSON, verbatim
+    stats                       TEXT,  -- JSON, verbatim
+    tags                        TEXT,  -- JSON
+    deletion_vector             TEXT,  -- JSON
+    clustering_provider         TEXT,  -- Clustering implementation, if any
+    extra                       TEXT,  -- Fields of the add that the spec does not know, JSON
+    removed_version             INTEGER NOT NULL,  -- Version that removed or restated the file
+    deletion_timestamp          INTEGER,  -- deletionTimestamp of the remove, epoch milliseconds
+    remove_data_change          INTEGER CHECK (remove_data_change IN (0, 1)),  -- dataChange of the remove
+    remove_action               TEXT  -- The remove, JSON; null if a later add restated the file
+) STRICT;
+CREATE INDEX dl_dead_files_removed ON dl_dead_files (table_id, removed_version);
+
+CREATE TABLE dl_partitions (  -- Partitions that files were ever added to
+    table_id          INTEGER NOT NULL,  -- The table
+    partition_key     INTEGER NOT NULL,  -- First 8 bytes of the SHA-256 of partition_values
+    partition_values  TEXT NOT NULL,  -- JSON, canonical
+    PRIMARY KEY (table_id, partition_key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dl_metadata_updates (  -- Every metaData action
+    table_id           INTEGER NOT NULL,  -- The table
+    version            INTEGER NOT NULL,  -- Version that made it current
+    schema_json        TEXT NOT NULL,  -- schemaString, verbatim
+    partition_columns  TEXT NOT NULL,  -- Partition columns, JSON array
+    table_properties   TEXT NOT NULL,  -- configuration, JSON
+    stats_columns      TEXT NOT NULL,  -- Columns behind min_keys, max_keys and null_counts, JSON
+    action             TEXT NOT NULL,  -- The whole action, JSON
+    PRIMARY KEY (table_id, version)
+) STRICT;
+
+CREATE TABLE dl_protocol_updates (  -- Every protocol action
+    table_id            INTEGER NOT NULL,  -- The table
+    version             INTEGER NOT NULL,  -- Version that made it current
+    min_reader_version  INTEGER NOT NULL,  -- minReaderVersion
+    min_writer_version  INTEGER NOT NULL,  -- minWriterVersion
+    action              TEXT NOT NULL,  -- The whole action, features included, JSON
+    PRIMARY KEY (table_id, version)
+) STRICT;
+
+CREATE TABLE dl_txn_actions (  -- Every txn action: how far each application got
+    table_id      INTEGER NOT NULL,  -- The table
+    app_key       BLOB NOT NULL,  -- First 16 bytes of the SHA-256 of app_id
+    version       INTEGER NOT NULL,  -- Version that holds the action
+    app_id        TEXT NOT NULL,  -- appId
+    txn_version   INTEGER NOT NULL,  -- The application's own version
+    last_updated  INTEGER,  -- lastUpdated, epoch milliseconds
+    PRIMARY KEY (table_id, app_key, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dl_domain_metadata (  -- Every domainMetadata action
+    table_id       INTEGER NOT NULL,  -- The table
+    domain_key     BLOB NOT NULL,  -- First 16 bytes of the SHA-256 of domain
+    version        INTEGER NOT NULL,  -- Version that holds the action
+    domain         TEXT NOT NULL,  -- Name of the domain
+    configuration  TEXT NOT NULL,  -- Its configuration
+    removed        INTEGER NOT NULL CHECK (removed IN (0, 1)),  -- Whether the action removes the domain
+    PRIMARY KEY (table_id, domain_key, version)
+) STRICT;
+
+CREATE TABLE dl_cdc_files (  -- Every cdc action
+    table_id          INTEGER NOT NULL,  -- The table
+    version           INTEGER NOT NULL,  -- Version that holds the action
+    path              TEXT NOT NULL,  -- The path as the log has it (a URI)
+    size_bytes        INTEGER NOT NULL,  -- Size of the file
+    partition_values  TEXT NOT NULL,  -- JSON
+    action            TEXT NOT NULL  -- The whole action, JSON
+) STRICT;
+CREATE INDEX dl_cdc_files_version ON dl_cdc_files (table_id, version);
+
+CREATE TABLE dl_mirror_status (  -- Whether each version has reached the object store
+    table_id            INTEGER NOT NULL,  -- The table
+    version             INTEGER NOT NULL,  -- The version
+    status              TEXT NOT NULL CHECK (status IN ('PENDING', 'SUCCESS', 'FAILED')),  -- PENDING from the commit on, then SUCCESS or FAILED
+    json_written        INTEGER NOT NULL DEFAULT 0 CHECK (json_written IN (0, 1)),  -- Whether the commit file is there
+    checkpoint_written  INTEGER NOT NULL DEFAULT 0 CHECK (checkpoint_written IN (0, 1)),  -- Whether the checkpoint due at this version is there
+    error_message       TEXT,  -- Why the last attempt failed
+    retry_count         INTEGER NOT NULL DEFAULT 0,  -- Failed attempts so far
+    last_attempt_at     TEXT,  -- When the last attempt began
+    mirrored_at         TEXT,  -- When it succeeded
+    digest              BLOB NOT NULL,  -- SHA-256 of the commit file
+    PRIMARY KEY (table_id, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dl_mirror_leases (  -- Who mirrors a table now: one flight a table at a time
+    table_id    INTEGER PRIMARY KEY,  -- The table
+    holder      TEXT NOT NULL,  -- The worker
+    token       INTEGER NOT NULL,  -- Fencing token, growing; every status write must show it
+    expires_at  TEXT NOT NULL  -- When the lease ends by the database's clock
+) STRICT;
+
+CREATE VIEW dl_add_files AS  -- Every add action
+    SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,
+           modification_time, deletion_vector, dv_key
+    FROM dl_active_files
+    UNION ALL
+    SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,
+           modification_time, deletion_vector, dv_key
+    FROM dl_dead_files
+    WHERE version IS NOT NULL;
+
+CREATE VIEW dl_remove_files AS  -- Every remove action
+    SELECT table_id, removed_version AS version, path, deletion_timestamp,
+           remove_data_change AS data_change, deletion_vector, dv_key
+    FROM dl_dead_files
+    WHERE remove_action IS NOT NULL;
+
+CREATE VIEW vw_latest_action_per_path AS  -- The newest add or remove of each file
+    SELECT table_id, path, version, is_add, deletion_vector
+    FROM (
+        SELECT table_id, path, version, is_add, deletion_vector,
+               row_number() OVER (
+                   PARTITION BY table_id, path, dv_key ORDER BY version DESC, is_add DESC
+               ) AS place
+        FROM (
+            SELECT table_id, path, version, 1 AS is_add, deletion_vector, dv_key
+            FROM dl_add_files
+            UNION ALL
+            SELECT table_id, path, version, 0 AS is_add, deletion_vector, dv_key
+            FROM dl_remove_files
+        ) AS actions
+    ) AS ranked
+    WHERE place = 1;
+
+CREATE VIEW vw_active_files AS  -- The live files of every table
+    SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,
+           modification_time, deletion_vector
+    FROM dl_active_files;

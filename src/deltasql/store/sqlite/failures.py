@@ -1,0 +1,69 @@
+"""What a sqlite3 error means to a caller."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deltasql.errors import DatabaseError, DeltaSqlError, StoreTimeoutError
+
+# By the name of the primary error code.
+_REMEDIES = {
+    "SQLITE_NOTADB": "name another file, or move this one away",
+    "SQLITE_CORRUPT": "restore the file from a backup",
+    "SQLITE_READONLY": "make the file and its directory writable for this user",
+    "SQLITE_PERM": "make the file and its directory writable for this user",
+    "SQLITE_CANTOPEN": "create the directory, and make it writable for this user",
+    "SQLITE_FULL": "free space on the disk; nothing was written, and trying again is safe",
+    "SQLITE_IOERR": "look at the disk; a network file system does not do for SQLite",
+}
+
+
+@contextmanager
+def translated(doing: str, path: str) -> Iterator[None]:
+    """Turn sqlite3's errors into ours; `doing` says what failed."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise translate(error, doing, path) from None
+
+
+def translate(error: Exception, doing: str, path: str) -> DeltaSqlError:
+    """Our error for one of sqlite3's."""
+    code = getattr(error, "sqlite_errorname", "")
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreTimeoutError(
+            f"{path} was locked for too long while {doing}",
+            cause="another program holds a transaction open in it",
+            remedy="end that program's transaction, or raise sql.timeout",
+        )
+    remedy = "see the cause; a commit that failed has written nothing"
+    for name, advice in _REMEDIES.items():
+        if code.startswith(name):
+            remedy = advice
+    return DatabaseError(
+        f"SQLite failed while {doing} in {path}",
+        cause=str(error),
+        remedy=remedy,
+        connection_lost=False,
+        is_transient=False,
+    )
+
+
+def turn_timeout(path: str, timeout: float) -> StoreTimeoutError:
+    """The error for a writer whose turn did not come."""
+    return StoreTimeoutError(
+        f"the turn to write to {path} did not come within {timeout:g} s",
+        cause="other writers were in the queue all that time, or one holds it and hangs",
+        remedy="try again, or raise sql.timeout; `fuser` on the .lock file names the writers",
+    )
+
+
+def nested_write(path: str) -> DatabaseError:
+    """The error for a write inside a `locked` block of the same thread."""
+    return DatabaseError(
+        f"a write to {path} began inside a locked block of the same thread",
+        cause="a database has one writer at a time, and the block is it",
+        remedy="write through the block's own log, or after the block",
+    )

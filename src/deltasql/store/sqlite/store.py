@@ -1,0 +1,172 @@
+"""The SQLite log store."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, Self
+
+import pyarrow as pa
+
+from deltasql.log.ranges import Ranges
+from deltasql.store import range_sql
+from deltasql.store.embedded import EmbeddedStore
+from deltasql.store.migrations import is_current, migrate
+from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
+from deltasql.store.sqlite import session
+from deltasql.store.sqlite.connections import Connections
+from deltasql.store.sqlite.failures import nested_write, translated, turn_timeout
+from deltasql.store.sqlite.file_queue import FileQueue
+from deltasql.store.sqlite.session import SQL, SqliteSession
+
+_BATCH = 8_192
+_BOOLEANS = {"data_change"}
+
+
+class SqliteStore(EmbeddedStore):
+    """A log in a SQLite file."""
+
+    def __init__(self, connections: Connections, *, timeout: float) -> None:
+        self._connections = connections
+        self._path = connections.path
+        self._timeout = timeout
+        self._queue = FileQueue(f"{connections.path}.lock")
+
+    @classmethod
+    def open(cls, path: str, *, timeout: float, schema: str) -> Self:
+        """Open a file, and create or migrate its schema (`create`) or only check it (`error`)."""
+        connections = Connections(path, timeout=timeout, may_create=schema == "create")
+        store = cls(connections, timeout=timeout)
+        try:
+            store._bring_up_to_date(schema)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _bring_up_to_date(self, schema: str) -> None:
+        doing = "opening the database"
+        with self._connections.reader(doing) as connection:
+            if _is_wal(connection) and is_current(connection, "sqlite"):
+                return
+        with self._turn(), translated(doing, self._path):
+            connection = self._connections.writer
+            # In turn, because SQLite does not wait when two change the mode at once.
+            if schema == "create" and not _is_wal(connection):
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                migrate(connection, "sqlite", schema)
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if self._queue.is_mine():
+            raise nested_write(self._path)
+        with translated("waiting for the turn to write", self._path):
+            if not self._queue.acquire(self._timeout):
+                raise turn_timeout(self._path, self._timeout)
+        try:
+            yield
+        finally:
+            self._queue.release()
+
+    @contextmanager
+    def _writing(self, doing: str) -> Iterator[SqliteSession]:
+        with self._turn():
+            writer = SqliteSession(self._connections.writer, self._path)
+            writer.begin(doing)
+            try:
+                yield writer
+                writer.commit()
+            except BaseException:
+                writer.rollback()
+                raise
+
+    def _prepare(self, rows: CommitRows) -> session.PreparedRows:
+        return session.prepare(rows)
+
+    def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
+        with self._connections.reader("reading") as connection:
+            return connection.execute(SQL[name], parameters).fetchall()
+
+    def _table_ids(self, table_ids: Collection[int]) -> str:
+        return json.dumps(list(table_ids))
+
+    def _purges(self) -> list[str]:
+        return sorted(name for name in SQL if name.startswith("purge_"))
+
+    def files(
+        self,
+        table_id: int,
+        version: int,
+        *,
+        partition_keys: Sequence[int] | None = None,
+        ranges: Ranges | None = None,
+    ) -> pa.RecordBatchReader:
+        query = SQL["files_at"].format(
+            table_id=int(table_id),
+            version=int(version),
+            filter=range_sql.file_filter(partition_keys, ranges, "sqlite"),
+        )
+        batches = self._batches(query)
+        # The first batch is fetched here: it raises what the query raises, and with a small
+        # table nothing stays open.
+        first = list(next(batches, ()))
+        return pa.RecordBatchReader.from_batches(
+            FILES_SCHEMA, (_to_batch(rows) for rows in chain([first], batches) if rows)
+        )
+
+    def _batches(self, query: str) -> Iterator[list[Row]]:
+        """Rows some thousand at a time; the connection goes back with the last ones."""
+        connection = self._connections.take()
+        try:
+            with translated("reading files", self._path):
+                cursor = connection.execute(query)
+                rows = cursor.fetchmany(_BATCH)
+            while len(rows) == _BATCH:
+                yield rows
+                with translated("reading files", self._path):
+                    rows = cursor.fetchmany(_BATCH)
+            cursor.close()
+        finally:
+            self._connections.give_back(connection)
+        yield rows
+
+    def describe(self) -> Mapping[str, str]:
+        with self._connections.reader("reading settings") as connection:
+            settings = {
+                name: str(connection.execute(statement).fetchone()[0])
+                for name, statement in (
+                    ("journal_mode", "PRAGMA journal_mode"),
+                    ("synchronous", "PRAGMA synchronous"),
+                    ("page_size", "PRAGMA page_size"),
+                )
+            }
+        settings["synchronous"] = {"2": "full", "3": "extra"}.get(settings["synchronous"], "weak")
+        return {"dialect": "sqlite", "server_version": sqlite3.sqlite_version, **settings}
+
+    def close(self) -> None:
+        self._queue.close()
+        self._connections.close()
+
+
+def _is_wal(connection: sqlite3.Connection) -> bool:
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    return bool(mode == "wal")
+
+
+def _to_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    columns = [
+        pa.array(map(bool, values), field.type)
+        if field.name in _BOOLEANS
+        else pa.array(values, field.type)
+        for field, values in zip(FILES_SCHEMA, zip(*rows, strict=True), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=FILES_SCHEMA)

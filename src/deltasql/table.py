@@ -1,0 +1,304 @@
+"""A table of the lake: commits, rows, snapshots and history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltasql import writing
+from deltasql.commit import CommitRequest
+from deltasql.commit.states import to_state
+from deltasql.data.writer import discard
+from deltasql.errors import (
+    CommitStateUnknownError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    TableNotFoundError,
+    ValidationError,
+    VersionNotFoundError,
+)
+from deltasql.log.conflict import Reads
+from deltasql.log.predicate import bind, parse
+from deltasql.moments import Moment, from_ms, to_ms
+from deltasql.objectstore import ObjectStore
+from deltasql.snapshot import Overlay, Scan, Snapshot
+from deltasql.spec import codec
+from deltasql.spec.actions import Action, Txn
+from deltasql.store.interface import TableRecord, VersionRecord
+
+if TYPE_CHECKING:
+    from deltasql.catalog import Lake
+
+# A schema that changes under an append is read again; more often than this is no accident.
+_SCHEMA_RETRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """A version in a table's history."""
+
+    version: int
+    timestamp: datetime
+    operation: str | None
+    operation_params: Mapping[str, Any]
+    committer: str | None
+    commit_id: str
+    transaction_id: str | None
+    is_blind_append: bool
+
+    @classmethod
+    def of(cls, record: VersionRecord) -> HistoryEntry:
+        """The entry of a record."""
+        return cls(
+            version=record.version,
+            timestamp=from_ms(record.in_commit_timestamp),
+            operation=record.operation,
+            operation_params=codec.loads(record.operation_params or "{}"),
+            committer=record.committer,
+            commit_id=record.commit_id,
+            transaction_id=record.transaction_id,
+            is_blind_append=record.is_blind_append,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one version did."""
+
+    version: int
+    timestamp: datetime
+    actions: tuple[Action, ...]
+
+
+class Table:
+    """A table of the lake; cheap to make and safe to share between threads."""
+
+    def __init__(self, lake: Lake, record: TableRecord) -> None:
+        self._lake = lake
+        self._record = record
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._record.name
+
+    @property
+    def table_id(self) -> int:
+        """The table's id in SQL."""
+        return self._record.table_id
+
+    @property
+    def location(self) -> str:
+        """Where the table's files are."""
+        return self._record.location
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The object store at the table's location."""
+        return self._lake.objects(self.location)
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        head = self._lake.store.head(self.table_id)
+        if head is None:
+            raise _gone(self.name)
+        return head.version
+
+    # --- reading ----------------------------------------------------------------------
+
+    def snapshot(
+        self, version: int | None = None, timestamp: Moment | None = None
+    ) -> Snapshot:
+        """The table as it is, at a version, or as it was at a point in time."""
+        return self.snapshot_with(version=version, timestamp=timestamp)
+
+    def snapshot_with(
+        self,
+        *,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        overlay: Overlay | None = None,
+    ) -> Snapshot:
+        """A snapshot with the uncommitted writes of a transaction laid over it."""
+        if version is not None and timestamp is not None:
+            raise ValidationError(
+                "version and timestamp were both given", remedy="give one of the two"
+            )
+        if timestamp is not None:
+            version = self._version_at(timestamp)
+        record = self._lake.store.state(self.table_id, version)
+        if record is None:
+            if self._lake.store.head(self.table_id) is None:
+                raise _gone(self.name)
+            raise self._no_version(f"version {version}")
+        return Snapshot(
+            self._lake.store, self.objects, self.table_id, to_state(record), overlay
+        )
+
+    def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
+        """The rows of the newest version, lazily: `.to_arrow()`, `.to_batches()`, …"""
+        return self.snapshot().scan(where, columns)
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """The versions, newest first."""
+        found = self._lake.store.history(self.table_id, limit=limit)
+        return [HistoryEntry.of(record) for record in found]
+
+    def changes(self, from_version: int, to_version: int | None = None) -> list[Change]:
+        """What the versions from `from_version` up to and including `to_version` did."""
+        found = self._lake.store.commits(
+            self.table_id, after=from_version - 1, upto=to_version
+        )
+        return [
+            Change(
+                version=record.version,
+                timestamp=from_ms(record.in_commit_timestamp),
+                actions=tuple(codec.decode_commit(record.body, source=f"{record.version}.json")),
+            )
+            for record in found
+        ]
+
+    # --- writing ----------------------------------------------------------------------
+
+    def append(
+        self,
+        data: Any,
+        *,
+        schema_mode: str | None = None,
+        app_id: str | None = None,
+        app_version: int | None = None,
+    ) -> int:
+        """Add rows; returns the version. `schema_mode="merge"` adds their new columns too.
+
+        With `app_id` and `app_version` the append happens once, however often it is called.
+        """
+        extra = _txn(app_id, app_version)
+        # A stream can be read once only; a changed schema needs the rows again.
+        data = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+        for attempt in range(_SCHEMA_RETRIES):
+            state = self._lake.states.current(self.table_id)
+            write = writing.append(self.objects, state, data, schema_mode=schema_mode)
+            try:
+                return self._commit_write(write, extra)
+            except (MetadataChangedError, ProtocolChangedError):
+                if attempt == _SCHEMA_RETRIES - 1:
+                    raise
+                self._lake.states.refresh(self.table_id)
+        raise AssertionError("unreachable")
+
+    def overwrite(self, data: Any, where: str | None = None) -> int:
+        """Put rows in place of those that satisfy `where`, by default of all of them."""
+        return self._commit_write(writing.overwrite(self.objects, self.snapshot(), data, where=where))
+
+    def commit(
+        self,
+        actions: Iterable[Action | Mapping[str, Any]],
+        operation: str = "WRITE",
+        operation_params: Mapping[str, Any] | None = None,
+        expected_version: int | None = None,
+        read_version: int | None = None,
+        reads: str | None = None,
+        app_id: str | None = None,
+        app_version: int | None = None,
+    ) -> int:
+        """Commit actions, ours or Delta's JSON objects; returns the version.
+
+        `expected_version` is the version that the commit must become, else
+        `VersionConflictError`. `read_version` is the version that the actions rest on and
+        `reads` what was read of it: None for nothing, "all", or a WHERE text. A txn that was
+        committed before is skipped, and the version that holds it returned.
+        """
+        parsed = [codec.parse_action(action) for action in actions]
+        request = self.request(
+            [*parsed, *_txn(app_id, app_version)],
+            operation=operation,
+            operation_params=operation_params or {},
+            expected_version=expected_version,
+            read_version=read_version,
+            reads=self.parse_reads(reads),
+        )
+        return self._lake.commits.commit(request).version
+
+    def request(self, actions: Sequence[Action], *, operation: str, **details: Any) -> CommitRequest:
+        """A commit request to this table."""
+        return CommitRequest(
+            table_id=self.table_id,
+            table_name=self.name,
+            actions=actions,
+            commit_id=writing.new_id(),
+            operation=operation,
+            committer=self._lake.committer,
+            engine=self._lake.engine,
+            **details,
+        )
+
+    def parse_reads(self, reads: str | None) -> Reads:
+        """What a commit read, from the words of the low-level interface."""
+        if reads is None:
+            return Reads.nothing()
+        if reads == "all":
+            return Reads.all()
+        return Reads.where(bind(parse(reads), self._lake.states.current(self.table_id).schema))
+
+    def _commit_write(self, write: writing.Write, extra: Sequence[Action] = ()) -> int:
+        request = self.request(
+            [*write.actions, *extra],
+            operation=write.operation,
+            operation_params=write.operation_params,
+            reads=write.reads,
+            read_version=write.read_version,
+        )
+        try:
+            done = self._lake.commits.commit(request)
+        except CommitStateUnknownError:
+            # The files may belong to a version: they stay.
+            raise
+        except BaseException:
+            discard(self.objects, write.files)
+            raise
+        if not done.is_new:
+            discard(self.objects, write.files)
+        return done.version
+
+    def _version_at(self, timestamp: Moment) -> int:
+        version = self._lake.store.version_at(self.table_id, to_ms(timestamp))
+        if version is None:
+            raise self._no_version(f"version as of {timestamp}")
+        return version
+
+    def _no_version(self, wanted: str) -> VersionNotFoundError:
+        head = self._lake.store.head(self.table_id)
+        if head is None:
+            return VersionNotFoundError(f"{self.name} has no {wanted}")
+        first = self._lake.store.state(self.table_id, head.earliest_version)
+        since = f" ({from_ms(first.in_commit_timestamp).isoformat()})" if first else ""
+        return VersionNotFoundError(
+            f"{self.name} has no {wanted}",
+            cause=f"its versions are {head.earliest_version}{since} to {head.version} "
+            f"({from_ms(head.last_ict).isoformat()})",
+            remedy="ask for one of these",
+        )
+
+
+def _txn(app_id: str | None, app_version: int | None) -> list[Action]:
+    if app_id is None and app_version is None:
+        return []
+    if app_id is None or app_version is None:
+        raise ValidationError(
+            "app_id and app_version belong together", remedy="give both, or neither"
+        )
+    return [Txn(app_id=app_id, version=app_version, last_updated=writing.now_ms())]
+
+
+def _gone(name: str) -> TableNotFoundError:
+    return TableNotFoundError(
+        f"there is no table {name}", cause="it was dropped and purged", remedy="see lake.tables()"
+    )

@@ -1,0 +1,203 @@
+"""Several tables in one transaction: all of it or none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from deltasql import writing
+from deltasql.commit import CommitRequest
+from deltasql.data.writer import discard
+from deltasql.errors import CommitStateUnknownError, TableNotFoundError, ValidationError
+from deltasql.log.conflict import Reads
+from deltasql.snapshot import Overlay, Scan, Snapshot
+from deltasql.spec import codec
+from deltasql.spec.actions import Action, AddFile, RemoveFile
+from deltasql.table import Table
+
+if TYPE_CHECKING:
+    from deltasql.catalog import Lake
+
+
+class Transaction:
+    """Reads from one consistent cut, writes that become visible together.
+
+    Used as a context manager: commits at the end of the block, and leaves nothing behind
+    when the block raises.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._cut: dict[int, int] | None = None
+        self._tables: dict[int, TransactionTable] = {}
+        self._is_open = False
+        self.id = writing.new_id()
+        self.versions: Mapping[str, int] = {}
+
+    def __enter__(self) -> Self:
+        self._is_open = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_open = False
+        if kind is None:
+            self._commit()
+        else:
+            self._discard_files()
+
+    def table(self, name: str) -> TransactionTable:
+        """A table as this transaction sees it."""
+        if not self._is_open:
+            raise ValidationError(
+                "the transaction is not open",
+                cause="it is used outside of its with block",
+                remedy="begin a new one: with lake.transaction() as tx: …",
+            )
+        table = self._lake.table(name)
+        if self._cut is None:
+            heads = self._lake.store.heads()
+            self._cut = {head.table_id: head.version for head in heads.values()}
+        if table.table_id not in self._cut:
+            raise TableNotFoundError(
+                f"there is no table {name}",
+                cause="it was created after the transaction began",
+                remedy="begin a new transaction",
+            )
+        if table.table_id not in self._tables:
+            self._tables[table.table_id] = TransactionTable(
+                self._lake, table, self._cut[table.table_id]
+            )
+        return self._tables[table.table_id]
+
+    def _commit(self) -> None:
+        changed = [table for table in self._tables.values() if table.has_changes]
+        if not changed:
+            return
+        requests = [table.request(self.id) for table in changed]
+        try:
+            done = self._lake.commits.commit_all(requests)
+        except CommitStateUnknownError:
+            # The files may belong to versions: they stay.
+            raise
+        except BaseException:
+            self._discard_files()
+            raise
+        if not all(item.is_new for item in done):
+            self._discard_files()
+        self.versions = {
+            table.name: item.version for table, item in zip(changed, done, strict=True)
+        }
+
+    def _discard_files(self) -> None:
+        for table in self._tables.values():
+            table.discard_files()
+
+
+class TransactionTable:
+    """A table inside a transaction: pinned at the cut, with the transaction's own writes."""
+
+    def __init__(self, lake: Lake, table: Table, version: int) -> None:
+        self._lake = lake
+        self._table = table
+        self._version = version
+        self._overlay = Overlay()
+        self._removes: list[RemoveFile] = []
+        self._others: list[Action] = []
+        self._written: list[AddFile] = []
+        self._reads = Reads.nothing()
+        self._operations: list[tuple[str, Mapping[str, Any]]] = []
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._table.name
+
+    @property
+    def version(self) -> int:
+        """The version that the transaction reads."""
+        return self._version
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self._operations)
+
+    def snapshot(self) -> Snapshot:
+        """The table at the cut, with this transaction's writes."""
+        return self._table.snapshot_with(version=self._version, overlay=self._overlay)
+
+    def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
+        """The rows, lazily; what is read here is part of the conflict check."""
+        snapshot = self.snapshot()
+        predicate = snapshot.bind(where)
+        self._reads = self._reads.joined(
+            Reads.all() if predicate is None else Reads.where(predicate)
+        )
+        return snapshot.scan(where, columns)
+
+    def append(self, data: Any) -> None:
+        """Add rows when the transaction commits."""
+        snapshot = self.snapshot()
+        self._take(writing.append(self._table.objects, snapshot.state, data))
+
+    def overwrite(self, data: Any, where: str | None = None) -> None:
+        """Put rows in place of those that satisfy `where`, by default of all of them."""
+        self._take(writing.overwrite(self._table.objects, self.snapshot(), data, where=where))
+
+    def commit(
+        self,
+        actions: Sequence[Action | Mapping[str, Any]],
+        operation: str = "WRITE",
+        operation_params: Mapping[str, Any] | None = None,
+        reads: str | None = None,
+    ) -> None:
+        """Commit actions together with the rest of the transaction."""
+        parsed = [codec.parse_action(action) for action in actions]
+        self._take(
+            writing.Write(
+                actions=parsed,
+                operation=operation,
+                operation_params=operation_params or {},
+                reads=self._table.parse_reads(reads),
+            )
+        )
+
+    def request(self, transaction_id: str) -> CommitRequest:
+        """All that was written, as one commit."""
+        operation, params = self._operations[0]
+        if len(self._operations) > 1:
+            operation, params = "TRANSACTION", {"operations": [name for name, _ in self._operations]}
+        return self._table.request(
+            [*self._others, *self._removes, *self._overlay.adds.values()],
+            operation=operation,
+            operation_params=params,
+            reads=self._reads,
+            read_version=self._version,
+            transaction_id=transaction_id,
+        )
+
+    def discard_files(self) -> None:
+        """Delete the files that were written and will not be committed."""
+        discard(self._table.objects, self._written)
+
+    def _take(self, write: writing.Write) -> None:
+        self._written += write.files
+        self._reads = self._reads.joined(write.reads)
+        self._operations.append((write.operation, write.operation_params))
+        for action in write.actions:
+            if isinstance(action, AddFile):
+                self._overlay.adds[action.path, action.dv_id] = action
+            elif isinstance(action, RemoveFile):
+                key = (action.path, action.dv_id)
+                # What this transaction added itself was never there.
+                if self._overlay.adds.pop(key, None) is None:
+                    self._overlay.removes.add(key)
+                    self._removes.append(action)
+            else:
+                self._others.append(action)

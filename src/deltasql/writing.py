@@ -1,0 +1,236 @@
+"""From rows to actions: what an append and an overwrite write before they commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltasql.data.conform import as_arrow, conform, merge
+from deltasql.data.reader import read_files
+from deltasql.data.row_filter import row_mask
+from deltasql.data.writer import discard, write_files
+from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
+from deltasql.log.conflict import Reads
+from deltasql.log.predicate import Predicate, bind, parse
+from deltasql.log.pruning import is_partition_only
+from deltasql.log.state import TableState
+from deltasql.objectstore import ObjectStore
+from deltasql.snapshot import Snapshot
+from deltasql.spec.actions import Action, AddFile, Metadata, RemoveFile
+from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping
+from deltasql.spec.protocol import arrow_writer_obstacle, upgraded
+from deltasql.spec.schema import StructType, render_schema
+
+CONSTRAINT = "delta.constraints."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Actions ready to be committed, and the new files behind them."""
+
+    actions: Sequence[Action]
+    operation: str
+    operation_params: Mapping[str, Any] = field(default_factory=dict)
+    reads: Reads = field(default_factory=Reads.nothing)
+    read_version: int | None = None
+    files: Sequence[AddFile] = ()
+
+
+def now_ms() -> int:
+    """This machine's clock; versions are stamped by the database's instead."""
+    return time.time_ns() // 1_000_000
+
+
+def new_id() -> str:
+    """A unique name."""
+    return str(uuid4())
+
+
+def append(
+    objects: ObjectStore, state: TableState, data: Any, *, schema_mode: str | None = None
+) -> Write:
+    """Write rows as new files."""
+    metadata, changes = _evolved(state, data, schema_mode)
+    files = write_rows(objects, metadata, data)
+    return Write(
+        actions=[*changes, *files],
+        operation="WRITE",
+        operation_params={"mode": "Append", "partitionBy": list(metadata.partition_columns)},
+        read_version=state.version,
+        files=files,
+    )
+
+
+def overwrite(
+    objects: ObjectStore, snapshot: Snapshot, data: Any, *, where: str | None = None
+) -> Write:
+    """Write rows in place of those that satisfy `where`, by default of all."""
+    metadata = snapshot.metadata
+    predicate = snapshot.bind(where)
+    rows = conform(as_arrow(data), snapshot.state.schema)
+    if predicate is not None:
+        rows = _must_satisfy(rows, predicate, where or "")
+    replaced = list(snapshot.adds(predicate))
+    files: list[AddFile] = []
+    try:
+        files += write_rows(objects, metadata, rows)
+        kept, replaced = _survivors(objects, snapshot, predicate, replaced)
+        if kept is not None:
+            files += write_rows(objects, metadata, kept)
+    except BaseException:
+        discard(objects, files)
+        raise
+    stamp = now_ms()
+    params: dict[str, Any] = {
+        "mode": "Overwrite",
+        "partitionBy": list(metadata.partition_columns),
+    }
+    if where is not None:
+        params["predicate"] = where
+    keys = frozenset((add.path, add.dv_id) for add in replaced)
+    return Write(
+        actions=[*(RemoveFile.of(add, deletion_timestamp=stamp) for add in replaced), *files],
+        operation="WRITE",
+        operation_params=params,
+        reads=Reads.all() if predicate is None else Reads.where(predicate, files=keys),
+        read_version=snapshot.version,
+        files=files,
+    )
+
+
+def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddFile]:
+    """Conform rows to a table, check its constraints, and write them as files."""
+    from deltasql.data.layout import layout_of
+
+    schema = layout_of(metadata).schema
+    obstacle = arrow_writer_obstacle(schema, metadata.configuration)
+    if obstacle is not None:
+        raise UnsupportedFeatureError(
+            "these rows can't be written from Arrow",
+            cause=obstacle,
+            remedy="write the table with Spark (see docs/features.md)",
+        )
+    rows = _checked(conform(as_arrow(data), schema), schema, metadata.configuration)
+    return write_files(objects, metadata=metadata, data=rows, new_id=new_id, now_ms=now_ms)
+
+
+# --- schema -----------------------------------------------------------------------------
+
+
+def _evolved(
+    state: TableState, data: Any, schema_mode: str | None
+) -> tuple[Metadata, list[Action]]:
+    if schema_mode is None:
+        return state.metadata, []
+    if schema_mode != "merge":
+        raise ValidationError(f"schema_mode {schema_mode!r} is unknown", remedy='use "merge"')
+    mapped = state.column_mapping != "none"
+    schema = merge(state.schema, as_arrow(data).schema, column_mapping=mapped)
+    if schema == state.schema:
+        return state.metadata, []
+    configuration = dict(state.properties)
+    if mapped:
+        schema, highest = assign_column_mapping(
+            schema, highest=int(configuration.get(MAX_COLUMN_ID, "0")), new_id=new_id
+        )
+        configuration[MAX_COLUMN_ID] = str(highest)
+    metadata = replace(
+        state.metadata, schema_string=render_schema(schema), configuration=configuration
+    )
+    protocol = upgraded(state.protocol, schema, configuration)
+    return metadata, [metadata, *([protocol] if protocol is not None else [])]
+
+
+# --- rows -------------------------------------------------------------------------------
+
+
+def _checked(
+    rows: pa.Table | pa.RecordBatchReader, schema: StructType, properties: Mapping[str, str]
+) -> pa.Table | pa.RecordBatchReader:
+    """The rows, with every CHECK constraint of the table enforced."""
+    for key, text in properties.items():
+        if key.startswith(CONSTRAINT):
+            name = key.removeprefix(CONSTRAINT)
+            rows = _each(rows, _constraint(schema, text), f"CHECK constraint {name}: {text}")
+    return rows
+
+
+def _constraint(schema: StructType, text: str) -> Predicate:
+    try:
+        return bind(parse(text), schema)
+    except ValidationError as error:
+        raise UnsupportedFeatureError(
+            f"the CHECK constraint {text!r} can't be enforced here",
+            cause=error.problem,
+            remedy="write the table with Spark",
+        ) from None
+
+
+def _must_satisfy(
+    rows: pa.Table | pa.RecordBatchReader, predicate: Predicate, where: str
+) -> pa.Table | pa.RecordBatchReader:
+    return _each(rows, predicate, f"the overwrite's own condition {where}")
+
+
+def _each(
+    rows: pa.Table | pa.RecordBatchReader, predicate: Predicate, rule: str
+) -> pa.Table | pa.RecordBatchReader:
+    def check(batch: Any) -> Any:
+        # As in Delta, a rule that is null for a row is broken by it.
+        kept = pc.sum(pc.fill_null(row_mask(predicate, batch), False)).as_py() or 0
+        if kept < batch.num_rows:
+            raise SchemaMismatchError(
+                f"{batch.num_rows - kept} rows break {rule}",
+                cause="the condition is false or null for them",
+                remedy="leave these rows out, or change the condition",
+            )
+        return batch
+
+    if isinstance(rows, pa.Table):
+        return check(rows)
+    return pa.RecordBatchReader.from_batches(rows.schema, (check(batch) for batch in rows))
+
+
+def _survivors(
+    objects: ObjectStore,
+    snapshot: Snapshot,
+    predicate: Predicate | None,
+    candidates: list[AddFile],
+) -> tuple[pa.Table | None, list[AddFile]]:
+    """Rows of the candidates that stay, and the candidates that must go.
+
+    A partition goes whole; other files are rewritten without the rows that matched.
+    """
+    state = snapshot.state
+    if predicate is None or is_partition_only(predicate, state.partition_columns):
+        return None, candidates
+    kept: list[pa.RecordBatch] = []
+    gone: list[AddFile] = []
+    for add in candidates:
+        batches = list(_rows_of(objects, state, add))
+        masks = [pc.fill_null(row_mask(predicate, batch), False) for batch in batches]
+        if not any(pc.any(mask).as_py() for mask in masks):
+            continue
+        gone.append(add)
+        for batch, mask in zip(batches, masks, strict=True):
+            kept.append(batch.filter(pc.invert(mask)))
+    rows = [batch for batch in kept if batch.num_rows]
+    return (pa.Table.from_batches(rows) if rows else None), gone
+
+
+def _rows_of(objects: ObjectStore, state: TableState, add: AddFile) -> Any:
+    return read_files(
+        objects,
+        [add],
+        schema=state.schema,
+        partition_columns=state.partition_columns,
+        column_mapping=state.column_mapping,
+    )
+
+

@@ -1,0 +1,67 @@
+"""The public surface is what `__all__` says, documented, and its errors form one tree."""
+
+import inspect
+
+import pytest
+
+import deltasql
+import deltasql.errors
+
+PARENT_OF_ERROR = {
+    "CommitError": "DeltaSqlError",
+    "VersionConflictError": "CommitError",
+    "ConcurrentAppendError": "CommitError",
+    "ConcurrentDeleteReadError": "CommitError",
+    "ConcurrentDeleteDeleteError": "CommitError",
+    "MetadataChangedError": "CommitError",
+    "ProtocolChangedError": "CommitError",
+    "ConcurrentTransactionError": "CommitError",
+    "CommitStateUnknownError": "CommitError",
+    "ValidationError": "DeltaSqlError",
+    "TableError": "DeltaSqlError",
+    "TableNotFoundError": "TableError",
+    "TableExistsError": "TableError",
+    "VersionNotFoundError": "TableError",
+    "SchemaMismatchError": "TableError",
+    "LogFormatError": "DeltaSqlError",
+    "UnsupportedFeatureError": "LogFormatError",
+    "StoreError": "DeltaSqlError",
+    "DatabaseError": "StoreError",
+    "StoreTimeoutError": "StoreError",
+    "SchemaVersionError": "StoreError",
+    "MirrorError": "DeltaSqlError",
+    "MirrorConflictError": "MirrorError",
+    "MirrorGapError": "MirrorError",
+    "ConfigError": "DeltaSqlError",
+}
+
+
+def test_all_is_sorted():
+    assert list(deltasql.__all__) == sorted(deltasql.__all__)
+
+
+@pytest.mark.parametrize("name", getattr(deltasql, "__all__", []))
+def test_public_name_is_documented(name):
+    exported = getattr(deltasql, name)
+    if inspect.isclass(exported) or inspect.isroutine(exported):
+        assert exported.__doc__
+        # A dataclass without a docstring is given its signature for one.
+        assert not exported.__doc__.startswith(f"{exported.__name__}(")
+
+
+@pytest.mark.parametrize(("name", "parent"), PARENT_OF_ERROR.items())
+def test_error_has_its_place_in_the_tree(name, parent):
+    error = getattr(deltasql.errors, name)
+    assert issubclass(error, getattr(deltasql.errors, parent))
+    assert error.__doc__
+
+
+def test_every_error_has_the_root():
+    errors = [
+        thing
+        for thing in vars(deltasql.errors).values()
+        if inspect.isclass(thing)
+        and issubclass(thing, BaseException)
+        and thing.__module__ == deltasql.errors.__name__
+    ]
+    assert all(issubclass(error, deltasql.errors.DeltaSqlError) for error in errors)

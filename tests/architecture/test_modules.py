@@ -1,0 +1,115 @@
+"""What the linters cannot say about a module: its size, its name, its clock, its SQL."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "deltasql"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+PURE = [module for module in MODULES if module.relative_to(PACKAGE).parts[0] in {"spec", "log"}]
+
+MOST_LINES = 400
+LONGER_WITH_REASON: dict[str, str] = {
+    # "layer/module.py": "why splitting it would make it harder to read",
+}
+
+NAMES_THAT_SAY_NOTHING = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
+
+CLOCKS = {
+    ("datetime", "now"),
+    ("datetime", "today"),
+    ("datetime", "utcnow"),
+    ("date", "today"),
+    ("time", "monotonic"),
+    ("time", "time"),
+    ("time", "time_ns"),
+}
+
+STATEMENT_CALLS = {"execute", "executemany", "executescript", "query", "sql"}
+
+
+def _name(module: Path) -> str:
+    return module.relative_to(PACKAGE).as_posix()
+
+
+def _nodes(module: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(module.read_text(), filename=str(module)))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=_name)
+def test_module_fits_a_reader(module):
+    lines = len(module.read_text().splitlines())
+    assert lines <= MOST_LINES or _name(module) in LONGER_WITH_REASON, (
+        f"{_name(module)} has {lines} lines: split it, or list it with a reason"
+    )
+
+
+def test_reasons_are_still_needed():
+    for name in LONGER_WITH_REASON:
+        assert len((PACKAGE / name).read_text().splitlines()) > MOST_LINES, name
+
+
+def test_names_say_what_is_inside():
+    named = {module: {module.stem.strip("_"), module.parent.name} for module in MODULES}
+    empty = [_name(module) for module, names in named.items() if names & NAMES_THAT_SAY_NOTHING]
+    assert not empty
+
+
+@pytest.mark.parametrize("module", PURE, ids=_name)
+def test_pure_layers_have_no_clock(module):
+    for node in _nodes(module):
+        if isinstance(node, ast.Attribute):
+            owner = node.value
+            owner_name = getattr(owner, "attr", getattr(owner, "id", None))
+            assert (owner_name, node.attr) not in CLOCKS, (
+                f"{_name(module)}:{node.lineno} reads a clock; take the time as an argument"
+            )
+
+
+@pytest.mark.parametrize("module", MODULES, ids=_name)
+def test_sql_is_not_built_from_strings(module):
+    for node in _nodes(module):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in STATEMENT_CALLS
+            and node.args
+        ):
+            assert not _is_assembled(node.args[0]), (
+                f"{_name(module)}:{node.lineno} builds SQL; name a query in a .sql file instead"
+            )
+
+
+def _is_assembled(statement: ast.expr) -> bool:
+    """Whether text is put together: an f-string, `+` or `%` on a literal, or `"…".format()`."""
+    match statement:
+        case ast.JoinedStr():
+            return True
+        case ast.BinOp(left=left, right=right):
+            return any(_is_text(side) or _is_assembled(side) for side in (left, right))
+        case ast.Call(func=ast.Attribute(value=owner, attr="format" | "join")):
+            return _is_text(owner)
+    return False
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+@pytest.mark.parametrize(
+    ("code", "assembled"),
+    [
+        ('f"SELECT {x}"', True),
+        ('"SELECT " + x', True),
+        ('"SELECT %s" % x', True),
+        ('"SELECT {}".format(x)', True),
+        ('"SELECT " + x + " FROM t"', True),
+        ('"SELECT 1"', False),
+        ("queries.select_head", False),
+        ('sql.SQL("SELECT {}").format(x)', False),
+    ],
+)
+def test_assembled_sql_is_recognised(code, assembled):
+    assert _is_assembled(ast.parse(code, mode="eval").body) is assembled

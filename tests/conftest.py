@@ -1,0 +1,149 @@
+"""Fixtures every test may use: databases of the three kinds, and parts that can be broken."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.parts import pgbouncer as pgbouncer_part
+from tests.parts import toxiproxy as toxiproxy_part
+from tests.parts.pgbouncer import PgBouncer
+from tests.parts.postgres import PostgresServer
+from tests.parts.process import PartMissingError
+from tests.parts.toxiproxy import Proxy, Toxiproxy
+
+pytest_plugins = ["tests.skips"]
+
+# Shared machines pause at any moment: a slow example is no finding.
+settings.register_profile("deltasql", deadline=None, print_blob=True)
+settings.load_profile("deltasql")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs PostgreSQL, so that `-m "not postgres"` is quick to say."""
+    for item in items:
+        if {"postgres_server", "private_postgres"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.postgres)
+
+
+@contextmanager
+def _open_directory(name: str) -> Iterator[Path]:
+    """A folder that a server running as another user can reach; pytest's own are closed."""
+    directory = Path(tempfile.mkdtemp(prefix=f"deltasql-{name}-"))
+    directory.chmod(0o755)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def stress_factor() -> float:
+    """How much of its full size a stress test should take, from DELTASQL_STRESS."""
+    return float(os.environ.get("DELTASQL_STRESS", "0.1"))
+
+
+@pytest.fixture(scope="session")
+def conformance_dir() -> Path:
+    """The conformance tables, which lie beside the repository."""
+    beside = Path(__file__).parents[2] / "shared" / "conformance"
+    directory = Path(os.environ.get("DELTASQL_CONFORMANCE", beside))
+    if not directory.is_dir():
+        pytest.skip(f"no conformance tables in {directory}; DELTASQL_CONFORMANCE names another")
+    return directory
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server for the whole session; never stop it (see `private_postgres`)."""
+    with _open_directory("postgres") as directory, PostgresServer(directory) as server:
+        yield server
+
+
+@pytest.fixture
+def private_postgres() -> Iterator[PostgresServer]:
+    """A server of the test's own, to stop, kill and restart."""
+    with _open_directory("postgres") as directory, PostgresServer(directory) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_dbname(postgres_server: PostgresServer) -> Iterator[str]:
+    """The name of a fresh database on the shared server."""
+    name = f"test_{uuid.uuid4().hex}"
+    postgres_server.create_database(name)
+    yield name
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer, postgres_dbname: str) -> str:
+    """The address of a fresh PostgreSQL database."""
+    return postgres_server.url(postgres_dbname)
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The address of a SQLite database that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'lake.db'}"
+
+
+@pytest.fixture
+def duckdb_url(tmp_path: Path) -> str:
+    """The address of a DuckDB database that does not exist yet."""
+    return f"duckdb:///{tmp_path / 'lake.duckdb'}"
+
+
+@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """The address of an empty database of each kind in turn."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgres_server: PostgresServer) -> Iterator[PgBouncer]:
+    """Transaction pooling in front of the shared server."""
+    _skip_if_missing(pgbouncer_part.find)
+    with (
+        _open_directory("pgbouncer") as directory,
+        PgBouncer(directory, postgres_server.port) as pool,
+    ):
+        yield pool
+
+
+@pytest.fixture
+def pgbouncer_url(pgbouncer: PgBouncer, postgres_dbname: str) -> str:
+    """The address of a fresh PostgreSQL database, through pgbouncer."""
+    return pgbouncer.url(postgres_dbname)
+
+
+@pytest.fixture(scope="session")
+def toxiproxy() -> Iterator[Toxiproxy]:
+    """A server for proxies that misbehave on demand."""
+    _skip_if_missing(toxiproxy_part.find)
+    with _open_directory("toxiproxy") as directory, Toxiproxy(directory) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_proxy(toxiproxy: Toxiproxy, postgres_server: PostgresServer) -> Iterator[Proxy]:
+    """A proxy before the shared server: `postgres_server.url(name, port=postgres_proxy.port)`."""
+    proxy = toxiproxy.proxy(f"postgres_{uuid.uuid4().hex}", postgres_server.port)
+    yield proxy
+    proxy.delete()
+
+
+def _skip_if_missing(find: Callable[[], str]) -> None:
+    try:
+        find()
+    except PartMissingError as problem:
+        pytest.skip(str(problem))
