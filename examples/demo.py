@@ -28,9 +28,7 @@ def run(lake: deltasql.Lake) -> None:
     lines = lake.create_table("sales.lines", LINES)
     console.print(f"\n[bold]1[/] two tables in [cyan]{lake.url.split('/')[-1]}[/], version 0 each")
 
-    orders.append(
-        pa.table({"id": [1, 2], "customer": ["Ada", "Grace"], "day": ["2026-11-01"] * 2})
-    )
+    orders.append(pa.table({"id": [1, 2], "customer": ["Ada", "Grace"], "day": ["2026-11-01"] * 2}))
     lines.append(pa.table({"order_id": [1, 2], "item": ["lamp", "desk"], "amount": [40.0, 250.0]}))
     console.print("[bold]2[/] a blind append to each: one round trip, never a conflict")
 

@@ -13,12 +13,18 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.parts import azurite as azurite_part
 from tests.parts import pgbouncer as pgbouncer_part
+from tests.parts import seaweedfs as seaweedfs_part
 from tests.parts import toxiproxy as toxiproxy_part
+from tests.parts import versitygw as versitygw_part
+from tests.parts.azurite import Azurite
 from tests.parts.pgbouncer import PgBouncer
 from tests.parts.postgres import PostgresServer
 from tests.parts.process import PartMissingError
+from tests.parts.seaweedfs import SeaweedFs
 from tests.parts.toxiproxy import Proxy, Toxiproxy
+from tests.parts.versitygw import VersityGateway
 
 pytest_plugins = ["tests.skips"]
 
@@ -140,6 +146,38 @@ def postgres_proxy(toxiproxy: Toxiproxy, postgres_server: PostgresServer) -> Ite
     proxy = toxiproxy.proxy(f"postgres_{uuid.uuid4().hex}", postgres_server.port)
     yield proxy
     proxy.delete()
+
+
+@pytest.fixture(scope="session")
+def seaweedfs() -> Iterator[SeaweedFs]:
+    """An S3 server for the whole session; one to stop is `private_seaweedfs`."""
+    _skip_if_missing(seaweedfs_part.find)
+    with _open_directory("seaweedfs") as directory, SeaweedFs(directory) as server:
+        yield server
+
+
+@pytest.fixture
+def private_seaweedfs() -> Iterator[SeaweedFs]:
+    """An S3 server of the test's own, to stop, kill and restart."""
+    _skip_if_missing(seaweedfs_part.find)
+    with _open_directory("seaweedfs") as directory, SeaweedFs(directory) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def versitygw() -> Iterator[VersityGateway]:
+    """A second S3 server for the whole session, where its program was built."""
+    _skip_if_missing(versitygw_part.find)
+    with _open_directory("versitygw") as directory, VersityGateway(directory) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[Azurite]:
+    """An Azure Blob service for the whole session."""
+    _skip_if_missing(azurite_part.find)
+    with _open_directory("azurite") as directory, Azurite(directory) as server:
+        yield server
 
 
 def _skip_if_missing(find: Callable[[], str]) -> None:

@@ -22,8 +22,9 @@ from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, V
 from deltasql.log.validation import validate_commit
 from deltasql.moments import Moment, to_ms
 from deltasql.objectstore import ObjectStore, open_store
-from deltasql.spec.actions import Metadata
+from deltasql.spec.actions import Action, Metadata
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
+from deltasql.spec.features import stored_properties
 from deltasql.spec.protocol import protocol_for
 from deltasql.spec.schema import render_schema
 from deltasql.store.connect import mask, open_log
@@ -36,6 +37,11 @@ _NAME = re.compile(r"[^\x00-\x1f\x7f/\\]+")
 _LONGEST_NAME = 255
 FENCE_PROPERTY = "deltasql.fence"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+ROW_TRACKING = "delta.enableRowTracking"
+ROW_TRACKING_COLUMNS = {
+    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col",
+}
 
 
 def connect(
@@ -54,8 +60,8 @@ def connect(
     url = url or os.environ.get("DELTASQL_URL")
     if not url:
         raise ConfigError(
-            "no database was named", remedy="pass a URL such as sqlite:///lake.db, "
-            "or set DELTASQL_URL",
+            "no database was named",
+            remedy="pass a URL such as sqlite:///lake.db, or set DELTASQL_URL",
         )
     loaded = config.load(settings, os.environ)
     store = open_log(
@@ -206,14 +212,18 @@ class Lake:
         if mapped:
             delta, highest = assign_column_mapping(delta, highest=0, new_id=writing.new_id)
             configuration[MAX_COLUMN_ID] = str(highest)
+        if configuration.get(ROW_TRACKING) == "true":
+            # Moved rows keep their ids in hidden columns, which the spec wants named.
+            for key, start in ROW_TRACKING_COLUMNS.items():
+                configuration.setdefault(key, f"{start}-{writing.new_id()}")
         fence = configuration.get(FENCE_PROPERTY, "true") != "false"
-        actions = [
+        actions: list[Action] = [
             protocol_for(delta, configuration, fence=fence),
             Metadata(
                 id=writing.new_id(),
                 schema_string=render_schema(delta),
                 partition_columns=partition_by,
-                configuration=configuration,
+                configuration=stored_properties(configuration),
                 created_time=writing.now_ms(),
             ),
         ]

@@ -27,7 +27,7 @@ def load(given: Mapping[str, Any] | None, environment: Mapping[str, str]) -> Set
     """The settings in force; `DELTASQL_SQL_POOL_SIZE` is the variable of `sql.pool_size`."""
     values: dict[str, Any] = {}
     known = {_key(field.name): field.name for field in fields(Settings)}
-    for key, attribute in known.items():
+    for attribute in known.values():
         variable = "DELTASQL_" + attribute.upper()
         if variable in environment:
             values[attribute] = _PARSERS[attribute](variable, environment[variable])

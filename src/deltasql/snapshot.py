@@ -134,9 +134,7 @@ class Snapshot:
         if self._overlay is not None:
             yield from self._overlay.adds.values()
 
-    def scan(
-        self, where: str | None = None, columns: Sequence[str] | None = None
-    ) -> Scan:
+    def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows, lazily."""
         return Scan(self, self._objects, predicate=self.bind(where), columns=columns)
 
@@ -176,10 +174,7 @@ class Snapshot:
             predicate,
             self._state.schema,
             self._state.partition_columns,
-            (
-                (key, codec.loads(values))
-                for key, values in self._reader.partitions(self._table_id)
-            ),
+            ((key, codec.loads(values)) for key, values in self._reader.partitions(self._table_id)),
         )
 
     def _exactly(self, files: pa.Table, predicate: Predicate | None) -> pa.Table:
@@ -203,9 +198,7 @@ class Snapshot:
         gone = pa.array(sorted({path for path, _ in self._overlay.removes}))
         if not pc.any(pc.is_in(batch.column("path"), value_set=gone)).as_py():
             return batch
-        keep = [
-            (add.path, add.dv_id) not in self._overlay.removes for add in from_batch(batch)
-        ]
+        keep = [(add.path, add.dv_id) not in self._overlay.removes for add in from_batch(batch)]
         return batch.filter(pa.array(keep, pa.bool_()))
 
 
@@ -253,10 +246,10 @@ class Scan:
 
     def to_polars(self) -> pl.DataFrame:
         """The rows as a Polars frame; needs Polars."""
-        import polars
+        import polars as pl
 
-        frame = polars.from_arrow(self.to_arrow())
-        assert isinstance(frame, polars.DataFrame)
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
         return frame
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

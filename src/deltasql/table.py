@@ -15,6 +15,7 @@ from deltasql.commit.states import to_state
 from deltasql.data.writer import discard
 from deltasql.errors import (
     CommitStateUnknownError,
+    LogFormatError,
     MetadataChangedError,
     ProtocolChangedError,
     TableNotFoundError,
@@ -27,7 +28,10 @@ from deltasql.moments import Moment, from_ms, to_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Overlay, Scan, Snapshot
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, Txn
+from deltasql.spec.actions import Action, DomainMetadata, Metadata, Protocol, Txn
+from deltasql.spec.features import features_of
+from deltasql.spec.protocol import upgraded
+from deltasql.spec.schema import parse_schema
 from deltasql.store.interface import TableRecord, VersionRecord
 
 if TYPE_CHECKING:
@@ -114,9 +118,7 @@ class Table:
 
     # --- reading ----------------------------------------------------------------------
 
-    def snapshot(
-        self, version: int | None = None, timestamp: Moment | None = None
-    ) -> Snapshot:
+    def snapshot(self, version: int | None = None, timestamp: Moment | None = None) -> Snapshot:
         """The table as it is, at a version, or as it was at a point in time."""
         return self.snapshot_with(version=version, timestamp=timestamp)
 
@@ -139,9 +141,7 @@ class Table:
             if self._lake.store.head(self.table_id) is None:
                 raise _gone(self.name)
             raise self._no_version(f"version {version}")
-        return Snapshot(
-            self._lake.store, self.objects, self.table_id, to_state(record), overlay
-        )
+        return Snapshot(self._lake.store, self.objects, self.table_id, to_state(record), overlay)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows of the newest version, lazily: `.to_arrow()`, `.to_batches()`, …"""
@@ -154,9 +154,7 @@ class Table:
 
     def changes(self, from_version: int, to_version: int | None = None) -> list[Change]:
         """What the versions from `from_version` up to and including `to_version` did."""
-        found = self._lake.store.commits(
-            self.table_id, after=from_version - 1, upto=to_version
-        )
+        found = self._lake.store.commits(self.table_id, after=from_version - 1, upto=to_version)
         return [
             Change(
                 version=record.version,
@@ -196,7 +194,9 @@ class Table:
 
     def overwrite(self, data: Any, where: str | None = None) -> int:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
-        return self._commit_write(writing.overwrite(self.objects, self.snapshot(), data, where=where))
+        return self._commit_write(
+            writing.overwrite(self.objects, self.snapshot(), data, where=where)
+        )
 
     def commit(
         self,
@@ -218,7 +218,7 @@ class Table:
         """
         parsed = [codec.parse_action(action) for action in actions]
         request = self.request(
-            [*parsed, *_txn(app_id, app_version)],
+            [*parsed, *_txn(app_id, app_version), *self._upgrade(parsed)],
             operation=operation,
             operation_params=operation_params or {},
             expected_version=expected_version,
@@ -227,7 +227,26 @@ class Table:
         )
         return self._lake.commits.commit(request).version
 
-    def request(self, actions: Sequence[Action], *, operation: str, **details: Any) -> CommitRequest:
+    def _upgrade(self, actions: Sequence[Action]) -> list[Action]:
+        """The protocol that new metadata or domains need, if it is not there yet."""
+        kinds = {type(action) for action in actions}
+        if Protocol in kinds or not kinds & {Metadata, DomainMetadata}:
+            return []
+        state = self._lake.states.refresh(self.table_id)
+        metadata = next((item for item in actions if isinstance(item, Metadata)), state.metadata)
+        try:
+            schema = parse_schema(metadata.schema_string)
+        except LogFormatError:
+            # Validation says it better.
+            return []
+        needed = upgraded(
+            state.protocol, schema, metadata.configuration, also=features_of(actions)
+        )
+        return [] if needed is None else [needed]
+
+    def request(
+        self, actions: Sequence[Action], *, operation: str, **details: Any
+    ) -> CommitRequest:
         """A commit request to this table."""
         return CommitRequest(
             table_id=self.table_id,

@@ -172,7 +172,8 @@ class TransactionTable:
         """All that was written, as one commit."""
         operation, params = self._operations[0]
         if len(self._operations) > 1:
-            operation, params = "TRANSACTION", {"operations": [name for name, _ in self._operations]}
+            names = [name for name, _ in self._operations]
+            operation, params = "TRANSACTION", {"operations": names}
         return self._table.request(
             [*self._others, *self._removes, *self._overlay.adds.values()],
             operation=operation,

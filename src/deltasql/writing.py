@@ -183,7 +183,7 @@ def _each(
 ) -> pa.Table | pa.RecordBatchReader:
     def check(batch: Any) -> Any:
         # As in Delta, a rule that is null for a row is broken by it.
-        kept = pc.sum(pc.fill_null(row_mask(predicate, batch), False)).as_py() or 0
+        kept = pc.sum(pc.fill_null(row_mask(predicate, batch), fill_value=False)).as_py() or 0
         if kept < batch.num_rows:
             raise SchemaMismatchError(
                 f"{batch.num_rows - kept} rows break {rule}",
@@ -214,7 +214,7 @@ def _survivors(
     gone: list[AddFile] = []
     for add in candidates:
         batches = list(_rows_of(objects, state, add))
-        masks = [pc.fill_null(row_mask(predicate, batch), False) for batch in batches]
+        masks = [pc.fill_null(row_mask(predicate, batch), fill_value=False) for batch in batches]
         if not any(pc.any(mask).as_py() for mask in masks):
             continue
         gone.append(add)
@@ -232,5 +232,3 @@ def _rows_of(objects: ObjectStore, state: TableState, add: AddFile) -> Any:
         partition_columns=state.partition_columns,
         column_mapping=state.column_mapping,
     )
-
-

@@ -3,11 +3,11 @@
 import os
 import sys
 
-from tests.parts import pgbouncer, toxiproxy
+from tests.parts import azurite, pgbouncer, seaweedfs, toxiproxy
 from tests.parts.process import PartMissingError
 
 missing = 0
-for part in (pgbouncer, toxiproxy):
+for part in (pgbouncer, toxiproxy, seaweedfs, azurite):
     name = part.__name__.rpartition(".")[2]
     try:
         part.ensure()

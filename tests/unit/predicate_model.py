@@ -78,7 +78,7 @@ _MICROS = st.one_of(
     st.integers(-62_135_510_400_000_000, 253_402_214_400_000_000),
 )
 _LONGS = [0, 1, 2**53 - 1, 2**53, 2**53 + 1, 2**62 + 1, 2**63 - 1, -(2**63), -(2**53) - 1]
-_PIECES = ["", "a", "ab", "b", "é", "😀", "\U0010ffff", "\ue000", "x" * 31, "%", "'", "\\"]
+_PIECES = ["", "a", "ab", "b", "é", "😀", "\U0010ffff", "\ue000", "x" * 31, "abcdef", "%", "'"]
 _DOUBLES = [0.1, 0.3, 1.5, 0.0, -0.0, math.nan, math.inf, -math.inf, 1.7976931348623157e308]
 _CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 
@@ -102,41 +102,71 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "binary": st.binary(max_size=3),
 }
 
-ROWS: st.SearchStrategy[list[Row]] = st.lists(
-    st.fixed_dictionaries({path: st.none() | VALUES[name] for path, name in TYPES.items()}),
-    min_size=1,
-    max_size=4,
-)
-# Columns that are null, or the same, in every row are what stats say most about.
-ALIKE = st.dictionaries(st.sampled_from(list(TYPES)), st.sampled_from(["null", "same"]))
+NOTHING_BUT_NULLS: Row = dict.fromkeys(TYPES)
 
 
-def alike(rows: list[Row], columns: dict[tuple[str, ...], str]) -> list[Row]:
-    fixed = {path: None if how == "null" else rows[0][path] for path, how in columns.items()}
-    return [row | fixed for row in rows]
+@st.composite
+def _rows(draw: st.DrawFn) -> list[Row]:
+    """Rows with values in a few columns: what is null throughout is a case of its own."""
+    paths = draw(st.lists(st.sampled_from(list(TYPES)), min_size=1, max_size=4, unique=True))
+    values = st.fixed_dictionaries({path: st.none() | VALUES[TYPES[path]] for path in paths})
+    return [NOTHING_BUT_NULLS | row for row in draw(st.lists(values, min_size=1, max_size=3))]
+
+
+ROWS = _rows()
 
 
 # --- predicates -----------------------------------------------------------------------
 
-_OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
+OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
 _PATTERNS = st.lists(st.sampled_from(["%", "_", "\\%", "\\_", "\\\\", "a", "ab", "é", "x", "'"]))
 
 
-@st.composite
-def _atoms(draw: st.DrawFn, rows: list[Row]) -> Predicate:
-    path = draw(st.sampled_from(list(TYPES)))
-    name, column = TYPES[path], Column(path)
-    literals = st.sampled_from([row[path] for row in rows]) | VALUES[name]
+def literals_for(path: tuple[str, ...], rows: list[Row]) -> st.SearchStrategy[Any]:
+    """Mostly what the rows have, where the bounds of the stats are, or next to it."""
+    name = TYPES[path]
+    found = [row[path] for row in rows]
+    near = [neighbour for value in found for neighbour in _neighbours(value, name)]
+    literals = st.sampled_from([*found, *near]) | VALUES[name]
     if name in ("integer", "long"):
         literals |= st.sampled_from([Decimal("0.5"), Decimal("-1.5"), 2**70, -(2**70)])
     if name.startswith("decimal"):
         literals |= st.sampled_from([Decimal("0.005"), Decimal("1e60"), Decimal("1e-60")])
+    return literals
+
+
+def _neighbours(value: Any, name: str) -> list[Any]:
+    if name in ("integer", "long") and value is not None:
+        return [value - 1, value + 1]
+    if name == "decimal(38,10)" and value is not None:
+        unit = Decimal("1e-10")
+        return [EXACT.add(value, unit), EXACT.subtract(value, unit)]
+    return [value + "a", value[:-1]] if isinstance(value, str) else []
+
+
+def every_test(path: tuple[str, ...], literal: Any, other: Any) -> list[Predicate]:
+    """Every way to test a column with a literal, and the opposite of each."""
+    column = Column(path)
+    tests: list[Predicate] = [Comparison(op, column, Literal(literal)) for op in OPERATORS]
+    tests += [IsNull(column), In(column, (literal, other)), In(column, (literal, None))]
+    if TYPES[path] == "string" and literal is not None:
+        literally = re.sub(r"([%_\\])", r"\\\1", literal)
+        tests += [Like(column, literally), Like(column, literally + "%"), Like(column, "_%")]
+    return [*tests, *(Not(test) for test in tests)]
+
+
+@st.composite
+def _atoms(draw: st.DrawFn, rows: list[Row]) -> Predicate:
+    alive = [path for path in TYPES if any(row[path] is not None for row in rows)]
+    path = draw(st.sampled_from(alive * 4 + list(TYPES)))
+    name, column = TYPES[path], Column(path)
+    literals = literals_for(path, rows)
     shapes = ["compare"] * 4 + ["in", "between", "null"] + ["like"] * (name == "string")
     match draw(st.sampled_from(shapes)):
         case "compare":
-            return Comparison(draw(st.sampled_from(_OPERATORS)), column, Literal(draw(literals)))
+            return Comparison(draw(st.sampled_from(OPERATORS)), column, Literal(draw(literals)))
         case "in":
-            return In(column, tuple(draw(st.lists(literals | st.none(), min_size=1, max_size=30))))
+            return In(column, tuple(draw(st.lists(literals | st.none(), min_size=1, max_size=20))))
         case "between":
             low, high = draw(literals), draw(literals)
             parts = (">=", low), ("<=", high)
@@ -160,7 +190,7 @@ _COLUMN_PAIRS = [
 @st.composite
 def _pairs(draw: st.DrawFn) -> Predicate:
     left, right = draw(st.sampled_from(_COLUMN_PAIRS))
-    return Comparison(draw(st.sampled_from(_OPERATORS)), Column(left), Column(right))
+    return Comparison(draw(st.sampled_from(OPERATORS)), Column(left), Column(right))
 
 
 def predicates(rows: list[Row]) -> st.SearchStrategy[Predicate]:

@@ -67,7 +67,10 @@ class CommitLoop:
         )
 
     def commit_all(
-        self, requests: Sequence[CommitRequest], *, inside: Callable[[LockedLog], None] | None = None
+        self,
+        requests: Sequence[CommitRequest],
+        *,
+        inside: Callable[[LockedLog], None] | None = None,
     ) -> list[Done]:
         """Commit to several tables, all or nothing; `inside` joins the same transaction."""
         for request in requests:

@@ -61,5 +61,6 @@ class RowDeleter:
         last = bisect_left(self._deleted, start + count, first)
         if first == last:
             return None
-        gone = pa.array(self._deleted[first:last], pa.uint64())
+        slots = [None, pa.py_buffer(self._deleted[first:last])]
+        gone = pa.Array.from_buffers(pa.uint64(), last - first, slots)
         return pc.invert(pc.is_in(pa.arange(start, start + count).cast(pa.uint64()), gone))

@@ -8,11 +8,12 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from deltasql.data.arrow_schema import arrow_type
+from deltasql.data.arrow_schema import arrow_type, to_arrow
 from deltasql.data.stats import NUM_INDEXED, STATS_COLUMNS, Indexed, indexed
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
 from deltasql.spec.actions import Metadata
 from deltasql.spec.schema import (
+    PHYSICAL_NAME,
     ArrayType,
     DeltaType,
     MapType,
@@ -36,6 +37,7 @@ class Layout:
     partition: tuple[StructField, ...]
     partition_positions: tuple[int, ...]
     stored: tuple[int, ...]
+    logical: pa.Schema
     physical: pa.Schema
     leaves: tuple[Indexed, ...]
 
@@ -78,6 +80,7 @@ def _layout(
         partition=tuple(partition),
         partition_positions=tuple(schema.fields.index(item) for item in partition),
         stored=tuple(schema.fields.index(item) for item in stored),
+        logical=to_arrow(schema),
         physical=pa.schema([_physical_field(item) for item in stored]),
         leaves=tuple(indexed(kept, configuration)),
     )
@@ -101,7 +104,28 @@ def physical_schema(schema: StructType, mode: str) -> StructType:
             cause="deltasql knows the modes none, name and id",
             remedy="read the table with the engine that wrote it",
         )
-    return schema if mode != "none" else StructType(_plain(schema.fields))
+    if mode == "none":
+        return StructType(_plain(schema.fields))
+    _check_mapped(schema)
+    return schema
+
+
+def _check_mapped(kind: DeltaType) -> None:
+    match kind:
+        case StructType(fields):
+            for item in fields:
+                if item.field_id is None or PHYSICAL_NAME not in item.metadata:
+                    raise LogFormatError(
+                        f"the column {item.name!r} has no physical name or no id",
+                        cause="the table maps its columns and the schema says nothing of this one",
+                        remedy="correct the schemaString in the table's metaData",
+                    )
+                _check_mapped(item.type)
+        case ArrayType(element):
+            _check_mapped(element)
+        case MapType(key, value):
+            _check_mapped(key)
+            _check_mapped(value)
 
 
 def _plain(fields: Sequence[StructField]) -> tuple[StructField, ...]:
@@ -143,6 +167,18 @@ def _physical_type(kind: DeltaType) -> pa.DataType:
                     remedy="give the field a type",
                 )
             return arrow_type(kind)
+
+
+def check_conformed(schema: pa.Schema, layout: Layout) -> None:
+    """Raise `ValidationError` unless data of that schema may be written as it is."""
+    wanted = layout.logical
+    # NOT NULL was checked on the values; the flags of the fields are free.
+    if schema.names != wanted.names or schema.types != wanted.types:
+        raise ValidationError(
+            "the data does not have the table's columns",
+            cause=f"it has {', '.join(f'{item.name} {item.type}' for item in schema)}",
+            remedy="conform it to the table's schema first",
+        )
 
 
 class _Relabelled:

@@ -58,14 +58,17 @@ def _coded(column: pa.ChunkedArray, item: StructField) -> tuple[list[str | None]
 
 
 def _rendered(values: pa.Array, item: StructField) -> list[str | None]:
-    assert isinstance(item.type, Primitive)  # noqa: S101 (the layout saw to it)
+    assert isinstance(item.type, Primitive)
     try:
-        return [render_value(value, item.type) for value in values.to_pylist()]
+        texts = [render_value(value, item.type) for value in values.to_pylist()]
+        if any(text is not None and "\0" in text for text in texts):
+            raise ValueError("it holds a NUL character")
+        return texts
     except (OverflowError, ValueError) as error:
         raise ValidationError(
             f"a value of the partition column {item.name!r} has no text form",
             cause=str(error),
-            remedy="keep dates within the years 1 to 9999, and text valid UTF-8",
+            remedy="keep dates within the years 1 to 9999, and text valid UTF-8 without NUL",
         ) from None
 
 

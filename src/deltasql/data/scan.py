@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltasql.data.arrow_schema import to_arrow
-from deltasql.data.cast import cast_stored
 from deltasql.data.deletion import RowDeleter, deleted_rows, find_object
-from deltasql.data.reshape import ReshapeError, Rules, reshape
+from deltasql.data.file_columns import column_rules
+from deltasql.data.reshape import ReshapeError, reshape
 from deltasql.data.row_filter import row_mask
 from deltasql.data.row_groups import matching_row_groups
 from deltasql.errors import LogFormatError, StoreError, UnsupportedFeatureError
@@ -24,7 +24,6 @@ from deltasql.spec.actions import AddFile
 from deltasql.spec.partition_values import parse_value
 from deltasql.spec.schema import Primitive, StructField, StructType
 
-_FIELD_ID = b"PARQUET:field_id"
 # Spark before 3.0 wrote old dates in another calendar, and marks files that do so still.
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _LEGACY_BEFORE = {"date": -141_427, "timestamp": -2_208_988_800_000_000}
@@ -117,7 +116,7 @@ class _Reading:
         self._add = add
         self._scan = scan
         self._fields = list(file.schema_arrow)
-        self._rules = _rules(scan.mode, self._fields, add.path)
+        self._rules = column_rules(scan.mode, self._fields, add.path)
         self._legacy = any(key in (file.metadata.metadata or {}) for key in _LEGACY)
         self._constants = _constants(add, scan)
         stored = [item for item in scan.needed.fields if item.name not in self._constants]
@@ -254,65 +253,3 @@ def _refuse_old_dates(column: pa.Array, item: StructField, path: str) -> None:
             cause="the file is marked org.apache.spark.legacyDateTime",
             remedy="rewrite the file with Spark 3 or later",
         )
-
-
-# --- which column of the file is which ------------------------------------------------
-
-
-def _rules(mode: str, fields: Sequence[pa.Field], path: str) -> Rules:
-    if mode == "none":
-        return Rules(match=_match_names, cast=cast_stored)
-    if mode == "name":
-        return Rules(match=_match_physical, cast=cast_stored, by_name=False)
-    if fields and all(_id_of(item) is None for item in fields):
-        raise LogFormatError(
-            f"the file {path} has no field ids",
-            cause="the table maps its columns by id",
-            remedy="rewrite the file with its field ids",
-        )
-    return Rules(match=_match_ids, cast=cast_stored, by_name=False)
-
-
-def _match_names(
-    fields: Sequence[pa.Field], wanted: Sequence[StructField], where: str
-) -> list[int]:
-    exact = {item.name: index for index, item in enumerate(fields)}
-    folded: dict[str, list[int]] = {}
-    for index, item in enumerate(fields):
-        folded.setdefault(item.name.lower(), []).append(index)
-    found = []
-    for item in wanted:
-        others = folded.get(item.name.lower(), [])
-        if item.name not in exact and len(others) > 1:
-            raise ReshapeError(_at(where, item), "the file has several columns of that name")
-        found.append(exact.get(item.name, others[0] if others else -1))
-    return _checked(found, wanted, where)
-
-
-def _match_physical(
-    fields: Sequence[pa.Field], wanted: Sequence[StructField], where: str
-) -> list[int]:
-    index = {item.name: position for position, item in enumerate(fields)}
-    return _checked([index.get(item.physical_name, -1) for item in wanted], wanted, where)
-
-
-def _match_ids(fields: Sequence[pa.Field], wanted: Sequence[StructField], where: str) -> list[int]:
-    index = {_id_of(item): position for position, item in enumerate(fields)}
-    index.pop(None, None)
-    return _checked([index.get(item.field_id, -1) for item in wanted], wanted, where)
-
-
-def _checked(found: list[int], wanted: Sequence[StructField], where: str) -> list[int]:
-    for item, position in zip(wanted, found, strict=True):
-        if position < 0 and not item.nullable:
-            raise ReshapeError(_at(where, item), "the column is NOT NULL and the file lacks it")
-    return found
-
-
-def _id_of(item: pa.Field) -> int | None:
-    raw = (item.metadata or {}).get(_FIELD_ID)
-    return None if raw is None else int(raw)
-
-
-def _at(where: str, item: StructField) -> str:
-    return f"{where}.{item.name}" if where else item.name

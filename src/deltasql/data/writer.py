@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltasql.data.layout import Layout, layout_of, to_physical
+from deltasql.data.layout import Layout, check_conformed, layout_of, to_physical
 from deltasql.data.partitioning import Values, split
 from deltasql.data.stats import Collector
 from deltasql.errors import DeltaSqlError, SchemaMismatchError
@@ -120,6 +120,7 @@ class _Output:
         self._open: _OpenFile | None = None
 
     def write(self, table: pa.Table) -> None:
+        check_conformed(table.schema, self._layout)
         if not self._layout.partition:
             self._append(table, ())
             return
@@ -227,7 +228,7 @@ class _Uploads:
         self._submit(key, data)
 
     def _submit(self, key: str, data: pa.Buffer) -> None:
-        assert self._pool is not None  # noqa: S101
+        assert self._pool is not None
         if len(self._under_way) >= _UPLOADS:
             self._under_way.popleft().result()
         self._under_way.append(self._pool.submit(self._objects.put, key, data))

@@ -1,0 +1,1 @@
+"""What a log means: replay, conflicts, validation, pruning. Pure."""

@@ -144,16 +144,14 @@ def _text_column(column: Column) -> Column:
 
 
 def _coerce(value: Any, column: Column) -> Any:
-    if value is None:
-        _family(column)
+    family, kind = _family(column), column.type
+    if value is None or not isinstance(kind, Primitive):
         return None
-    family = _family(column)
-    assert isinstance(column.type, Primitive)  # noqa: S101 (what _family has checked)
-    coerced = _COERCIONS[family](value, column.type)
+    coerced = _COERCIONS[family](value, kind)
     if coerced is None:
         raise ValidationError(
             f"{_shown(value)} can't be compared with column {column}",
-            cause=f"the column is of type {column.type.name}",
+            cause=f"the column is of type {kind.name}",
             remedy=f"write the value as {_EXAMPLES[family]}",
         )
     return coerced

@@ -91,7 +91,7 @@ def _numbered(add: AddFile, removed: RemoveFile | None, first: int, version: int
 
 def _last_id(add: AddFile) -> int:
     """The highest id of the file's rows; what stands before its first when it is empty."""
-    assert add.base_row_id is not None  # noqa: S101 (it was just given one)
+    assert add.base_row_id is not None
     return add.base_row_id + _rows_of(add) - 1
 
 

@@ -28,14 +28,14 @@ _stats_columns = lru_cache(maxsize=256)(load_stats_columns)
 @lru_cache(maxsize=256)
 def _metadata(text: str) -> Metadata:
     found = codec.from_wire({"metaData": codec.loads(text, source="metaData")})
-    assert isinstance(found, Metadata)  # noqa: S101 (what from_wire makes of this kind)
+    assert isinstance(found, Metadata)
     return found
 
 
 @lru_cache(maxsize=256)
 def _protocol(text: str) -> Protocol:
     found = codec.from_wire({"protocol": codec.loads(text, source="protocol")})
-    assert isinstance(found, Protocol)  # noqa: S101 (what from_wire makes of this kind)
+    assert isinstance(found, Protocol)
     return found
 
 

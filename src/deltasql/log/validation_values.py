@@ -11,7 +11,7 @@ from deltasql.errors import ValidationError
 MAX_TEXT: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 100
 # Lists that hold one another many times over are small in memory and endless when written.
-MAX_PARTS: Final = 1_000_000
+MAX_PARTS: Final = 200_000
 # About 1,200 digits; Python itself stops printing at 4,300.
 MAX_INTEGER_BITS: Final = 4096
 

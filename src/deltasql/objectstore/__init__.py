@@ -1,5 +1,7 @@
 """Bytes in buckets: local disk, S3, GCS and Azure behind one small seam, on obstore."""
 
-from deltasql.objectstore.store import ObjectInfo, ObjectNotFoundError, ObjectStore, open_store
+from deltasql.objectstore.failures import ObjectNotFoundError
+from deltasql.objectstore.output import Output
+from deltasql.objectstore.store import ObjectInfo, ObjectStore, open_store
 
-__all__ = ["ObjectInfo", "ObjectNotFoundError", "ObjectStore", "open_store"]
+__all__ = ["ObjectInfo", "ObjectNotFoundError", "ObjectStore", "Output", "open_store"]

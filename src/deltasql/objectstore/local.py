@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from deltasql.errors import StoreError
-from deltasql.objectstore.store import (
-    ObjectInfo,
-    ObjectStore,
-    check_key,
-    missing,
-    open_store,
-    split_uri,
-)
+from deltasql.objectstore import files
+from deltasql.objectstore.failures import local_failure, missing
+from deltasql.objectstore.names import check_key, is_hidden, is_temporary, temporary_name
+from deltasql.objectstore.output import Output, publishing
+from deltasql.objectstore.store import Bytes, ObjectInfo, ObjectStore, open_store, split_uri
 
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-# The data and the size; times may be lost.
-_sync = getattr(os, "fdatasync", os.fsync)
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# As many files are open at once, far below the limit of a process.
+_BATCH = 100
+_BUFFER = 1 << 20
 
 
 class LocalStore:
     """A directory; it is made when the first object is put there."""
 
-    __slots__ = ("_base", "_root")
+    __slots__ = ("_base", "_options", "_root")
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, options: Mapping[str, Any] | None = None) -> None:
         self._root = Path(os.path.normpath(root))
         self._base = str(self._root).rstrip("/") + "/"
+        self._options = dict(options or {})  # for absolute paths that lead elsewhere
 
     def __repr__(self) -> str:
         return f"LocalStore({str(self._root)!r})"
@@ -40,31 +41,123 @@ class LocalStore:
     def location(self) -> str:
         return self._root.as_uri()
 
-    def put(self, path: str, data: bytes | memoryview | pa.Buffer) -> None:
+    def put(self, path: str, data: Bytes) -> None:
         # Under its own name at once: no one knows the name before the commit that needs the
         # whole file, and a temporary name and a rename cost a quarter more.
         full = self._base + check_key(path)
-        directory = full.rpartition("/")[0]
-        try:
-            descriptor = self._create(full, directory)
-            try:
-                _write_all(descriptor, data)
-                _sync(descriptor)
-            except BaseException:
-                Path(full).unlink(missing_ok=True)
-                raise
-            finally:
-                os.close(descriptor)
-            _sync_directory(directory)
-        except OSError as error:
-            raise _failed("write", path, error) from error
+        with _writing(path):
+            self._write(full, data)
+            files.sync_directory(_folder(full))
 
-    def _create(self, full: str, directory: str) -> int:
+    def put_if_absent(self, path: str, data: Bytes) -> bool:
+        return self.put_many_if_absent([(path, data)])[0]
+
+    def put_many_if_absent(self, items: Sequence[tuple[str, Bytes]]) -> list[bool]:
+        pairs = [(self._base + check_key(path), data) for path, data in items]
+        done: list[bool] = []
         try:
-            return os.open(full, _CREATE, 0o666)
+            for start in range(0, len(pairs), _BATCH):
+                if not self._put_batch(pairs[start : start + _BATCH], done):
+                    break
+        except OSError as error:
+            failed = local_failure("write", items[min(len(done), len(items) - 1)][0], error)
+            failed.details["done"] = len(done)
+            raise failed from error
+        finally:
+            self._sync_folders(full for full, _ in pairs[: len(done)])
+        return done
+
+    def _sync_folders(self, names: Iterable[str]) -> None:
+        """Once for all: a journal keeps the order of links, so that after a power loss the names
+        that stayed are the first ones. Also where an object was found: whoever reads it back
+        and calls it done must not lose it, and its writer may have died before this.
+        """
+        for folder in {_folder(full) for full in names}:
+            try:
+                files.sync_directory(folder)
+            except OSError as error:
+                failed = local_failure("write", folder, error)
+                failed.details["done"] = 0
+                raise failed from error
+
+    def _put_batch(self, pairs: list[tuple[str, Bytes]], done: list[bool]) -> bool:
+        """All of them on disk under temporary names, then one name after the other."""
+        temporary: list[str] = []
+        opened: list[int] = []
+        try:
+            for full, data in pairs:
+                if os.path.lexists(full):
+                    break
+                name = temporary_name(full)
+                opened.append(files.create(name))
+                temporary.append(name)
+                files.write_all(opened[-1], data)
+            files.sync_all(opened)
+            for name, (full, _) in zip(temporary, pairs, strict=False):
+                done.append(files.publish(name, full))
+                if not done[-1]:
+                    return False
+            if len(temporary) < len(pairs):
+                done.append(False)
+            return len(temporary) == len(pairs)
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+            for name in temporary:
+                files.remove(name)
+
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        try:
+            data = self.read(path)
         except FileNotFoundError:
-            _make_directory(Path(directory))
-            return os.open(full, _CREATE, 0o666)
+            return None
+        return data, hashlib.sha256(data).hexdigest()
+
+    def put_if_match(self, path: str, data: Bytes, tag: str | None) -> bool:
+        full = self._base + check_key(path)
+        with _writing(path), files.locked(full):
+            found = self.read_tagged(path)
+            if (found and found[1]) != tag:
+                return False
+            temporary = temporary_name(full)
+            self._write(temporary, data)
+            try:
+                # Only those who lock wait for each other: an absent object may still appear.
+                won = tag is not None or files.publish(temporary, full)
+                if tag is not None:
+                    files.replace(temporary, full)
+            finally:
+                files.remove(temporary)
+            files.sync_directory(_folder(full))
+            return won
+
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[Output]:
+        full = self._base + check_key(path)
+        temporary = temporary_name(full)
+        with _writing(path):
+            file = os.fdopen(files.create(temporary), "wb", _BUFFER)
+
+        def send(piece: memoryview) -> None:
+            with _writing(path):
+                file.write(piece)
+
+        def publish() -> bool:
+            with _writing(path):
+                file.flush()
+                files.sync(file.fileno())
+                created = files.publish(temporary, full)
+                files.sync_directory(_folder(full))
+                return created
+
+        try:
+            with publishing(send, publish) as output:
+                yield output
+        finally:
+            with suppress(OSError):
+                file.close()
+            with suppress(OSError):
+                files.remove(temporary)
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         try:
@@ -83,69 +176,111 @@ class LocalStore:
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
             try:
-                (self._root / check_key(path)).unlink(missing_ok=True)
+                files.remove(self._base + check_key(path))
             except OSError as error:
-                raise _failed("delete", path, error) from error
+                raise local_failure("delete", path, error) from error
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        top = self._root / check_key(prefix.rstrip("/")) if prefix else self._root
-        for directory, names, files in os.walk(top):
-            names.sort()
-            for name in sorted(files):
-                full = Path(directory, name)
-                try:
-                    found = full.stat()
-                except FileNotFoundError:
-                    continue  # deleted since
-                key = str(full)[len(self._base) :]
-                yield ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
+    def move_aside(self, path: str, new_path: str) -> bool:
+        full, new = self._base + check_key(path), self._base + check_key(new_path)
+        try:
+            if os.path.lexists(new):
+                return False
+            files.make_directory(Path(_folder(new)))
+            if not files.publish(full, new):
+                return False
+            for folder in {_folder(full), _folder(new)}:
+                files.sync_directory(folder)
+        except OSError as error:
+            raise self._lost("move", path, error) from error
+        return True
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        for key, entry in self._walk(prefix, start_after or ""):
+            if is_hidden(key):
+                continue
+            try:
+                found = entry.stat()
+            except FileNotFoundError:
+                continue  # deleted since
+            yield ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
+
+    def _walk(self, prefix: str, after: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Files in the order of their keys, which is not the order of directories."""
+        below = check_key(prefix.rstrip("/")) + "/" if prefix else ""
+        try:
+            with os.scandir(self._base + below) as entries:
+                named = sorted((entry.name + "/" * entry.is_dir(), entry) for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise local_failure("list", prefix, error) from error
+        for name, entry in named:
+            key = below + name
+            if not name.endswith("/"):
+                if key > after:
+                    yield key, entry
+            elif (key > after or after.startswith(key)) and not entry.is_symlink():
+                yield from self._walk(key, after)
+
+    def head(self, path: str) -> ObjectInfo | None:
+        try:
+            found = (self._root / check_key(path)).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise local_failure("read", path, error) from error
+        return ObjectInfo(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def size(self, path: str) -> int:
-        try:
-            return (self._root / check_key(path)).stat().st_size
-        except OSError as error:
-            raise self._lost("read", path, error) from error
+        found = self.head(path)
+        if found is None:
+            raise missing(path, self.location)
+        return found.size
+
+    def remove_stale_temps(self, prefix: str, older_than_ms: int) -> int:
+        limit = time.time_ns() - older_than_ms * 1_000_000
+        removed = 0
+        for key, entry in self._walk(prefix, ""):
+            try:
+                if is_temporary(key) and entry.stat().st_mtime_ns <= limit:
+                    files.remove(self._base + key)
+                    removed += 1
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise local_failure("delete", key, error) from error
+        return removed
 
     def resolve(self, uri: str) -> tuple[ObjectStore, str]:
         root, key = split_uri(uri)
         if root == "file:///":
-            return LocalStore("/"), key
-        return open_store(root), key
+            return LocalStore("/", self._options), key
+        return open_store(root, self._options), key
+
+    def _write(self, full: str, data: Bytes) -> None:
+        descriptor = files.create(full)
+        try:
+            files.write_all(descriptor, data)
+            files.sync(descriptor)
+        except BaseException:
+            files.remove(full)
+            raise
+        finally:
+            os.close(descriptor)
 
     def _lost(self, verb: str, path: str, error: OSError) -> StoreError:
         if isinstance(error, FileNotFoundError):
             return missing(path, self.location)
-        return _failed(verb, path, error)
+        return local_failure(verb, path, error)
 
 
-def _write_all(descriptor: int, data: bytes | memoryview | pa.Buffer) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _make_directory(directory: Path) -> None:
-    """Make it and what it lies in, so that a power loss doesn't take them away again."""
-    if directory.is_dir():
-        return
-    if not directory.parent.exists():
-        _make_directory(directory.parent)
-    directory.mkdir(exist_ok=True)
-    _sync_directory(str(directory.parent))
-
-
-def _sync_directory(directory: str) -> None:
-    descriptor = os.open(directory, _DIRECTORY)
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        yield
+    except OSError as error:
+        raise local_failure("write", path, error) from error
 
 
-def _failed(verb: str, path: str, error: OSError) -> StoreError:
-    return StoreError(
-        f"can't {verb} the object {path!r}",
-        cause=error.strerror or str(error),
-        remedy="check the directory's permissions and free space",
-        path=path,
-    )
+def _folder(full: str) -> str:
+    return full.rpartition("/")[0]

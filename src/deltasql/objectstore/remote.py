@@ -2,71 +2,49 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import obstore
 import pyarrow as pa
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
 from deltasql.errors import ConfigError, StoreError
-from deltasql.objectstore.store import (
-    ObjectInfo,
-    ObjectStore,
-    check_key,
-    missing,
-    open_store,
-    public,
-    split_uri,
-)
+from deltasql.objectstore.failures import clean, is_bucket_missing, missing, remote_failure
+from deltasql.objectstore.names import check_key, is_hidden, is_temporary
+from deltasql.objectstore.options import SCHEMES, parse_options
+from deltasql.objectstore.output import Output, publishing
+from deltasql.objectstore.store import Bytes, ObjectInfo, ObjectStore, open_store, public, split_uri
+from deltasql.objectstore.upload import Upload
 
-# obstore takes the HTTP client's options apart from the store's own.
-_CLIENT = {
-    "allow_http",
-    "allow_invalid_certificates",
-    "connect_timeout",
-    "http1_only",
-    "http2_only",
-    "pool_idle_timeout",
-    "pool_max_idle_per_host",
-    "proxy_ca_certificate",
-    "proxy_excludes",
-    "proxy_url",
-    "timeout",
-    "user_agent",
-}
-_SECRET = re.compile(r"\?[^\s\"')]+")
 _BATCH = 1000
 
 
 class RemoteStore:
     """A bucket, or a prefix of one."""
 
-    __slots__ = ("_location", "_options", "_store")
+    __slots__ = ("_kind", "_location", "_options", "_others", "_store")
 
-    def __init__(self, location: str, options: Mapping[str, str]) -> None:
+    def __init__(self, location: str, options: Mapping[str, Any]) -> None:
         self._location = public(location).rstrip("/")
+        self._kind = SCHEMES[location.partition(":")[0].lower()]
         self._options = dict(options)
-        client, config = {}, {}
-        for name, value in options.items():
-            bare = name.lower().removeprefix("aws_").removeprefix("azure_").removeprefix("google_")
-            if bare in _CLIENT:
-                client[bare] = value
-            else:
-                config[name] = value
+        self._others: dict[str, ObjectStore] = {}
+        parsed = parse_options(options, self._kind)
+        given = {"config": parsed.config, "client_options": parsed.client}
+        if self._kind != "memory":
+            given["retry_config"] = parsed.retry
         try:
-            self._store: Any = from_url(
-                location,
-                config=config or None,
-                client_options=client or None,  # type: ignore[arg-type]
-            )
+            opened: Any = from_url
+            self._store = opened(location, **{name: value or None for name, value in given.items()})
         except (BaseError, ValueError) as error:
             raise ConfigError(
                 f"can't open the object store {self._location}",
-                cause=_clean(error),
+                cause=parsed.redact(clean(error)),
                 remedy="check the location and its options (credentials, region, endpoint)",
             ) from None
 
@@ -77,9 +55,76 @@ class RemoteStore:
     def location(self) -> str:
         return self._location
 
-    def put(self, path: str, data: bytes | memoryview | pa.Buffer) -> None:
-        with self._calling("write", path):
+    def put(self, path: str, data: Bytes) -> None:
+        with self._writing(path):
             obstore.put(self._store, check_key(path), memoryview(data).cast("B"))
+
+    def put_if_absent(self, path: str, data: Bytes) -> bool:
+        with self._writing(path):
+            try:
+                self._put(check_key(path), data, "create")
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def put_many_if_absent(self, items: Sequence[tuple[str, Bytes]]) -> list[bool]:
+        done: list[bool] = []
+        for path, data in items:
+            try:
+                done.append(self.put_if_absent(path, data))
+            except StoreError as error:
+                error.details["done"] = len(done)
+                raise
+            if not done[-1]:
+                break
+        return done
+
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        try:
+            with self._calling("read", path):
+                found = obstore.get(self._store, check_key(path))
+                # GCS asks for the version, the others for the etag.
+                versions = {name: found.meta.get(name) for name in ("e_tag", "version")}
+                tag = json.dumps({name: value for name, value in versions.items() if value})
+                return bytes(found.bytes()), tag
+        except FileNotFoundError:
+            return None
+
+    def put_if_match(self, path: str, data: Bytes, tag: str | None) -> bool:
+        if tag is None:
+            return self.put_if_absent(path, data)
+        with self._writing(path):
+            try:
+                self._put(check_key(path), data, json.loads(tag))
+            except (AlreadyExistsError, PreconditionError):
+                return False
+            except FileNotFoundError as error:
+                if is_bucket_missing(error):
+                    raise
+                return False
+        return True
+
+    def _put(self, path: str, data: Bytes, mode: Any) -> None:
+        obstore.put(self._store, path, memoryview(data).cast("B"), mode=mode, use_multipart=False)
+
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[Output]:
+        upload = Upload(self._store, check_key(path))
+
+        def send(piece: memoryview) -> None:
+            with self._writing(path):
+                upload.send(piece)
+
+        def publish() -> bool:
+            with self._writing(path):
+                return upload.publish()
+
+        try:
+            with publishing(send, publish) as output:
+                yield output
+        finally:
+            with suppress(BaseError, OSError, ValueError):
+                upload.discard()
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         check_key(path)
@@ -110,37 +155,78 @@ class RemoteStore:
             except FileNotFoundError:
                 continue
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+    def move_aside(self, path: str, new_path: str) -> bool:
+        with self._calling("move", path):
+            try:
+                obstore.copy(self._store, check_key(path), check_key(new_path), overwrite=False)
+            except AlreadyExistsError:
+                return False
+        self.delete([path])
+        return True
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        # Collected and sorted: directory buckets and some servers have an order of their own.
+        found = [info for info in self._listed(prefix, start_after) if not is_hidden(info.path)]
+        return iter(sorted(found, key=lambda info: info.path))
+
+    def _listed(self, prefix: str, start_after: str | None) -> Iterator[ObjectInfo]:
         below = check_key(prefix.rstrip("/")) if prefix else None
         with self._calling("list", prefix):
-            for chunk in obstore.list(self._store, below):
+            for chunk in obstore.list(self._store, below, offset=start_after or None):
                 for item in chunk:
-                    modified = int(item["last_modified"].timestamp() * 1000)
-                    yield ObjectInfo(item["path"], item["size"], modified)
+                    if start_after is None or item["path"] > start_after:
+                        yield _info(item)
+
+    def head(self, path: str) -> ObjectInfo | None:
+        try:
+            with self._calling("read", path):
+                return _info(obstore.head(self._store, check_key(path)))
+        except FileNotFoundError:
+            return None
 
     def size(self, path: str) -> int:
-        with self._calling("read", path):
-            return int(obstore.head(self._store, check_key(path))["size"])
+        found = self.head(path)
+        if found is None:
+            raise missing(path, self._location)
+        return found.size
+
+    def remove_stale_temps(self, prefix: str, older_than_ms: int) -> int:
+        limit = time.time_ns() // 1_000_000 - older_than_ms
+        stale = [
+            info.path
+            for info in self._listed(prefix, None)
+            if is_temporary(info.path) and info.modified <= limit
+        ]
+        self.delete(stale)
+        return len(stale)
 
     def resolve(self, uri: str) -> tuple[ObjectStore, str]:
         root, key = split_uri(uri)
-        same = root.partition(":")[0].rstrip("a") == self._location.partition(":")[0].rstrip("a")
-        # Credentials go to the kind of store that they are for, and to no other.
-        return open_store(root, self._options if same else None), key
+        if root not in self._others:
+            same = SCHEMES.get(root.partition(":")[0].lower()) == self._kind
+            # Credentials go to the kind of store that they are for, and to no other.
+            given = {k: v for k, v in self._options.items() if same or "." in k}
+            self._others[root] = open_store(root, given)
+        return self._others[root], key
 
     @contextmanager
     def _calling(self, verb: str, path: str) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if is_bucket_missing(error):
+                raise remote_failure(verb, path, self._location, error) from None
             raise missing(path, self._location) from None
         except (BaseError, OSError, ValueError) as error:
-            raise StoreError(
-                f"can't {verb} the object {path!r} in {self._location}",
-                cause=_clean(error),
-                remedy="check the store's credentials and that it can be reached",
-                path=path,
-            ) from None
+            raise remote_failure(verb, path, self._location, error) from None
+
+    @contextmanager
+    def _writing(self, path: str) -> Iterator[None]:
+        """What is missing for a write is not the object."""
+        try:
+            yield
+        except (BaseError, OSError, ValueError) as error:
+            raise remote_failure("write", path, self._location, error) from None
 
 
 class _Ranges:
@@ -176,6 +262,5 @@ class _Ranges:
         self.closed = True
 
 
-def _clean(error: Exception) -> str:
-    """The message without the query of a signed URL, nor obstore's debug dump."""
-    return _SECRET.sub("?…", str(error).partition("\n\nDebug source")[0])
+def _info(item: Any) -> ObjectInfo:
+    return ObjectInfo(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))

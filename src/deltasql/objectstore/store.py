@@ -6,28 +6,23 @@ store's root.
 
 from __future__ import annotations
 
-import errno
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from deltasql.errors import ConfigError, StoreError, ValidationError
+from deltasql.errors import ConfigError
+from deltasql.objectstore.options import SCHEMES, parse_options
+from deltasql.objectstore.output import Output
+
+Bytes: TypeAlias = "bytes | memoryview | pa.Buffer"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-_REMOTE = frozenset({"s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "memory"})
-
-
-class ObjectNotFoundError(StoreError, FileNotFoundError):
-    """The store has no object of that name."""
-
-    def __init__(self, problem: str, **details: Any) -> None:
-        super().__init__(problem, **details)
-        self.errno = errno.ENOENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +41,37 @@ class ObjectStore(Protocol):
     def location(self) -> str:
         """The root as a URI, without credentials."""
 
-    def put(self, path: str, data: bytes | memoryview | pa.Buffer) -> None:
+    def put(self, path: str, data: Bytes) -> None:
         """Write an object whose name nothing else uses; durable when the call returns."""
+
+    def put_if_absent(self, path: str, data: Bytes) -> bool:
+        """Write an object unless one of that name exists; whole or not at all, and durable.
+
+        False says that there is one, whoever wrote it: after a lost response the store's
+        client tries again by itself and finds its own bytes. The caller reads back.
+        """
+
+    def put_many_if_absent(self, items: Sequence[tuple[str, Bytes]]) -> list[bool]:
+        """`put_if_absent` of each in turn, each visible before the next, up to the first False.
+
+        An error carries as `done` how many of them are there for good.
+        """
+
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """An object's bytes, and the tag of that content for `put_if_match`."""
+
+    def put_if_match(self, path: str, data: Bytes, tag: str | None) -> bool:
+        """Replace the object that has the tag, or with None put one where there is none.
+
+        False says that someone else was faster, or that it was us and the response got lost.
+        """
+
+    def open_output(self, path: str) -> AbstractContextManager[Output]:
+        """Write a big object in bounded memory: `with store.open_output(path) as sink:`.
+
+        It appears, unless one of that name exists, when the block ends (see `Output.created`);
+        an error in the block leaves nothing.
+        """
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """An object's bytes, or `length` of them from `offset` on."""
@@ -58,30 +82,39 @@ class ObjectStore(Protocol):
     def delete(self, paths: Iterable[str]) -> None:
         """Delete the objects; absent ones are as good as deleted."""
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """The objects below a directory, at any depth."""
+    def move_aside(self, path: str, new_path: str) -> bool:
+        """Give an object another name in the same store; False when that name is taken."""
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """The objects below a directory, at any depth, by name; those after a key only."""
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """What a listing would say of the object, or None where there is none."""
 
     def size(self, path: str) -> int:
         """An object's length in bytes."""
+
+    def remove_stale_temps(self, prefix: str, older_than_ms: int) -> int:
+        """Remove what dead writers left below a directory, by age; how many there were."""
 
     def resolve(self, uri: str) -> tuple[ObjectStore, str]:
         """The store, with this one's options, and the key of an absolute, decoded URI."""
 
 
-def open_store(location: str, options: Mapping[str, str] | None = None) -> ObjectStore:
+def open_store(location: str, options: Mapping[str, Any] | None = None) -> ObjectStore:
     """The store at a location: a path, `file:///…`, `s3://…`, `gs://…`, `az://…`, `abfss://…`.
 
-    `options` are obstore's, for example `region`, `endpoint`, `access_key_id`, `allow_http`.
+    `options` are those of `docs/storage.md`, for example `s3.region`; see `options.py`.
     """
     from deltasql.objectstore.local import LocalStore
 
     match = _SCHEME.match(location)
-    if match is None:
-        return LocalStore(str(Path(location).expanduser().absolute()))
-    scheme = match[1].lower()
+    scheme = match[1].lower() if match else "file"
     if scheme == "file":
-        return LocalStore(_local_path(unquote(location[5:]), location))
-    if scheme not in _REMOTE:
+        parse_options(options or {}, "local")
+        path = Path(location).expanduser().absolute() if match is None else None
+        return LocalStore(str(path or _local_path(unquote(location[5:]), location)), options)
+    if scheme not in SCHEMES:
         raise ConfigError(
             f"no object store answers to the scheme {scheme!r}",
             cause=f"the location is {public(location)}",
@@ -101,34 +134,12 @@ def split_uri(uri: str) -> tuple[str, str]:
     return f"{scheme}://{authority}", key
 
 
-def check_key(path: str) -> str:
-    """The key itself; `ValidationError` when it could leave the root."""
-    segments = path.split("/")
-    if "" in segments or "." in segments or ".." in segments or "\0" in path:
-        raise ValidationError(
-            f"{path!r:.200} is not the key of an object",
-            cause="a key is relative and has neither empty segments nor dots nor NUL",
-            remedy="name the object by its path below the store's root",
-        )
-    return path
-
-
 def public(location: str) -> str:
     """A location without what may be secret in it: user, password, query."""
     parts = urlsplit(location)
     # In abfss://container@account the part before the @ is no user.
     host = parts.netloc if parts.scheme.startswith("abfs") else parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"
-
-
-def missing(path: str, location: str) -> ObjectNotFoundError:
-    """The error for an object that is not there."""
-    return ObjectNotFoundError(
-        f"the object {path!r} does not exist",
-        cause=f"nothing of that name is in {location}",
-        remedy="restore it from a copy, or check that the location and the table belong together",
-        path=path,
-    )
 
 
 def _local_path(rest: str, uri: str) -> str:

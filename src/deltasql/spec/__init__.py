@@ -1,0 +1,1 @@
+"""The Delta spec as frozen values, and the codec. Pure."""

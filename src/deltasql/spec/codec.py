@@ -9,171 +9,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields
-from operator import attrgetter
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import orjson
 
 from deltasql.errors import LogFormatError, ValidationError
-from deltasql.spec.actions import (
-    Action,
-    AddFile,
-    CdcFile,
-    CommitInfo,
-    DeletionVector,
-    DomainMetadata,
-    Format,
-    Metadata,
-    Protocol,
-    RemoveFile,
-    Txn,
-    UnknownAction,
+from deltasql.spec.actions import Action, DeletionVector, Format, UnknownAction
+from deltasql.spec.shapes import (
+    KINDS,
+    NAMES,
+    NESTED,
+    RANK,
+    SHAPES,
+    WORDS,
+    Check,
+    Shape,
+    is_bool,
+    is_map,
+    is_str,
+    is_text_list,
 )
 
-# The order of kinds in a commit: commitInfo first, because in-commit timestamps need it there.
-KINDS: dict[str, type] = {
-    "commitInfo": CommitInfo,
-    "protocol": Protocol,
-    "metaData": Metadata,
-    "domainMetadata": DomainMetadata,
-    "txn": Txn,
-    "add": AddFile,
-    "remove": RemoveFile,
-    "cdc": CdcFile,
-}
-RANK = {kind: rank for rank, kind in enumerate(KINDS.values())} | {UnknownAction: len(KINDS)}
-
-INT64 = 2**63
-INT32 = 2**31
 # orjson reads integers beyond 64 bits as floats; the standard library keeps every digit.
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
-
-
-# --- what a field may hold ------------------------------------------------------------
-
-
-def _is_str(value: Any) -> bool:
-    return type(value) is str
-
-
-def _is_bool(value: Any) -> bool:
-    return type(value) is bool
-
-
-def _is_long(value: Any) -> bool:
-    return type(value) is int and -INT64 <= value < INT64
-
-
-def _is_int(value: Any) -> bool:
-    return type(value) is int and -INT32 <= value < INT32
-
-
-def _is_map(value: Any) -> bool:
-    return type(value) is dict and all(type(key) is str for key in value)
-
-
-def _is_text_map(value: Any) -> bool:
-    return _is_map(value) and all(item is None or type(item) is str for item in value.values())
-
-
-def _is_text_list(value: Any) -> bool:
-    return type(value) in (tuple, list) and all(type(item) is str for item in value)
-
-
-def _is_deletion_vector(value: Any) -> bool:
-    return type(value) is DeletionVector
-
-
-def _is_format(value: Any) -> bool:
-    return type(value) is Format
-
-
-_Check = Callable[[Any], bool]
-_WORDS: dict[_Check, str] = {
-    _is_str: "a string",
-    _is_bool: "true or false",
-    _is_long: "a 64-bit integer",
-    _is_int: "a 32-bit integer",
-    _is_map: "an object",
-    _is_text_map: "an object of strings",
-    _is_text_list: "a list of strings",
-    _is_deletion_vector: "a deletion vector",
-    _is_format: "a format",
-}
-_CHECKS: dict[str, _Check] = {
-    "str": _is_str,
-    "bool": _is_bool,
-    "int": _is_long,
-    "PartitionValues": _is_text_map,
-    "Mapping[str, str]": _is_text_map,
-    "Mapping[str, str | None]": _is_text_map,
-    "Mapping[str, Any]": _is_map,
-    "tuple[str, ...]": _is_text_list,
-    "DeletionVector": _is_deletion_vector,
-    "Format": _is_format,
-}
-_INT32_FIELDS = {"min_reader_version", "min_writer_version", "size_in_bytes", "offset"}
-_ODD_WIRE_NAMES = {"path_or_inline_dv": "pathOrInlineDv"}
-
-
-class _Field(NamedTuple):
-    attr: str
-    wire: str
-    check: _Check
-    required: bool
-
-
-class _Shape(NamedTuple):
-    fields: tuple[_Field, ...]
-    # By the types of all values, once they were found right: the checks that types don't answer.
-    known: dict[tuple[type, ...], tuple[tuple[int, _Check], ...]]
-    wires: tuple[str, ...]
-    values: Callable[[Any], tuple[Any, ...]]
-    by_wire: dict[str, _Field]
-    required: frozenset[str]
-
-
-# Required on the wire although Python callers may leave them out.
-_WIRE_REQUIRED = {
-    AddFile: {"partition_values", "data_change"},
-    RemoveFile: {"data_change"},
-    CdcFile: {"partition_values", "data_change"},
-    Metadata: {"partition_columns", "format"},
-    DomainMetadata: {"removed"},
-}
-
-
-def _wire_name(attr: str) -> str:
-    head, *rest = attr.split("_")
-    return _ODD_WIRE_NAMES.get(attr, head + "".join(word.capitalize() for word in rest))
-
-
-def _shape(kind: type) -> _Shape:
-    known = []
-    for item in fields(kind):
-        if item.name == "extra":
-            continue
-        base = str(item.type).removesuffix(" | None")
-        # `Mapping[str, str | None] | None` keeps its inner None.
-        check = _is_int if item.name in _INT32_FIELDS else _CHECKS[base]
-        optional = item.default is not MISSING or item.default_factory is not MISSING
-        required = not optional or item.name in _WIRE_REQUIRED.get(kind, set())
-        known.append(_Field(item.name, _wire_name(item.name), check, required))
-    return _Shape(
-        fields=tuple(known),
-        known={},
-        wires=tuple(field.wire for field in known),
-        values=attrgetter(*(field.attr for field in known)),
-        by_wire={field.wire: field for field in known},
-        required=frozenset(field.wire for field in known if field.required),
-    )
-
-
-_SHAPES = {kind: _shape(kind) for kind in (*KINDS.values(), DeletionVector, Format)}
-_NAMES = {kind: name for name, kind in KINDS.items()}
-_NESTED = {"deletionVector": DeletionVector, "format": Format}
 
 
 # --- encoding -------------------------------------------------------------------------
@@ -183,17 +42,18 @@ def to_wire(action: Action) -> dict[str, Any]:
     """The action as the object its JSON line holds."""
     if type(action) is UnknownAction:
         return {action.name: action.value}
-    return {_NAMES[type(action)]: wire_fields(action)}
+    return {NAMES[type(action)]: wire_fields(action)}
 
 
 def wire_fields(value: Any) -> dict[str, Any]:
-    shape = _SHAPES[type(value)]
+    """The fields of an action, or of a part of one, as a JSON object."""
+    shape = SHAPES[type(value)]
     wire = {
         name: item
         for name, item in zip(shape.wires, shape.values(value), strict=True)
         if item is not None
     }
-    for name in _NESTED:
+    for name in NESTED:
         if name in wire:
             wire[name] = wire_fields(wire[name])
     if value.extra:
@@ -304,7 +164,7 @@ def vector_from_wire(value: Any, *, source: str = "") -> DeletionVector:
 def _from_fields(kind: type, content: Any, *, name: str, source: str) -> Any:
     if type(content) is not dict:
         raise LogFormatError(_at(source, f"{name} must be an object, not {_brief(content)}"))
-    shape = _SHAPES[kind]
+    shape = SHAPES[kind]
     found: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for wire, item in content.items():
@@ -314,11 +174,12 @@ def _from_fields(kind: type, content: Any, *, name: str, source: str) -> Any:
             continue
         if item is None:
             continue
-        if wire in _NESTED:
-            item = _from_fields(_NESTED[wire], item, name=f"{name}.{wire}", source=source)
-        if not field.check(item):
-            raise _wrong_type(f"{name}.{wire}", field.check, item, source)
-        found[field.attr] = tuple(item) if field.check is _is_text_list else item
+        value, inner = item, NESTED.get(wire)
+        if inner is not None:
+            value = _from_fields(inner, item, name=f"{name}.{wire}", source=source)
+        if not field.check(value):
+            raise _wrong_type(f"{name}.{wire}", field.check, value, source)
+        found[field.attr] = tuple(value) if field.check is is_text_list else value
     missing = [wire for wire in shape.required if content.get(wire) is None]
     if missing:
         raise LogFormatError(
@@ -329,9 +190,9 @@ def _from_fields(kind: type, content: Any, *, name: str, source: str) -> Any:
     return kind(**found, extra=extra)
 
 
-def _wrong_type(where: str, check: _Check, item: Any, source: str) -> LogFormatError:
+def _wrong_type(where: str, check: Check, item: Any, source: str) -> LogFormatError:
     return LogFormatError(
-        _at(source, f"{where} must be {_WORDS[check]}"),
+        _at(source, f"{where} must be {WORDS[check]}"),
         cause=f"found {_brief(item)}",
         remedy="correct the value",
     )
@@ -347,16 +208,16 @@ def check_types(action: Action) -> None:
         if type(action.name) is not str or not action.name or action.name in KINDS:  # type: ignore[union-attr]
             raise ValidationError("an unknown action needs a name that is not Delta's own")
         return
-    if kind not in _NAMES:
+    if kind not in NAMES:
         raise ValidationError(
             f"{_brief(action)} is not an action",
             remedy='pass actions of deltasql, or Delta\'s JSON objects such as {"add": {…}}',
         )
-    _check_fields(action, _NAMES[kind])
+    _check_fields(action, NAMES[kind])
 
 
 def _check_fields(value: Any, name: str) -> None:
-    shape = _SHAPES[type(value)]
+    shape = SHAPES[type(value)]
     values = shape.values(value)
     kinds = tuple(map(type, values))
     for index, check in shape.known.get(kinds, _NEVER_SEEN):
@@ -364,35 +225,35 @@ def _check_fields(value: Any, name: str) -> None:
             _check_each(shape, values, name)
             shape.known[kinds] = _checks_of_values(shape, values)
             break
-    if not _is_map(value.extra):
+    if not is_map(value.extra):
         raise ValidationError(f"{name}.extra must be an object")
 
 
-_NEVER_SEEN: tuple[tuple[int, _Check], ...] = ((0, lambda _: False),)
+_NEVER_SEEN: tuple[tuple[int, Check], ...] = ((0, lambda _: False),)
 
 
-def _checks_of_values(shape: _Shape, values: tuple[Any, ...]) -> tuple[tuple[int, _Check], ...]:
+def _checks_of_values(shape: Shape, values: tuple[Any, ...]) -> tuple[tuple[int, Check], ...]:
     if any(type(item) in (DeletionVector, Format) for item in values):
         return _NEVER_SEEN
     return tuple(
         (index, field.check)
         for index, field in enumerate(shape.fields)
-        if values[index] is not None and field.check not in (_is_str, _is_bool)
+        if values[index] is not None and field.check not in (is_str, is_bool)
     )
 
 
-def _check_each(shape: _Shape, values: tuple[Any, ...], name: str) -> None:
+def _check_each(shape: Shape, values: tuple[Any, ...], name: str) -> None:
     for field, item in zip(shape.fields, values, strict=True):
         if item is None:
             if field.required:
                 raise ValidationError(f"{name}.{field.wire} is missing", remedy="give it a value")
         elif not field.check(item):
             raise ValidationError(
-                f"{name}.{field.wire} must be {_WORDS[field.check]}",
+                f"{name}.{field.wire} must be {WORDS[field.check]}",
                 cause=f"found {_brief(item)}",
                 remedy="correct the value",
             )
-        elif field.wire in _NESTED:
+        elif field.wire in NESTED:
             _check_fields(item, f"{name}.{field.wire}")
 
 

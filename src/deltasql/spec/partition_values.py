@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -80,7 +81,13 @@ def _parse_integer(text: str, kind: Primitive) -> int:
 def _parse_float(text: str, kind: Primitive) -> float:
     if _NUMBER.fullmatch(text) is None and _NOT_FINITE.fullmatch(text) is None:
         _malformed(text, kind)
-    return float(text)
+    if kind.name == "double":
+        return float(text)
+    # What readers will hold, so that comparing it here and comparing rows agree.
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", float(text)))[0])
+    except OverflowError:
+        _malformed(text, kind)
 
 
 def _parse_decimal(text: str, kind: Primitive) -> Decimal:

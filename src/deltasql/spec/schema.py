@@ -15,10 +15,10 @@ from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.spec import codec
 
 PRIMITIVES = frozenset(
-    "string long integer short byte float double boolean binary date timestamp timestamp_ntz "
-    "variant void".split()
+    {"string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary"}
+    | {"date", "timestamp", "timestamp_ntz", "variant", "void"}
 )
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(-?\d{1,2})\s*\)")
 _SIZED_TEXT = re.compile(r"(?:var)?char\(\s*\d+\s*\)")
 
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
@@ -40,12 +40,16 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
+    """A list."""
+
     element: DeltaType
     contains_null: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class MapType:
+    """A map."""
+
     key: DeltaType
     value: DeltaType
     value_contains_null: bool = True
@@ -74,6 +78,8 @@ class StructField:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
+    """A table's columns, or the fields of a nested struct."""
+
     fields: tuple[StructField, ...] = ()
 
     def field(self, name: str) -> StructField | None:
@@ -112,7 +118,10 @@ def _leaves(
 
 def parse_schema(text: str, *, source: str = "schemaString") -> StructType:
     """The schema in a `metaData.schemaString`."""
-    parsed = _parse_type(codec.loads(text, source=source), source)
+    try:
+        parsed = _parse_type(codec.loads(text, source=source), source)
+    except RecursionError:
+        raise LogFormatError(f"{source}: nested too deeply") from None
     if not isinstance(parsed, StructType):
         raise LogFormatError(f"{source}: a table's schema must be a struct")
     return parsed
@@ -147,7 +156,7 @@ def _parse_type(value: Any, source: str) -> DeltaType:
                     cause="deltasql knows the types of the Delta spec only",
                     remedy="see docs/features.md",
                 )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise LogFormatError(f"{source}: malformed type", cause=repr(error)) from None
 
 

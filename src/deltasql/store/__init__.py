@@ -1,0 +1,1 @@
+"""The SQL log: one seam, three dialects."""

@@ -82,9 +82,7 @@ def write(session: Session, draft: Draft, *, is_retry: bool) -> Outcome:
     return Committed(version, ict)
 
 
-def write_version(
-    session: Session, draft: Draft, *, table_id: int, version: int, ict: int
-) -> None:
+def write_version(session: Session, draft: Draft, *, table_id: int, version: int, ict: int) -> None:
     """Write a version whose number and time are settled; the head stands there already."""
     proposal = draft.proposal
     session.write_rows(table_id, version, draft.rows)
@@ -95,9 +93,7 @@ def write_version(
     if proposal.rows.protocol:
         reader, writer, _ = proposal.rows.protocol[0]
         session.rows("protocol_move", table_id=table_id, version=version)
-        session.rows(
-            "table_set_protocol", table_id=table_id, min_reader=reader, min_writer=writer
-        )
+        session.rows("table_set_protocol", table_id=table_id, min_reader=reader, min_writer=writer)
     body = draft.body.fill(ict)
     session.rows(
         "version_insert",
@@ -137,9 +133,7 @@ class EmbeddedLockedLog:
         self.failure: BaseException | None = None
 
     def commits(self, table_id: int, *, after: int) -> list[CommitRecord]:
-        found = self._session.rows(
-            "commits_between", table_id=table_id, after=after, upto=NO_LIMIT
-        )
+        found = self._session.rows("commits_between", table_id=table_id, after=after, upto=NO_LIMIT)
         return [to_commit(row) for row in found]
 
     def state(self, table_id: int) -> StateRecord:

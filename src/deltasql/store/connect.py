@@ -23,8 +23,9 @@ def open_log(
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise ConfigError(
-            f"{mask(url)!r} is not a URL of a database",
-            cause="it has no scheme",
+            # Not shown: without a scheme nobody knows where a password would be.
+            "the URL of the database has no scheme",
+            cause="the scheme says which kind of database it is",
             remedy=f"write {_FORMS}",
         )
     if scheme in ("postgresql", "postgres"):
@@ -35,9 +36,7 @@ def open_log(
         return SqliteStore.open(_path(url), timeout=timeout, schema=schema)
     if scheme == "duckdb":
         return _open_duckdb(url, timeout=timeout, schema=schema)
-    raise ConfigError(
-        f"no kind of database is named {scheme!r}", remedy=f"write {_FORMS}"
-    )
+    raise ConfigError(f"no kind of database is named {scheme!r}", remedy=f"write {_FORMS}")
 
 
 def mask(url: str) -> str:

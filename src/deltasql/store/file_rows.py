@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltasql.spec import codec
 from deltasql.log.stats_keys import load_stats, record_count
+from deltasql.spec import codec
 from deltasql.spec.actions import AddFile
 from deltasql.spec.codec import wire_fields
 from deltasql.store.rows import FILES_SCHEMA
@@ -26,9 +26,7 @@ def from_batch(batch: pa.RecordBatch) -> Iterator[AddFile]:
             data_change=row["data_change"],
             stats=row["stats"],
             tags=_loads(row["tags"]),
-            deletion_vector=None
-            if vector is None
-            else codec.vector_from_wire(codec.loads(vector)),
+            deletion_vector=None if vector is None else codec.vector_from_wire(codec.loads(vector)),
             base_row_id=row["base_row_id"],
             default_row_commit_version=row["default_row_commit_version"],
             clustering_provider=row["clustering_provider"],

@@ -196,7 +196,8 @@ class TxnLogReader(Protocol):
 
     def state(self, table_id: int, version: int | None = None) -> StateRecord | None:
         """What is current at `version`, by default at the head; None if there is no such
-        version."""
+        version.
+        """
 
     def version_at(self, table_id: int, timestamp_ms: int) -> int | None:
         """The newest version that is not younger than `timestamp_ms`."""
@@ -233,7 +234,8 @@ class TxnLogReader(Protocol):
 
     def audit(self, start_ms: int, end_ms: int) -> list[tuple[str, VersionRecord]]:
         """Table name and version of everything committed with start <= time < end, in order
-        of time."""
+        of time.
+        """
 
     def find_commit(self, table_id: int, commit_id: str) -> Committed | None:
         """The version that `commit_id` became."""
@@ -244,7 +246,7 @@ class LockedLog(Protocol):
 
     @property
     def heads(self) -> Mapping[int, Head]:
-        """The heads as they are and, until the block ends, stay."""
+        """The heads as they are; only this block's own writes move them."""
 
     def commits(self, table_id: int, *, after: int) -> list[CommitRecord]:
         """The commits with version > after."""
@@ -294,7 +296,13 @@ class TxnLogWriter(Protocol):
 
 
 class LogStore(TxnLogReader, TxnLogWriter, Protocol):
-    """A SQL database that holds the log of a lake."""
+    """A SQL database that holds the log of a lake.
+
+    `locks_tables_apart` says whether a block of `locked` holds up the writers of its own
+    tables only (docs/stores.md).
+    """
+
+    locks_tables_apart: bool
 
     def close(self) -> None:
         """Give back connections and locks."""

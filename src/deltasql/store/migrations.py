@@ -25,16 +25,14 @@ def migrate(connection: Connection, dialect: str, mode: str) -> int:
     behind is refused, as is always one that is ahead.
     """
     if mode not in ("create", "error"):
-        raise ConfigError(
-            f"sql.schema can't be {mode!r}", remedy="set it to create or to error"
-        )
+        raise ConfigError(f"sql.schema can't be {mode!r}", remedy="set it to create or to error")
     known = queries.migrations(dialect)
     found = found_version(connection, dialect)
     missing = [migration for migration in known if migration[0] > found]
     if found > known[-1][0]:
         raise _too_new(found, known[-1][0])
     if missing and mode == "error":
-        raise _behind(found, known[-1][0])
+        raise behind(found, dialect)
     record = queries.load(dialect)["migration_record"]
     for number, name, script in missing:
         for statement in _statements(script, dialect):
@@ -71,11 +69,13 @@ def _statements(script: str, dialect: str) -> Iterator[str]:
             pending = ""
 
 
-def _behind(found: int, expected: int) -> SchemaVersionError:
+def behind(found: int, dialect: str) -> SchemaVersionError:
+    """The error for a database that may not be migrated; 0 for one that is not there."""
+    expected = queries.migrations(dialect)[-1][0]
     return SchemaVersionError(
         f"the database has schema version {found}; this release needs {expected}",
         cause="it is empty or from an older release, and sql.schema is error",
-        remedy="run `deltasql db migrate`, or set sql.schema to create",
+        remedy="connect once with sql.schema set to create, as someone who may",
         found=found,
         expected=expected,
     )

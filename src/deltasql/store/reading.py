@@ -94,9 +94,7 @@ class QueryReader(ABC):
     ) -> Iterator[CommitRecord]:
         last = NO_LIMIT if upto is None else upto
         while True:
-            page = self._rows(
-                "commits_page", table_id=table_id, after=after, upto=last, most=_PAGE
-            )
+            page = self._rows("commits_page", table_id=table_id, after=after, upto=last, most=_PAGE)
             for row in page:
                 yield to_commit(row)
             if len(page) < _PAGE:

@@ -158,7 +158,9 @@ def _partition(values: Mapping[str, str | None]) -> tuple[str, int]:
     return text, partition_key_of(text)
 
 
-def _add_row(add: AddFile, partition: str, partition_key: int, columns: Sequence[StatsColumn]) -> Row:
+def _add_row(
+    add: AddFile, partition: str, partition_key: int, columns: Sequence[StatsColumn]
+) -> Row:
     keys = file_keys(add.stats, columns)
     return (
         key_of(add.path),

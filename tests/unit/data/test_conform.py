@@ -54,7 +54,11 @@ def test_columns_match_by_name_and_absent_ones_are_null() -> None:
         (pa.array(["x"]).dictionary_encode(), pa.string(), "x"),
         (pa.array([b"x"], pa.binary(1)), pa.binary(), b"x"),
         (pa.nulls(1), pa.string(), None),
-        (pa.array([0], pa.timestamp("ns")), pa.timestamp("us"), dt.datetime.fromisoformat("1970-01-01")),
+        (
+            pa.array([0], pa.timestamp("ns")),
+            pa.timestamp("us"),
+            dt.datetime.fromisoformat("1970-01-01"),
+        ),
         (
             pa.array([0], pa.timestamp("s", "Europe/Berlin")),
             pa.timestamp("us", "UTC"),

@@ -15,10 +15,34 @@ from deltasql.data.row_filter import row_mask
 from deltasql.errors import ValidationError
 from deltasql.log.predicate import bind, parse
 from deltasql.spec.schema import Primitive, StructField, StructType
-from tests.unit.predicate_model import ROWS, SCHEMA, arrow, predicates, sql, truth
+from tests.unit.predicate_model import (
+    NOTHING_BUT_NULLS,
+    ROWS,
+    SCHEMA,
+    TYPES,
+    VALUES,
+    arrow,
+    every_test,
+    literals_for,
+    predicates,
+    sql,
+    truth,
+)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
+@given(st.data(), st.sampled_from(list(TYPES)))
+def test_every_test_of_one_column_is_what_brute_force_says(data, path):
+    values = data.draw(st.lists(st.none() | VALUES[TYPES[path]], min_size=1, max_size=3))
+    rows = [NOTHING_BUT_NULLS | {path: value} for value in values]
+    literals = literals_for(path, rows)
+    table = arrow(rows)
+    for predicate in every_test(path, data.draw(literals), data.draw(literals)):
+        expected = [truth(predicate, row) is True for row in rows]
+        assert row_mask(bind(predicate, SCHEMA), table).to_pylist() == expected
+
+
+@settings(max_examples=80, deadline=None)
 @given(st.data(), ROWS)
 def test_the_mask_is_what_brute_force_says(data, rows):
     predicate = data.draw(predicates(rows))

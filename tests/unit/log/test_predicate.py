@@ -133,7 +133,7 @@ def test_only_text_is_parsed():
         parse(None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.text(max_size=30)
     | st.lists(st.sampled_from([*"ab1'(),.=<", "NOT", "IN", "IS", "LIKE"])).map(" ".join)

@@ -16,16 +16,41 @@ from deltasql.log.skipping import (
 )
 from deltasql.spec.partition_values import render_value
 from deltasql.spec.schema import Primitive
-from tests.unit.predicate_model import ALIKE, ROWS, SCHEMA, TYPES, alike, predicates, sql, truth
+from tests.unit.predicate_model import (
+    NOTHING_BUT_NULLS,
+    ROWS,
+    SCHEMA,
+    TYPES,
+    VALUES,
+    every_test,
+    literals_for,
+    predicates,
+    sql,
+    truth,
+)
 from tests.unit.stats_model import WRITERS, write_stats
 
 COLUMNS = stats_columns(SCHEMA, [])
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.data(), ROWS, ALIKE, WRITERS, st.integers(0, 2))
-def test_no_file_with_a_matching_row_is_skipped(data, rows, same, writer, deleted):
-    rows = alike(rows, same)
+@settings(max_examples=250, deadline=None)
+@given(st.data(), st.sampled_from(list(TYPES)), WRITERS)
+def test_no_test_of_one_column_skips_a_match(data, path, writer):
+    values = data.draw(st.lists(st.none() | VALUES[TYPES[path]], min_size=1, max_size=3))
+    rows = [NOTHING_BUT_NULLS | {path: value} for value in values]
+    literals = literals_for(path, rows)
+    stats = write_stats(rows, writer)
+    keys = file_keys(stats, COLUMNS)
+    for predicate in every_test(path, data.draw(literals), data.draw(literals)):
+        if any(truth(predicate, row) for row in rows):
+            bound = bind(predicate, SCHEMA)
+            assert may_match(bound, SCHEMA, partition_values={}, stats=stats)
+            assert holds(to_ranges(bound, SCHEMA, COLUMNS), keys)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data(), ROWS, WRITERS, st.integers(0, 2))
+def test_no_file_with_a_matching_row_is_skipped(data, rows, writer, deleted):
     predicate = data.draw(predicates(rows))
     stats = write_stats(rows, writer)
     bound = bind(parse(sql(predicate)), SCHEMA)
@@ -34,7 +59,7 @@ def test_no_file_with_a_matching_row_is_skipped(data, rows, same, writer, delete
         assert holds(to_ranges(bound, SCHEMA, COLUMNS), file_keys(stats, COLUMNS))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data(), ROWS, st.sets(st.sampled_from([p[0] for p in TYPES if len(p) == 1])))
 def test_no_partition_with_a_matching_row_is_skipped(data, rows, partition_columns):
     # An empty text is null in a partition, in the row as it will be read too.

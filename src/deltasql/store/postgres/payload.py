@@ -62,14 +62,16 @@ def _field(value: Any) -> str:
     if value is None:
         return "\\N"
     if kind is str:
-        return _SPECIAL.sub(_escape, value) if _SPECIAL.search(value) else value
+        text: str = value
+        return _SPECIAL.sub(_escape, text) if _SPECIAL.search(text) else text
     if kind is int:
         return str(value)
     if kind is bytes:
-        return "\\\\x" + value.hex()
+        return "\\\\x" + bytes(value).hex()
     if kind is bool:
         return "t" if value else "f"
-    return "{" + ",".join(["NULL" if item is None else repr(item) for item in value]) + "}"
+    items: list[str] = ["NULL" if item is None else repr(item) for item in value]
+    return "{" + ",".join(items) + "}"
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -30,7 +30,7 @@ class Connections:
 
     def __init__(self, url: str, *, size: int, timeout: float) -> None:
         # A peer that is gone without a word must not hold a commit for ever.
-        limits = {
+        limits: dict[str, str | int] = {
             "connect_timeout": max(2, round(timeout)),
             "tcp_user_timeout": round(timeout * 1000),
             "keepalives_idle": 10,
@@ -41,7 +41,7 @@ class Connections:
             given = psycopg.conninfo.conninfo_to_dict(url)
             missing = {key: value for key, value in limits.items() if key not in given}
             self._conninfo = make_conninfo(url, **missing)
-        self._timeout = timeout
+        self._size = size
         self._pool = ConnectionPool(
             self._conninfo,
             min_size=1,
@@ -68,15 +68,45 @@ class Connections:
     @contextmanager
     def transaction(self, doing: str) -> Iterator[Connection]:
         """A connection inside a transaction that commits at the end."""
-        with self.statement(doing) as connection:
-            connection.execute("BEGIN")
+        with translated(doing):
+            connection = self._begun()
             try:
                 yield connection
+                connection.execute("COMMIT")
             except BaseException:
                 if not connection.broken:
                     connection.execute("ROLLBACK")
                 raise
-            connection.execute("COMMIT")
+            finally:
+                self._pool.putconn(connection)
+
+    def _begun(self) -> Connection:
+        """A connection in a new transaction.
+
+        After a restart of the server the pool is full of connections that are dead and don't
+        know it; nothing was sent yet, so the next one may be tried.
+        """
+        for is_last in (*[False] * self._size, True):
+            connection = self._pool.getconn()
+            try:
+                connection.execute("BEGIN")
+                return connection
+            except psycopg.OperationalError:
+                self._pool.putconn(connection)
+                if is_last or not connection.broken:
+                    raise
+        raise AssertionError("unreachable")
+
+    def rows(self, query: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query that only reads: with a dead connection it is asked again."""
+        for is_last in (*[False] * self._size, True):
+            try:
+                with self.statement("reading the log") as connection:
+                    return connection.execute(query, parameters).fetchall()
+            except DatabaseError as error:
+                if is_last or not error.details.get("connection_lost"):
+                    raise
+        raise AssertionError("unreachable")
 
     def arrow(self, query: str) -> Iterator[pa.RecordBatch]:
         """Record batches of a query without parameters, streamed; the first one is empty."""
@@ -135,7 +165,8 @@ class Connections:
 
 def _prepare_only_without_pooler(connection: psycopg.Connection[Any]) -> None:
     """Behind a pooler the process id we were told is not the backend's: then no prepared
-    statements, since the next transaction may run on another backend."""
+    statements, since the next transaction may run on another backend.
+    """
     row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
     if row is None or row[0] != connection.info.backend_pid:
         connection.prepare_threshold = None

@@ -13,6 +13,8 @@ from deltasql.store.postgres.writer import PostgresWriter
 class PostgresStore(PostgresReader, PostgresWriter):
     """A log in PostgreSQL."""
 
+    locks_tables_apart = True
+
     def __init__(self, connections: Connections, *, timeout: float) -> None:
         PostgresReader.__init__(self, connections)
         PostgresWriter.__init__(self, connections, timeout=timeout)

@@ -30,11 +30,11 @@ from deltasql.store.interface import (
 from deltasql.store.postgres.failures import doubled_path
 from deltasql.store.postgres.payload import copy_chunks, json_rows, other_rows
 from deltasql.store.postgres.pool import Connection, Connections
-from deltasql.store.postgres.reader import SQL, to_commit
+from deltasql.store.postgres.reader import SQL
+from deltasql.store.reading import NO_LIMIT, to_commit
 
 # From here on COPY beats INSERT.
 COPY_FROM = 1_000
-_NO_LIMIT = 2**63 - 1
 
 
 class PostgresWriter:
@@ -129,7 +129,7 @@ class PostgresLockedLog:
         return self._heads
 
     def commits(self, table_id: int, *, after: int) -> list[CommitRecord]:
-        parameters = {"table_id": table_id, "after": after, "upto": _NO_LIMIT}
+        parameters = {"table_id": table_id, "after": after, "upto": NO_LIMIT}
         found = self._connection.execute(SQL["commits_between"], parameters)
         return [to_commit(row) for row in found]
 
@@ -149,7 +149,7 @@ class PostgresLockedLog:
         return Committed(*row) if row else None
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        cursor = self._connection.execute(statement, parameters)  # type: ignore[call-overload]
+        cursor = self._connection.execute(statement, parameters)
         return cursor.fetchall() if cursor.description else []
 
     def write(self, proposal: Proposal) -> Outcome:
@@ -180,9 +180,7 @@ class PostgresLockedLog:
         version, ict = head.version + 1, max(self._now[head.table_id], head.last_ict + 1)
         place = {"table_id": head.table_id, "version": version, "ict": ict}
         self._connection.execute(SQL["head_advance"], place)
-        write_version(
-            self._connection, proposal, table_id=head.table_id, version=version, ict=ict
-        )
+        write_version(self._connection, proposal, table_id=head.table_id, version=version, ict=ict)
         return Committed(version, ict)
 
     def _advance(self, proposal: Proposal, done: Committed) -> None:
@@ -302,8 +300,6 @@ def _outcome(table_id: int, row: tuple[Any, ...] | None) -> Outcome:
         case "TXN_SEEN":
             return TxnSeen(version)
         case "VERSION_TAKEN":
-            return VersionTaken(
-                Head(table_id, version, ict, 0, metadata_version, protocol_version)
-            )
+            return VersionTaken(Head(table_id, version, ict, 0, metadata_version, protocol_version))
         case _:
             return NoTable()

@@ -5,89 +5,136 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 from deltasql.errors import DatabaseError
-from deltasql.store.sqlite.failures import translated
+from deltasql.store.migrations import behind
+from deltasql.store.sqlite.failures import closed, forked_in_use, translated
 
 _STATEMENTS = 256
 _OLDEST = (3, 37, 0)
 
 
 class Connections:
-    """Opens connections and gives them out; a forked child starts with none."""
+    """Opens connections and gives them out.
+
+    SQLite does not survive a fork: a child's connections would take the parent's locks for
+    their own and hold none. So those not in use are closed before a fork and opened again
+    after it; if some were in use, the child may not open the file at all.
+    """
 
     def __init__(self, path: str, *, timeout: float, may_create: bool) -> None:
         self.path = str(Path(path).absolute())
         self._timeout = timeout
         self._writer: sqlite3.Connection | None = None
-        self._idle: deque[sqlite3.Connection] = deque()
-        # Every connection, so that none is closed by the collector in a forked child.
-        self._all: set[sqlite3.Connection] = set()
+        self._idle: list[sqlite3.Connection] = []
+        self._in_use: set[sqlite3.Connection] = set()
+        self._is_closed = False
         _check_release()
         _check_path(Path(self.path), may_create=may_create)
         _pools.add(self)
 
-    @property
-    def writer(self) -> sqlite3.Connection:
+    def take_writer(self) -> sqlite3.Connection:
         """The connection that writes; for the thread whose turn it is."""
-        if self._writer is None:
-            self._writer = self._connect()
-        return self._writer
+        with _gate:
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                self._in_use.add(writer)
+                return writer
+        return self._connect()
+
+    def give_back_writer(self, connection: sqlite3.Connection) -> None:
+        with _gate:
+            if self._is_kept(connection):
+                self._writer = connection
+
+    def take(self) -> sqlite3.Connection:
+        """A connection that reads; it must be given back."""
+        with _gate:
+            if self._idle:
+                connection = self._idle.pop()
+                self._in_use.add(connection)
+                return connection
+        return self._connect()
+
+    def give_back(self, connection: sqlite3.Connection) -> None:
+        with _gate:
+            if self._is_kept(connection):
+                self._idle.append(connection)
 
     @contextmanager
     def reader(self, doing: str) -> Iterator[sqlite3.Connection]:
         """A connection that reads, for one piece of work."""
-        with translated(doing, self.path):
-            connection = self.take()
-            try:
-                yield connection
-            finally:
-                self.give_back(connection)
-
-    def take(self) -> sqlite3.Connection:
-        """A connection that reads; it must be given back."""
+        connection = self.take()
         try:
-            return self._idle.pop()
-        except IndexError:
-            return self._connect()
-
-    def give_back(self, connection: sqlite3.Connection) -> None:
-        """Take a reader back; one that the parent of a fork lent is left alone."""
-        if connection in self._all:
-            self._idle.append(connection)
+            with translated(doing, self.path):
+                yield connection
+        finally:
+            self.give_back(connection)
 
     def close(self) -> None:
-        """Close every connection."""
-        connections, self._all = self._all, set()
-        self._writer = None
-        self._idle.clear()
-        for connection in connections:
+        """Close every connection, those in use when they are given back."""
+        with _gate:
+            self._is_closed = True
+            self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close what is not in use; with the gate held."""
+        idle, self._idle = self._idle, []
+        if self._writer is not None:
+            idle.append(self._writer)
+            self._writer = None
+        for connection in idle:
             connection.close()
 
     def forget(self) -> None:
-        """In a forked child: never touch the parent's connections, not even to close them."""
-        _inherited.append(self._all)
-        self._all = set()
-        self._idle = deque()
-        self._writer = None
+        """In a forked child: never touch what the parent had in use, not even to close it."""
+        if self._in_use:
+            _unusable.add(self.path)
+            _inherited.append(self._in_use)
+            self._in_use = set()
+
+    def _is_kept(self, connection: sqlite3.Connection) -> bool:
+        if connection not in self._in_use:
+            return False
+        self._in_use.remove(connection)
+        if self._is_closed:
+            connection.close()
+        return not self._is_closed
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path,
-            timeout=self._timeout,
-            isolation_level=None,
-            cached_statements=_STATEMENTS,
-            # One thread at a time, but not always the same one.
-            check_same_thread=False,
-        )
-        # NORMAL could lose a version that was acknowledged and mirrored.
-        connection.execute("PRAGMA synchronous = FULL")
-        self._all.add(connection)
+        """A new connection, in use."""
+        with _gate:
+            connection = self._open()
+            self._in_use.add(connection)
+        try:
+            with translated("connecting", self.path):
+                # NORMAL could lose a version that was acknowledged and mirrored.
+                connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            with _gate:
+                self._in_use.discard(connection)
+            connection.close()
+            raise
         return connection
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path in _unusable:
+            raise forked_in_use(self.path)
+        if self._is_closed:
+            raise closed(self.path)
+        with translated("connecting", self.path):
+            return sqlite3.connect(
+                self.path,
+                timeout=self._timeout,
+                isolation_level=None,
+                cached_statements=_STATEMENTS,
+                # One thread at a time, but not always the same one.
+                check_same_thread=False,
+            )
 
 
 def _check_release() -> None:
@@ -111,11 +158,7 @@ def _check_path(path: Path, *, may_create: bool) -> None:
             f"{path} can't be opened", cause="it is a directory", remedy="name a file"
         )
     if not path.exists() and not may_create:
-        raise DatabaseError(
-            f"there is no database {path}",
-            cause="sql.schema is error, so that none is created",
-            remedy="correct the path, run `deltasql db migrate`, or set sql.schema to create",
-        )
+        raise behind(0, "sqlite")
     writable = path if path.exists() else path.parent
     if not (os.access(writable, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise DatabaseError(
@@ -125,13 +168,27 @@ def _check_path(path: Path, *, may_create: bool) -> None:
         )
 
 
+# --- forks ----------------------------------------------------------------------------
+
 _pools: weakref.WeakSet[Connections] = weakref.WeakSet()
+# Held while connections change hands, and while a fork is under way.
+_gate = Lock()
+_unusable: set[str] = set()
 _inherited: list[set[sqlite3.Connection]] = []
 
 
-def _forget_all() -> None:
+def _before_fork() -> None:
+    _gate.acquire()
+    for pool in list(_pools):
+        pool.close_idle()
+
+
+def _after_fork_in_child() -> None:
     for pool in list(_pools):
         pool.forget()
+    _gate.release()
 
 
-os.register_at_fork(after_in_child=_forget_all)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_gate.release, after_in_child=_after_fork_in_child
+)

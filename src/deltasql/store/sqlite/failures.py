@@ -67,3 +67,22 @@ def nested_write(path: str) -> DatabaseError:
         cause="a database has one writer at a time, and the block is it",
         remedy="write through the block's own log, or after the block",
     )
+
+
+def forked_in_use(path: str) -> DatabaseError:
+    """The error for a child that was forked while its parent was using the file."""
+    return DatabaseError(
+        f"{path} can't be used in this forked process",
+        cause="the fork came while the parent was reading or writing it, and SQLite's locks "
+        "do not survive that",
+        remedy="fork when nothing is under way, or start processes with spawn",
+    )
+
+
+def closed(path: str) -> DatabaseError:
+    """The error for a store that was closed."""
+    return DatabaseError(
+        f"the log in {path} was closed",
+        cause="close() was called on this store",
+        remedy="connect again",
+    )

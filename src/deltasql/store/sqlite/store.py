@@ -52,8 +52,7 @@ class SqliteStore(EmbeddedStore):
         with self._connections.reader(doing) as connection:
             if _is_wal(connection) and is_current(connection, "sqlite"):
                 return
-        with self._turn(), translated(doing, self._path):
-            connection = self._connections.writer
+        with self._turn(), self._connections.reader(doing) as connection:
             # In turn, because SQLite does not wait when two change the mode at once.
             if schema == "create" and not _is_wal(connection):
                 connection.execute("PRAGMA journal_mode = WAL").fetchall()
@@ -80,14 +79,18 @@ class SqliteStore(EmbeddedStore):
     @contextmanager
     def _writing(self, doing: str) -> Iterator[SqliteSession]:
         with self._turn():
-            writer = SqliteSession(self._connections.writer, self._path)
-            writer.begin(doing)
+            connection = self._connections.take_writer()
             try:
-                yield writer
-                writer.commit()
-            except BaseException:
-                writer.rollback()
-                raise
+                writer = SqliteSession(connection, self._path)
+                writer.begin(doing)
+                try:
+                    yield writer
+                    writer.commit()
+                except BaseException:
+                    writer.rollback()
+                    raise
+            finally:
+                self._connections.give_back_writer(connection)
 
     def _prepare(self, rows: CommitRows) -> session.PreparedRows:
         return session.prepare(rows)

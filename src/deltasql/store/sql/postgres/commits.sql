@@ -57,6 +57,16 @@ VALUES (:name, :location, :protocol_min_reader, :protocol_min_writer, :propertie
 ON CONFLICT (name, dropped_id) DO NOTHING
 RETURNING table_id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
+-- name: table_drop
+WITH head AS (
+    -- Without a head nothing can be committed any more.
+    DELETE FROM dl_table_heads WHERE table_id = :table_id
+)
+UPDATE dl_tables
+SET dropped_id = table_id, dropped_at = now()
+WHERE table_id = :table_id AND dropped_id = 0
+RETURNING table_id;
+
 -- name: server_settings
 SELECT name, setting
 FROM pg_settings

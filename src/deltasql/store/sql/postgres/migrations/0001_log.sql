@@ -397,7 +397,8 @@ BEGIN
                 data_change boolean, deletion_vector text, action text)
         ), moved AS (
             DELETE FROM dl_active_files AS a USING gone AS g
-            WHERE a.ctid = g.place
+            -- By table too: in a partitioned table a ctid is not unique.
+            WHERE a.table_id = p_table_id AND a.ctid = g.place
             RETURNING a.*, g.deletion_timestamp, g.data_change AS remove_data_change, g.action
         ), kept AS (
             INSERT INTO dl_dead_files

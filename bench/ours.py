@@ -1,0 +1,55 @@
+"""deltasql, doing the work that is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+import deltasql
+from bench.files import SCHEMA, SMALL_SCHEMA, three_rows, wire_add
+from deltasql import AddFile, Lake, Table
+
+FILES = "bench.files"
+
+
+def add_file(number: int, *, partitioned: bool = True) -> AddFile:
+    """File `number` as an action; in a table without partitions its day is only in the path."""
+    wire = wire_add(number)
+    return AddFile(
+        path=wire["path"],
+        size=wire["size"],
+        modification_time=wire["modificationTime"],
+        partition_values=wire["partitionValues"] if partitioned else {},
+        stats=wire["stats"],
+    )
+
+
+def create_files_table(lake: Lake, *, partitioned: bool = True, name: str = FILES) -> Table:
+    """The table that the synthetic files belong to."""
+    return lake.create_table(name, SCHEMA, partition_by=["day"] if partitioned else [])
+
+
+def create_small_table(lake: Lake, name: str) -> Table:
+    """The table that three rows at a time are appended to."""
+    return lake.create_table(name, SMALL_SCHEMA)
+
+
+@contextmanager
+def appender(url: str, location: str, name: str, worker: int) -> Iterator[Callable[[int], Any]]:
+    """Appends three rows with their data file."""
+    with deltasql.connect(url, location=location) as lake:
+        table = lake.table(name)
+        yield lambda turn: table.append(pa.table(three_rows(worker, turn), schema=SMALL_SCHEMA))
+
+
+@contextmanager
+def committer(
+    url: str, location: str, first: int, *, partitioned: bool
+) -> Iterator[Callable[[int], Any]]:
+    """Commits one given add with statistics."""
+    with deltasql.connect(url, location=location) as lake:
+        table = lake.table(FILES)
+        yield lambda turn: table.commit([add_file(first + turn, partitioned=partitioned)])

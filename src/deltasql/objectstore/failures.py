@@ -1,0 +1,114 @@
+"""Failures of object stores as our errors: what happened, what to do, and whether to try again.
+
+`is_transient` is True where the same call may work later: timeouts, lost connections, servers
+that are down or busy. Of a write that failed so nobody knows whether it happened.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import Any
+
+from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+
+from deltasql.errors import StoreError
+
+_TRANSIENT = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EBUSY,
+        errno.EINTR,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+_TRANSIENT_TEXT = re.compile(
+    r"HTTP error|status code: (5\d\d|408|429)|timed? ?out|connection|error sending request",
+    re.IGNORECASE,
+)
+_REFUSED_TEXT = re.compile(r"status code: 40[13]")
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
+_QUERY = re.compile(r"\?[^\s\"')]+")
+_CODE = re.compile(r"<Code>(.*?)</Code>", re.DOTALL)
+_MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
+_PERMISSIONS = "docs/permissions.md lists what the store must allow"
+
+
+class ObjectNotFoundError(StoreError, FileNotFoundError):
+    """The store has no object of that name."""
+
+    def __init__(self, problem: str, **details: Any) -> None:
+        super().__init__(problem, **details)
+        self.errno = errno.ENOENT
+
+
+def missing(path: str, location: str) -> ObjectNotFoundError:
+    """The error for an object that is not there."""
+    return ObjectNotFoundError(
+        f"the object {path!r} does not exist",
+        cause=f"nothing of that name is in {location}",
+        remedy="restore it from a copy, or check that the location and the table belong together",
+        path=path,
+        is_transient=False,
+    )
+
+
+def local_failure(verb: str, path: str, error: OSError) -> StoreError:
+    """The error for a system call that failed."""
+    if isinstance(error, PermissionError):
+        remedy = f"give the process the rights to {verb} it; {_PERMISSIONS}"
+    elif error.errno in _FULL:
+        remedy = "make space, or make the file system writable"
+    else:
+        remedy = "check the directory and the file system it is on"
+    return StoreError(
+        f"can't {verb} the object {path!r}",
+        cause=error.strerror or str(error),
+        remedy=remedy,
+        path=path,
+        is_transient=error.errno in _TRANSIENT,
+    )
+
+
+def remote_failure(verb: str, path: str, location: str, error: Exception) -> StoreError:
+    """The error for a request that failed; an absent object is `missing`'s."""
+    cause = clean(error)
+    is_transient = False
+    refused = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
+    if refused or _REFUSED_TEXT.search(cause):  # of a listing only the text tells
+        remedy = f"check the credentials and their rights; {_PERMISSIONS}"
+    elif is_bucket_missing(error):
+        remedy = "create the bucket or container first, or correct the location"
+    elif isinstance(error, TimeoutError) or _TRANSIENT_TEXT.search(cause):
+        is_transient = True
+        remedy = "try again; if it stays, check that the store is up and can be reached"
+    else:
+        remedy = "check the location, the options and that the store can be reached"
+    return StoreError(
+        f"can't {verb} the object {path!r} in {location}",
+        cause=cause,
+        remedy=remedy,
+        path=path,
+        is_transient=is_transient,
+    )
+
+
+def is_bucket_missing(error: Exception) -> bool:
+    """Whether it is not the object that is absent but all of the store."""
+    return _NO_BUCKET.search(str(error)) is not None
+
+
+def clean(error: Exception) -> str:
+    """The message without the query of a signed URL, the signed text or obstore's debug dump."""
+    text = str(error).partition("\n\nDebug source")[0]
+    code, message = _CODE.search(text), _MESSAGE.search(text)
+    if code or message:
+        text = text.partition("<")[0] + " ".join(
+            found[1].partition("\n")[0] for found in (code, message) if found
+        )
+    return _QUERY.sub("?…", text).strip()

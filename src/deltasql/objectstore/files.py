@@ -1,0 +1,181 @@
+"""Files that appear whole or not at all: the system calls below the local store."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from deltasql.objectstore.names import checksum_name, lock_name
+from deltasql.objectstore.store import Bytes
+
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NO_LINKS = frozenset(
+    {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
+)
+_FEW = 8
+_AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+
+# The data and the size; times may be lost.
+sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+
+def create(full: str) -> int:
+    """A new file, open for writing, and its directory if that is missing."""
+    return _open(full, CREATE)
+
+
+def write_all(descriptor: int, data: Bytes) -> None:
+    """All of the data: one write may take only a part of it."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_all(descriptors: Sequence[int]) -> None:
+    """The data of many files: the disk's journal merges what waits for it at the same time."""
+    if len(descriptors) < _FEW:
+        for descriptor in descriptors:
+            sync(descriptor)
+        return
+    with ThreadPoolExecutor(_FEW) as pool:
+        list(pool.map(sync, descriptors))
+
+
+def remove(full: str) -> None:
+    """Remove a file, there or not."""
+    Path(full).unlink(missing_ok=True)
+
+
+def publish(temporary: str, full: str) -> bool:
+    """Give a finished file its name, unless something has it: then False, and nothing changed.
+
+    A hard link fails where the name exists, on any POSIX file system that has links. Where it
+    has none (FAT, some network mounts), Linux renames without replacing. Where that is missing
+    too, the name is reserved by an empty file and then replaced: still one winner, but for a
+    moment, and after a crash in it, readers see an empty object.
+    """
+    if not _drop_stale_checksum(full):
+        return False
+    try:
+        os.link(temporary, full)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return _publish_without_links(temporary, full)
+    remove(temporary)
+    return True
+
+
+def replace(temporary: str, full: str) -> None:
+    """Give a finished file its name, in place of what has it."""
+    # First, because Spark refuses a file whose checksum is another's.
+    remove(checksum_name(full))
+    Path(temporary).replace(full)
+
+
+def sync_directory(directory: str) -> None:
+    """Make the names in a directory survive a power loss."""
+    descriptor = os.open(directory, _DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(full: str) -> Iterator[None]:
+    """Alone among all who lock this file, threads and processes, on one machine or over NFS.
+
+    No system call replaces a file on condition of its content, so that writers who compare and
+    replace have to wait for each other. The lock lies beside the file, because the file itself
+    is replaced, and is removed by its holder: whoever waited for a removed one takes the next.
+    """
+    path = lock_name(full)
+    while True:
+        descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not _is_at(descriptor, path):
+                continue
+            try:
+                yield
+            finally:
+                remove(path)
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _open(full: str, flags: int) -> int:
+    try:
+        return os.open(full, flags, 0o666)
+    except FileNotFoundError:
+        make_directory(Path(full).parent)
+        return os.open(full, flags, 0o666)
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    try:
+        there = Path(path).stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), there)
+
+
+def _drop_stale_checksum(full: str) -> bool:
+    """Remove a checksum that outlived its file; False when the file is there and owns it."""
+    checksum = checksum_name(full)
+    if not os.path.lexists(checksum):
+        return True
+    if os.path.lexists(full):
+        return False
+    remove(checksum)
+    return True
+
+
+def _publish_without_links(temporary: str, full: str) -> bool:
+    try:
+        _rename_without_replacing(temporary, full)
+    except FileExistsError:
+        return False
+    except (OSError, AttributeError) as error:
+        if isinstance(error, OSError) and error.errno not in _NO_LINKS:
+            raise
+        return _publish_by_reserving(temporary, full)
+    return True
+
+
+def _rename_without_replacing(source: str, target: str) -> None:
+    rename = ctypes.CDLL(None, use_errno=True).renameat2
+    names = os.fsencode(source), os.fsencode(target)
+    if rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], ctypes.c_uint(_RENAME_NOREPLACE)) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), source, None, target)
+
+
+def _publish_by_reserving(temporary: str, full: str) -> bool:
+    try:
+        os.close(os.open(full, CREATE, 0o666))
+    except FileExistsError:
+        return False
+    Path(temporary).replace(full)
+    return True
+
+
+def make_directory(directory: Path) -> None:
+    """Make it and what it lies in, so that a power loss doesn't take them away again."""
+    if directory.is_dir():
+        return
+    if not directory.parent.exists():
+        make_directory(directory.parent)
+    directory.mkdir(exist_ok=True)
+    sync_directory(str(directory.parent))

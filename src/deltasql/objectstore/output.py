@@ -1,0 +1,46 @@
+"""A big object, written piece by piece in bounded memory, visible only when it is whole."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Output(io.RawIOBase):
+    """A file to write to, for pyarrow or anyone; the block it belongs to ends it, `close` doesn't.
+
+    `created` is None inside the block. After it, True says that our object is there now, False
+    that one of that name existed and ours was thrown away.
+    """
+
+    def __init__(self, send: Callable[[memoryview], Any]) -> None:
+        super().__init__()
+        self._send = send
+        self._at = 0
+        self.created: bool | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        piece = memoryview(data).cast("B")
+        if piece:
+            self._send(piece)
+            self._at += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._at
+
+    def close(self) -> None:
+        """Nothing: a writer that closes its file must not publish what it failed to finish."""
+
+
+@contextmanager
+def publishing(send: Callable[[memoryview], Any], publish: Callable[[], bool]) -> Iterator[Output]:
+    """An output that is published at the end of the block, unless an error ends it."""
+    output = Output(send)
+    yield output
+    output.created = publish()

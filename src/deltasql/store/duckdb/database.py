@@ -1,0 +1,105 @@
+"""One DuckDB instance a file and process, shared by every store that is open on it.
+
+DuckDB refuses a second process, and inside one process two instances of a file would not
+know of each other's locks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+import duckdb
+
+from deltasql.errors import DatabaseError
+from deltasql.store.duckdb.failures import forked, translated
+from deltasql.store.migrations import behind
+from deltasql.store.turns import Turns
+
+
+class Database:
+    """An instance, its queue of writers, and its connections that are not in use."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.turns = Turns()
+        self.users = 0
+        self._pid = os.getpid()
+        self._idle: deque[duckdb.DuckDBPyConnection] = deque()
+        with translated("opening the database", path):
+            self._root = duckdb.connect(path)
+            self.writer = self._root.cursor()
+
+    @contextmanager
+    def reader(self, doing: str) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that reads, for one piece of work."""
+        with translated(doing, self.path):
+            connection = self.take()
+            try:
+                yield connection
+            finally:
+                self.give_back(connection)
+
+    def take(self) -> duckdb.DuckDBPyConnection:
+        """A connection that reads; it must be given back."""
+        self.check_process()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._root.cursor()
+
+    def give_back(self, connection: duckdb.DuckDBPyConnection) -> None:
+        if self.users:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def check_process(self) -> None:
+        """Refuse to work in a forked child."""
+        if os.getpid() != self._pid:
+            raise forked(self.path)
+
+    def close(self) -> None:
+        """Give the file free; an answer that is still being read keeps it until its end."""
+        while self._idle:
+            self._idle.pop().close()
+        self.writer.close()
+        self._root.close()
+
+
+def open_database(path: str, *, may_create: bool) -> Database:
+    """The process's instance of a file."""
+    place = Path(path).absolute().resolve()
+    if not place.parent.is_dir():
+        raise DatabaseError(
+            f"{place} can't be opened",
+            cause=f"there is no directory {place.parent}",
+            remedy="create it; in a URL a path from the root has four slashes: "
+            "duckdb:////data/lake.duckdb",
+        )
+    if not place.exists() and not may_create:
+        raise behind(0, "duckdb")
+    with _mutex:
+        database = _databases.get(str(place))
+        if database is None:
+            database = _databases[str(place)] = Database(str(place))
+        database.check_process()
+        database.users += 1
+        return database
+
+
+def close_database(database: Database) -> None:
+    """One user less; the last one gives the file free."""
+    with _mutex:
+        database.users -= 1
+        if not database.users:
+            _databases.pop(database.path, None)
+            database.close()
+
+
+_mutex = Lock()
+_databases: dict[str, Database] = {}

@@ -1,0 +1,86 @@
+"""What a DuckDB error means to a caller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+
+from deltasql.errors import DatabaseError, StoreTimeoutError
+
+_HOLDER = re.compile(r"Conflicting lock is held in (.*?) ?\(PID (\d+)\)")
+
+
+@contextmanager
+def translated(doing: str, path: str) -> Iterator[None]:
+    """Turn DuckDB's errors into ours; `doing` says what failed."""
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise translate(error, doing, path) from None
+
+
+def translate(error: Exception, doing: str, path: str) -> DatabaseError:
+    """Our error for one of DuckDB's."""
+    text = str(error)
+    if "Could not set lock on file" in text:
+        return _held_elsewhere(text, path)
+    return DatabaseError(
+        f"DuckDB failed while {doing} in {path}",
+        cause=text,
+        remedy="see the cause; a commit that failed has written nothing",
+        connection_lost=isinstance(error, duckdb.FatalException | duckdb.ConnectionException),
+        is_transient=isinstance(error, duckdb.TransactionException),
+    )
+
+
+def _held_elsewhere(text: str, path: str) -> DatabaseError:
+    found = _HOLDER.search(text)
+    program, pid = (found[1], int(found[2])) if found else ("another process", None)
+    holder = program if pid is None else f"{program} (PID {pid})"
+    return DatabaseError(
+        f"{path} is open in another process",
+        cause=f"{holder} holds it, and a DuckDB file has one process at a time",
+        remedy="end that process or work through it; for several processes put the log into "
+        "SQLite or PostgreSQL",
+        holder_pid=pid,
+    )
+
+
+def forked(path: str) -> DatabaseError:
+    """The error for a store that a forked child inherited."""
+    return DatabaseError(
+        f"{path} can't be used in a forked process",
+        cause="a DuckDB file has one process at a time, and the parent is it",
+        remedy="commit in the parent, or put the log into SQLite or PostgreSQL",
+    )
+
+
+def turn_timeout(path: str, timeout: float) -> StoreTimeoutError:
+    """The error for a writer whose turn did not come."""
+    return StoreTimeoutError(
+        f"the turn to write to {path} did not come within {timeout:g} s",
+        cause="other threads were in the queue all that time, or one holds it and hangs",
+        remedy="try again, or raise sql.timeout",
+    )
+
+
+def nested_write(path: str) -> DatabaseError:
+    """The error for a write inside a `locked` block of the same thread."""
+    return DatabaseError(
+        f"a write to {path} began inside a locked block of the same thread",
+        cause="a database has one writer at a time, and the block is it",
+        remedy="write through the block's own log, or after the block",
+    )
+
+
+def closed(path: str) -> DatabaseError:
+    """The error for a store that was closed."""
+    return DatabaseError(
+        f"the log in {path} was closed",
+        cause="close() was called on this store",
+        remedy="connect again",
+    )

@@ -1,0 +1,143 @@
+"""The DuckDB log store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import duckdb
+import pyarrow as pa
+
+from deltasql.log.ranges import Ranges
+from deltasql.store import range_sql
+from deltasql.store.duckdb import session
+from deltasql.store.duckdb.database import Database, close_database, open_database
+from deltasql.store.duckdb.failures import closed, nested_write, translated, turn_timeout
+from deltasql.store.duckdb.session import SQL, DuckdbSession
+from deltasql.store.embedded import EmbeddedStore
+from deltasql.store.migrations import is_current, migrate
+from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
+
+_BATCH = 8_192
+
+
+class DuckdbStore(EmbeddedStore):
+    """A log in a DuckDB file, which one process has open."""
+
+    def __init__(self, database: Database, *, timeout: float) -> None:
+        self._database = database
+        self._timeout = timeout
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, path: str, *, timeout: float, schema: str) -> Self:
+        """Open a file, and create or migrate its schema (`create`) or only check it (`error`)."""
+        store = cls(open_database(path, may_create=schema == "create"), timeout=timeout)
+        try:
+            store._bring_up_to_date(schema)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _bring_up_to_date(self, schema: str) -> None:
+        doing = "opening the database"
+        with self._database.reader(doing) as connection:
+            if is_current(connection, "duckdb"):
+                return
+        with self._turn(), translated(doing, self._database.path):
+            connection = self._database.writer
+            connection.execute("BEGIN")
+            try:
+                migrate(connection, "duckdb", schema)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.rollback()
+                raise
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        database = self._opened()
+        if database.turns.is_mine():
+            raise nested_write(database.path)
+        if not database.turns.acquire(self._timeout):
+            raise turn_timeout(database.path, self._timeout)
+        try:
+            yield
+        finally:
+            database.turns.release()
+
+    @contextmanager
+    def _writing(self, doing: str) -> Iterator[DuckdbSession]:
+        with self._turn():
+            writer = DuckdbSession(self._database.writer, self._database.path)
+            writer.begin(doing)
+            try:
+                yield writer
+                writer.commit()
+            except BaseException:
+                writer.rollback()
+                raise
+
+    def _opened(self) -> Database:
+        if self._is_closed:
+            raise closed(self._database.path)
+        self._database.check_process()
+        return self._database
+
+    def _prepare(self, rows: CommitRows) -> session.PreparedRows:
+        return session.prepare(rows)
+
+    def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
+        with self._opened().reader("reading") as connection:
+            return connection.execute(SQL[name], parameters or None).fetchall()
+
+    def _table_ids(self, table_ids: Collection[int]) -> list[int]:
+        return list(table_ids)
+
+    def _purges(self) -> list[str]:
+        return sorted(name for name in SQL if name.startswith("purge_"))
+
+    def files(
+        self,
+        table_id: int,
+        version: int,
+        *,
+        partition_keys: Sequence[int] | None = None,
+        ranges: Ranges | None = None,
+    ) -> pa.RecordBatchReader:
+        query = SQL["files_at"].format(
+            table_id=int(table_id),
+            version=int(version),
+            filter=range_sql.file_filter(partition_keys, ranges, "duckdb"),
+        )
+        batches = self._batches(query)
+        # The first batch is empty: taking it here raises here what the query raises.
+        next(batches)
+        return pa.RecordBatchReader.from_batches(FILES_SCHEMA, batches)
+
+    def _batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        database = self._opened()
+        connection = database.take()
+        try:
+            with translated("reading files", database.path):
+                reader = connection.execute(query).to_arrow_reader(_BATCH)
+            yield pa.RecordBatch.from_pylist([], schema=FILES_SCHEMA)
+            while True:
+                with translated("reading files", database.path):
+                    batch = next(reader, None)
+                if batch is None:
+                    return
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=FILES_SCHEMA)
+        finally:
+            database.give_back(connection)
+
+    def describe(self) -> Mapping[str, str]:
+        settings = {name: str(value) for name, value in self._rows("settings")}
+        return {"dialect": "duckdb", "server_version": duckdb.__version__, **settings}
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            close_database(self._database)

@@ -1,0 +1,14 @@
+"""Contract suites: what every implementation of a seam has to pass.
+
+    from deltasql.testing import LogStoreContract
+
+    class TestMyStore(LogStoreContract):
+        @pytest.fixture
+        def log_store(self): ...
+
+Needs pytest and hypothesis.
+"""
+
+from deltasql.testing.log_store import LogStoreContract
+
+__all__ = ["LogStoreContract"]

@@ -1,0 +1,161 @@
+"""What a log store does with tables: create, rename, drop, purge."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltasql.errors import DeltaSqlError
+from deltasql.spec.actions import Metadata, Protocol
+from deltasql.spec.codec import loads
+from deltasql.store.interface import NameTaken, NoTable, VersionTaken
+from deltasql.testing.proposals import (
+    METADATA,
+    PROTOCOL,
+    OpenStore,
+    add,
+    commit,
+    create,
+    live,
+    proposal,
+    remove,
+)
+
+
+class TableContract:
+    """Tables and their states."""
+
+    def test_created_table_is_there_with_its_version_zero(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store, "sales.orders", [add("a")])
+        for reader in (store, log_store()):
+            table = reader.table("sales.orders")
+            assert table is not None
+            assert (table.table_id, table.location) == (table_id, "memory:///sales.orders")
+            assert table.read_only_reason is None
+            assert table.mirror_paused is False
+            assert table in reader.tables()
+            head = reader.head(table_id)
+            assert head is not None
+            assert (head.version, head.metadata_version, head.protocol_version) == (0, 0, 0)
+            assert live(reader, table_id, 0) == [("a", 0)]
+
+    def test_unknown_tables_are_none(self, log_store: OpenStore) -> None:
+        store = log_store()
+        assert store.table("nobody") is None
+        assert store.head(4711) is None
+        assert store.state(4711) is None
+        assert store.state(4711, 0) is None
+        assert store.history(4711) == []
+        assert store.version_at(4711, 2**40) is None
+        assert store.commit(proposal(4711, [add("a")])) == NoTable()
+
+    def test_name_is_taken_once(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store, "a.b")
+        second = store.create_table("a.b", "memory:///x", proposal(0, [METADATA, PROTOCOL]))
+        assert second == NameTaken()
+        found = store.table("a.b")
+        assert found is not None
+        assert found.table_id == table_id
+
+    def test_rename(self, log_store: OpenStore) -> None:
+        store = log_store()
+        first, second = create(store, "a.first"), create(store, "a.second")
+        assert store.rename_table(first, "a.second") == NameTaken()
+        assert store.rename_table(first, "a.third") is True
+        assert store.rename_table(second, "a.first") is True
+        assert store.table("a.second") is None
+        assert {table.name: table.table_id for table in store.tables()} == {
+            "a.first": second,
+            "a.third": first,
+        }
+        assert store.rename_table(4711, "a.fourth") is False
+
+    def test_dropped_table_is_gone_and_its_log_stays(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store, "a.b", [add("a")])
+        assert store.drop_table(table_id) is True
+        assert store.drop_table(table_id) is False
+        assert store.rename_table(table_id, "a.c") is False
+        assert store.table("a.b") is None
+        assert store.tables() == []
+        assert table_id not in store.heads()
+        assert store.commit(proposal(table_id, [add("b")])) == NoTable()
+        assert [record.version for record in store.history(table_id)] == [0]
+        assert live(store, table_id, 0) == [("a", 0)]
+        again = create(store, "a.b")
+        assert again != table_id
+        assert store.drop_table(again) is True
+        assert create(store, "a.b") not in (table_id, again)
+
+    def test_purge_leaves_nothing_and_touches_no_other_table(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id, other = create(store, None, [add("a")]), create(store, "o", [add("a")])
+        commit(store, table_id, add("b"), remove("a"))
+        store.drop_table(table_id)
+        store.purge_table(table_id)
+        assert store.history(table_id) == []
+        assert list(store.commits(table_id, after=-1)) == []
+        assert live(store, table_id, 1) == []
+        assert live(store, other, 0) == [("a", 0)]
+        # Ids are never given again: a reader with an old one must not see another table.
+        assert create(store) > max(table_id, other)
+
+    def test_failed_create_leaves_nothing(self, log_store: OpenStore) -> None:
+        store = log_store()
+        twice = proposal(0, [METADATA, PROTOCOL, add("a"), add("a")])
+        with pytest.raises(DeltaSqlError):
+            store.create_table("a.b", "memory:///a.b", twice)
+        assert store.table("a.b") is None
+        assert store.heads() == {}
+
+    def test_heads_of_all_and_of_some(self, log_store: OpenStore) -> None:
+        store = log_store()
+        first, second, third = (create(store) for _ in range(3))
+        commit(store, second, add("a"))
+        assert {key: head.version for key, head in store.heads().items()} == {
+            first: 0,
+            second: 1,
+            third: 0,
+        }
+        some = store.heads([third, second, 4711])
+        assert {key: head.version for key, head in some.items()} == {second: 1, third: 0}
+        assert store.heads([]) == {}
+
+    def test_state_at_every_version(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store)
+        changed = Metadata(id="m", schema_string="{}", configuration={"k": "v"})
+        commit(store, table_id, add("a"))
+        commit(store, table_id, changed)
+        commit(store, table_id, Protocol(min_reader_version=3, min_writer_version=7),
+               metadata_version=2)  # fmt: skip
+        commit(store, table_id, add("b"), metadata_version=2, protocol_version=3)
+        places = []
+        for version in range(5):
+            state = store.state(table_id, version)
+            assert state is not None
+            assert state.version == version
+            places.append((state.metadata_version, state.protocol_version))
+        assert places == [(0, 0), (0, 0), (2, 0), (2, 3), (2, 3)]
+        assert store.state(table_id) == store.state(table_id, 4)
+        state = store.state(table_id)
+        assert state is not None
+        assert loads(state.metadata)["configuration"] == {"k": "v"}
+        assert loads(state.protocol)["minReaderVersion"] == 3
+        assert state.stats_columns == "[]"
+        assert store.state(table_id, 5) is None
+
+    def test_commit_against_old_metadata_or_protocol_is_refused(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store)
+        commit(store, table_id, METADATA)
+        stale = store.commit(proposal(table_id, [add("a")]))
+        assert isinstance(stale, VersionTaken)
+        assert (stale.head.version, stale.head.metadata_version) == (1, 1)
+        commit(store, table_id, PROTOCOL, metadata_version=1)
+        stale = store.commit(proposal(table_id, [add("a")], metadata_version=1))
+        assert isinstance(stale, VersionTaken)
+        assert (stale.head.version, stale.head.protocol_version) == (2, 2)
+        commit(store, table_id, add("a"), metadata_version=1, protocol_version=2)
+        assert live(store, table_id, 3) == [("a", 3)]

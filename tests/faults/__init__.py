@@ -1,0 +1,1 @@
+"""Clients, connections and servers that fail in the midst of a commit."""

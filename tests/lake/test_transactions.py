@@ -1,0 +1,125 @@
+"""Several tables at once: all or nothing, from one consistent cut."""
+
+import pyarrow as pa
+import pytest
+
+import deltasql
+from tests.lake.conftest import ORDERS
+from tests.lake.test_commits import add, paths, remove
+
+
+@pytest.fixture
+def lines(lake):
+    return lake.create_table("sales.lines", pa.schema([("id", pa.int64())]))
+
+
+def one(*ids):
+    return pa.table({"id": list(ids)}, schema=pa.schema([("id", pa.int64())]))
+
+
+def test_both_tables_or_none(lake, orders, lines, rows, ids, data_files):
+    with lake.transaction() as tx:
+        tx.table("sales.orders").append(rows(1))
+        tx.table("sales.lines").append(one(1))
+    assert tx.versions == {"sales.orders": 1, "sales.lines": 1}
+    shared = {orders.history(1)[0].transaction_id, lines.history(1)[0].transaction_id}
+    assert shared == {tx.id}
+    with pytest.raises(RuntimeError), lake.transaction() as tx:  # noqa: PT012
+        tx.table("sales.orders").append(rows(2))
+        tx.table("sales.lines").append(one(2))
+        raise RuntimeError
+    assert (ids(orders), ids(lines)) == ([1], [1])
+    assert len(data_files()) == 2, "an abandoned transaction leaves no files"
+
+
+def test_it_reads_its_own_writes(lake, orders, lines, rows, ids):
+    orders.append(rows(1, 2))
+    with lake.transaction() as tx:
+        table = tx.table("sales.orders")
+        table.append(rows(3))
+        assert ids(table) == [1, 2, 3]
+        assert ids(orders) == [1, 2], "others don't"
+        table.overwrite(rows(3, amount=7.0), where="id = 3")
+        assert ids(table) == [1, 2, 3]
+        assert ids(table, where="amount = 7") == [3]
+        table.overwrite(rows(5))
+        assert ids(tx.table("sales.orders")) == [5]
+        assert ids(tx.table("sales.lines")) == []
+    assert tx.versions == {"sales.orders": 2}
+    assert ids(orders) == [5]
+    assert orders.snapshot().files().num_rows == 1
+
+
+def test_it_reads_one_consistent_cut(lake, orders, lines, rows, ids):
+    orders.append(rows(1))
+    with lake.transaction() as tx:
+        assert ids(tx.table("sales.orders")) == [1]
+        orders.append(rows(2))
+        lines.append(one(2))
+        assert ids(tx.table("sales.lines")) == []
+        assert ids(tx.table("sales.orders")) == [1]
+
+
+def test_a_conflict_on_one_table_rolls_all_back(lake, orders, lines, rows, ids, data_files):
+    orders.append(rows(1))
+    with pytest.raises(deltasql.ConcurrentAppendError), lake.transaction() as tx:  # noqa: PT012
+        tx.table("sales.lines").append(one(1))
+        tx.table("sales.orders").overwrite(rows(2))
+        orders.overwrite(rows(3))
+    assert (ids(orders), ids(lines)) == ([3], [])
+    assert len(data_files()) == 2
+
+
+def test_what_was_read_is_part_of_the_check(lake, orders, lines, rows):
+    orders.append(rows(1))
+    with pytest.raises(deltasql.CommitError), lake.transaction() as tx:  # noqa: PT012
+        total = tx.table("sales.orders").scan(where="day = '2026-11-01'").to_arrow().num_rows
+        tx.table("sales.orders").append(rows(100 + total, day="2026-11-02"))
+        orders.overwrite(rows(5))
+
+
+def test_blind_appends_in_transactions_never_conflict(lake, orders, lines, rows, ids):
+    with lake.transaction() as tx:
+        tx.table("sales.orders").append(rows(1))
+        tx.table("sales.lines").append(one(1))
+        orders.append(rows(2))
+        lines.append(one(2))
+    assert (ids(orders), ids(lines)) == ([1, 2], [1, 2])
+
+
+def test_low_level_commits_join(lake, orders, lines):
+    orders.commit([add("a")])
+    with lake.transaction() as tx:
+        tx.table("sales.orders").commit([remove("a"), add("b")], operation="COMPACT")
+        tx.table("sales.lines").append(one(1))
+    assert paths(orders.snapshot()) == ["b"]
+    assert orders.history(1)[0].operation == "COMPACT"
+
+
+def test_an_empty_transaction_commits_nothing(lake, orders):
+    with lake.transaction() as tx:
+        tx.table("sales.orders").scan().to_arrow()
+    assert orders.version == 0
+    assert tx.versions == {}
+
+
+def test_misuse_is_told(lake, orders):
+    tx = lake.transaction()
+    with pytest.raises(deltasql.ValidationError, match="with"):
+        tx.table("sales.orders")
+    with pytest.raises(deltasql.TableNotFoundError), lake.transaction() as tx:
+        tx.table("nope")
+    late = pytest.raises(deltasql.TableNotFoundError, match="after the transaction")
+    with late, lake.transaction() as tx:
+        tx.table("sales.orders")
+        lake.create_table("young", ORDERS)
+        tx.table("young")
+
+
+def test_many_tables(lake, rows, ids):
+    tables = [lake.create_table(f"t{number}", ORDERS) for number in range(12)]
+    with lake.transaction() as tx:
+        for table in reversed(tables):
+            tx.table(table.name).append(rows(1))
+    assert all(ids(table) == [1] for table in tables)
+    assert set(tx.versions.values()) == {1}

@@ -1,0 +1,384 @@
+"""Every reader finds in our checkpoints what SQL has: rows, files, metadata, domains, txns."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+
+import deltasql
+from deltasql.log.replay import Replay
+from deltasql.log.state import TableState
+from deltasql.mirror.checkpoint import CheckpointSource
+from deltasql.spec import codec
+from deltasql.spec.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
+from deltasql.spec.deletion_vectors import inline
+from deltasql.spec.features import FENCE
+from deltasql.store.interface import TxnRecord
+from deltasql.table import Table
+from deltasql.testing.delta_log import CheckpointActions
+from tests.mirror.checkpointed import Duck, by_deltalake, by_polars, plain, write_log
+from tests.unit import actions_model as model
+from tests.unit.mirror.checkpoint_model import source as source_of
+
+STRUCT = "delta.checkpoint.writeStatsAsStruct"
+JSON = "delta.checkpoint.writeStatsAsJson"
+V2 = "delta.checkpointPolicy"
+FORMS: dict[str, dict[str, str]] = {
+    "classic": {},
+    "both stats": {STRUCT: "true"},
+    "typed stats": {STRUCT: "true", JSON: "false"},
+    "no stats": {JSON: "false"},
+    "v2": {V2: "v2"},
+    "v2, typed stats": {V2: "v2", STRUCT: "true", JSON: "false"},
+}
+
+
+@pytest.fixture(scope="module")
+def duck() -> Duck:
+    return Duck()
+
+
+# --- tables ---------------------------------------------------------------------------
+
+IDS = pa.table({"id": pa.array(range(10), pa.int64()), "name": [f"n{n}" for n in range(10)]})
+WHEN = datetime(2026, 2, 28, 1, 2, 3, 456789)  # noqa: DTZ001
+EVERY_TYPE: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "string": (pa.string(), ["a b%=/é?#", "", None]),
+    "long": (pa.int64(), [2**63 - 1, -(2**63), None]),
+    "integer": (pa.int32(), [1, -1, None]),
+    "short": (pa.int16(), [1, -1, None]),
+    "byte": (pa.int8(), [127, -128, None]),
+    "float": (pa.float32(), [0.5, -1.25, None]),
+    "double": (pa.float64(), [0.1, -1e300, None]),
+    "boolean": (pa.bool_(), [True, False, None]),
+    "date": (pa.date32(), [date(2026, 2, 28), date(1969, 7, 20), None]),
+    "timestamp": (pa.timestamp("us", "UTC"), [WHEN.replace(tzinfo=UTC), None, None]),
+    "timestamp_ntz": (pa.timestamp("us"), [WHEN, WHEN.replace(year=1900), None]),
+    "decimal": (pa.decimal128(12, 2), [Decimal("1.50"), Decimal("-9999999999.99"), None]),
+    "wide_decimal": (pa.decimal128(38, 10), [Decimal("1E-10"), Decimal(10) ** 27, None]),
+}
+TYPED = pa.table(
+    {
+        "id": pa.array([0, 1, 2], pa.int64()),
+        **{name: pa.array(values, kind) for name, (kind, values) in EVERY_TYPE.items()},
+    }
+)
+NESTED = pa.table(
+    {
+        "id": pa.array([0, 1], pa.int64()),
+        "s": pa.array([{"x": 5, "t": {"y": "z"}}, None]),
+        "l": pa.array([[1, 2], None]),
+        "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+        "b": pa.array([b"\x00\xff", None]),
+    }
+)
+
+
+def rows(*tables: pa.Table) -> Callable[[Table], None]:
+    def fill(table: Table) -> None:
+        for item in tables:
+            table.append(item)
+
+    return fill
+
+
+def with_vectors(table: Table) -> None:
+    """Files whose rows are partly deleted, by the table's own means of a commit."""
+    table.append(IDS)
+    table.append(IDS)
+    (first, _) = sorted(table.snapshot().adds(), key=lambda add: add.path)
+    vector = inline([0, 3, 9])
+    stats = json.loads(first.stats or "{}") | {"tightBounds": False}
+    table.commit(
+        [
+            RemoveFile.of(first, deletion_timestamp=10**15),
+            _with(first, deletion_vector=vector, stats=json.dumps(stats)),
+        ],
+        read_version=table.version,
+        reads="all",
+    )
+
+
+def _with(add: AddFile, **changes: Any) -> AddFile:
+    fields = {name: getattr(add, name) for name in AddFile.__dataclass_fields__}
+    return AddFile(**(fields | changes))
+
+
+def with_history(table: Table) -> None:
+    """Overwritten twice, with tombstones, transactions and domains."""
+    table.append(IDS, app_id="job a", app_version=5)
+    table.append(IDS, app_id="job b", app_version=1)
+    table.commit(
+        [
+            {"domainMetadata": {"domain": "kept", "configuration": '{"a":1}', "removed": False}},
+            {"domainMetadata": {"domain": "gone", "configuration": "", "removed": False}},
+        ]
+    )
+    table.commit([{"domainMetadata": {"domain": "gone", "configuration": "", "removed": True}}])
+    table.overwrite(IDS.slice(0, 5), where="id < 5")
+    table.append(IDS, app_id="job a", app_version=6)
+
+
+def nothing(_table: Table) -> None: ...
+
+
+# Features of the protocol that Polars refuses, whatever the checkpoint is like.
+NOT_IN_POLARS = {"columnMapping", "v2Checkpoint"}
+MAPPED = {"delta.columnMapping.mode": "name"}
+TABLES: dict[str, tuple[pa.Table, tuple[str, ...], dict[str, str], Callable[[Table], None]]] = {
+    "plain": (IDS, (), {}, rows(IDS, IDS.slice(3))),
+    "every type": (TYPED, (), {}, rows(TYPED)),
+    "nested": (NESTED, (), {}, rows(NESTED)),
+    "by every type": (TYPED, tuple(EVERY_TYPE), {}, rows(TYPED)),
+    "vectors": (IDS, (), {"delta.enableDeletionVectors": "true"}, with_vectors),
+    "mapped": (NESTED, (), MAPPED, rows(NESTED)),
+    "mapped by id": (IDS, ("name",), {"delta.columnMapping.mode": "id"}, rows(IDS)),
+    "row ids": (IDS, (), {"delta.enableRowTracking": "true"}, rows(IDS, IDS)),
+    "history": (IDS, (), {}, with_history),
+    "no files": (IDS, ("name",), {}, nothing),
+}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[deltasql.Lake]:
+    root = tmp_path_factory.mktemp("lake")
+    with deltasql.connect(f"sqlite:///{root / 'lake.db'}", location=root.as_uri()) as lake:
+        yield lake
+
+
+def make(lake: deltasql.Lake, about: str, form: str) -> Table:
+    example, by, properties, fill = TABLES[about]
+    table = lake.create_table(
+        "t" + f"{about}_{form}".replace(" ", "_").replace(",", ""),
+        example.schema,
+        partition_by=by,
+        # The mirror is made by hand here.
+        properties=properties | FORMS[form],
+    )
+    fill(table)
+    # Last, a commit without files, so that readers have to look into the checkpoint.
+    table.commit([{"txn": {"appId": "last", "version": 1}}])
+    return table
+
+
+def replay_of(table: Table) -> Replay:
+    replay = Replay()
+    for change in table.changes(0):
+        replay.apply(change.version, change.actions)
+    return replay
+
+
+def source(lake: deltasql.Lake, table: Table) -> CheckpointSource:
+    """What the store has, but for tombstones: those come from a replay of the commits."""
+    snapshot = table.snapshot()
+    removes = replay_of(table).tombstones.values()
+    return CheckpointSource(
+        state=snapshot.state,
+        files=snapshot.file_batches(),
+        tombstones=source_of(snapshot.state, (), removes).tombstones,
+        txns=lake.store.txns(table.table_id, snapshot.version),
+        domains=snapshot.domains,
+    )
+
+
+def mirrored(lake: deltasql.Lake, table: Table) -> tuple[Path, CheckpointActions]:
+    root = Path(table.location.removeprefix("file://"))
+    shutil.rmtree(root / "_delta_log", ignore_errors=True)
+    (last,) = lake.store.commits(table.table_id, after=table.version - 1)
+    return root, write_log(root, source(lake, table), body=last.body)
+
+
+# --- the matrix -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("about", TABLES)
+def test_rule_23_readers_find_the_rows_and_files_of_sql(lake, duck, about, form):
+    table = make(lake, about, form)
+    root, found = mirrored(lake, table)
+    expected = table.scan().to_arrow()
+    names = expected.column_names
+    assert plain(by_deltalake(root), names) == plain(expected, names)
+    if table.snapshot().state.reader_features & NOT_IN_POLARS:
+        with pytest.raises(Exception, match="polars does not support"):
+            by_polars(root)
+    else:
+        assert plain(by_polars(root), names) == plain(expected, names)
+    assert plain(duck.rows(root), names) == plain(expected, names)
+    check_files(duck, root, list(table.snapshot().adds()))
+    check_state(duck, root, table, found)
+
+
+def check_files(duck: Duck, root: Path, files: list[AddFile]) -> None:
+    """Paths, sizes, times, partition values and row counts of each file."""
+    adds = pa.table(DeltaTable(root).get_add_actions(flatten=True))
+    told = {row["path"]: row for row in adds.to_pylist()}
+    assert set(told) == {add.path for add in files}
+    for add in files:
+        row = told[add.path]
+        assert row["size_bytes"] == add.size
+        assert _milliseconds(row["modification_time"]) == add.modification_time
+    from_duck = {path: (values, deletes) for path, values, deletes in duck.files(root)}
+    assert len(from_duck) == len(files)
+    assert sorted(deletes for _, deletes in from_duck.values()) == sorted(
+        add.deletion_vector is not None for add in files
+    )
+
+
+def _milliseconds(moment: Any) -> int:
+    return moment if isinstance(moment, int) else round(moment.timestamp() * 1000)
+
+
+def check_state(duck: Duck, root: Path, table: Table, found: CheckpointActions) -> None:
+    replay, snapshot, told = replay_of(table), table.snapshot(), DeltaTable(root)
+    assert told.version() == snapshot.version
+    assert told.metadata().id == snapshot.metadata.id
+    assert told.metadata().configuration == snapshot.metadata.configuration
+    assert told.metadata().partition_columns == list(snapshot.metadata.partition_columns)
+    protocol = told.protocol()
+    assert protocol.min_reader_version == snapshot.protocol.min_reader_version
+    assert set(protocol.writer_features or ()) == set(snapshot.protocol.writer_features or ())
+    assert FENCE in (protocol.writer_features or ())
+    for app_id, version in snapshot.txns.items():
+        assert told.transaction_version(app_id) == version
+    # DuckDB shows no domain of Delta's own.
+    users = {name: text for name, text in snapshot.domains.items() if name[:6] != "delta."}
+    assert duck.domains(root) == users
+    keys = [(codec.from_wire({"remove": item}).path) for item in found.removes]
+    assert sorted(keys) == sorted(path for path, _ in replay.tombstones)
+
+
+def test_rule_19_29_47_stats_row_ids_and_vectors_are_those_of_the_commits(lake):
+    for about in ("every type", "vectors", "row ids", "mapped"):
+        table = make(lake, about, "classic")
+        root, found = mirrored(lake, table)
+        live = replay_of(table).files
+        assert len(found.adds) == len(live)
+        for add in found.adds:
+            told = codec.from_wire({"add": add})
+            assert isinstance(told, AddFile)
+            assert told == _with(live[told.path, told.dv_id], data_change=False)
+        shutil.rmtree(root)
+        lake.drop_table(table.name, purge=True)
+
+
+@pytest.mark.parametrize("form", ["classic", "both stats", "typed stats", "v2, typed stats"])
+def test_rule_28_stats_are_the_same_by_either_way(lake, duck, form):
+    """What delta-rs knows of a column's bounds, from text or from typed columns."""
+    about = "every type"
+    table = make(lake, about, form)
+    root, _ = mirrored(lake, table)
+    adds = pa.table(DeltaTable(root).get_add_actions(flatten=True)).to_pylist()
+    (row,) = adds
+    assert row["num_records"] == 3
+    assert (row["min.id"], row["max.id"]) == (0, 2)
+    assert row["null_count.string"] == 1
+    assert (row["min.long"], row["max.long"]) == (-(2**63), 2**63 - 1)
+    assert row["max.decimal"] == Decimal("1.50")
+    assert row["min.date"] == date(1969, 7, 20)
+    shutil.rmtree(root)
+    lake.drop_table(table.name, purge=True)
+
+
+# --- many files -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["classic", "typed stats", "v2"])
+def test_twenty_thousand_files(tmp_path, duck, form):
+    count = 20_000
+    properties = {key.replace(".", "_"): value for key, value in FORMS[form].items()}
+    state = model.state(by=("day",), version=40, features=("deletionVectors",), **properties)
+    stats = '{"numRecords":%d,"minValues":{"id":%d},"maxValues":{"id":%d},"nullCount":{"id":0}}'
+    files = [
+        model.add(
+            f"day=2026-01-{n % 28 + 1:02d}/f{n}.parquet",
+            partition_values={"day": f"2026-01-{n % 28 + 1:02d}"},
+            stats=stats % (n + 1, n, 2 * n),
+            size=1000 + n,
+            modification_time=10**12 + n,
+            deletion_vector=DeletionVector(
+                storage_type="u", path_or_inline_dv="ab^-aqEH.-t@S}K{vb[*k^", offset=n,
+                size_in_bytes=34, cardinality=1,
+            ) if n % 10 == 0 else None,
+        )
+        for n in range(count)
+    ]  # fmt: skip
+    gone = [model.remove(f"r{n}.parquet", size=n) for n in range(500)]
+    found = write_log(tmp_path, source_of(state, files, gone), **_sidecars(form))
+    assert len(found.sidecars) == (0 if form != "v2" else 3)
+    assert len(found.removes) == 500
+    adds = pa.table(DeltaTable(tmp_path).get_add_actions(flatten=True)).sort_by("size_bytes")
+    assert adds["path"].to_pylist() == [add.path for add in files]
+    assert adds["size_bytes"].to_pylist() == [add.size for add in files]
+    assert pc.sum(adds["num_records"]).as_py() == count * (count + 1) // 2
+    assert adds["max.id"].to_pylist() == [2 * n for n in range(count)]
+    assert adds["partition.day"].to_pylist()[5] == date(2026, 1, 6)
+    told = {path: (values, deletes) for path, values, deletes in duck.files(tmp_path)}
+    assert set(told) == {add.path for add in files}
+    assert told["day=2026-01-11/f10.parquet"] == ({"day": "2026-01-11"}, True)
+
+
+def _sidecars(form: str) -> dict[str, int]:
+    # 20,000 adds in one row group, 500 removes in another: a sidecar each time one is full.
+    return {"sidecar_actions": 1} if form == "v2" else {}
+
+
+# --- tables that others wrote ---------------------------------------------------------
+
+_BESIDE = Path(__file__).parents[3] / "shared" / "conformance"
+CONFORMANCE = Path(os.environ.get("DELTASQL_CONFORMANCE", _BESIDE))
+
+
+def _foreign() -> list[str]:
+    expected = CONFORMANCE / "expected.json"
+    if not expected.exists():
+        return []
+    tables = json.loads(expected.read_text())["tables"]
+    return [name for name, about in tables.items() if about["mark"] == "ok"]
+
+
+@pytest.mark.parametrize("form", ["classic", "both stats"])
+@pytest.mark.parametrize("name", _foreign())
+def test_foreign_tables_keep_their_files(tmp_path, conformance_dir, duck, name, form):
+    """The state that a replay of a foreign log gave, through our checkpoint and back."""
+    about = json.loads((conformance_dir / "expected.json").read_text())["tables"][name]
+    version, now = max(about["versions"].items(), key=lambda item: int(item[0]))
+    meta = now["meta"] | {"schemaString": about["schemas"][now["schema"]]}
+    meta["configuration"] = meta["configuration"] | FORMS[form]
+    metadata = codec.from_wire({"metaData": meta})
+    protocol = codec.from_wire({"protocol": now["protocol"]})
+    assert isinstance(metadata, Metadata)
+    assert isinstance(protocol, Protocol)
+    files = [_foreign_add(about["adds"][place]) for place in now["active"]]
+    state = TableState(
+        version=int(version), in_commit_timestamp=1, metadata=metadata, metadata_version=0,
+        protocol=protocol, protocol_version=0,
+    )  # fmt: skip
+    txns = [TxnRecord(app, number, None, 0) for app, number in _versions(now["txns"])]
+    found = write_log(tmp_path, source_of(state, files, txns=txns))
+    assert [add["path"] for add in found.adds] == [add.path for add in files]
+    adds = pa.table(DeltaTable(tmp_path).get_add_actions())
+    assert sorted(adds["path"].to_pylist()) == sorted(add.path for add in files)
+    assert len(duck.files(tmp_path)) == len(files)
+
+
+def _versions(txns: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    for app, found in txns.items():
+        yield app, found if isinstance(found, int) else found["version"]
+
+
+def _foreign_add(wire: dict[str, Any]) -> AddFile:
+    add = codec.from_wire({"add": {"dataChange": True} | wire})
+    assert isinstance(add, AddFile)
+    return add

@@ -1,0 +1,1 @@
+"""Many writers at once, killed at random, and the whole history checked afterwards."""
