@@ -12,7 +12,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo test test-full suite unit lint format types imports parts lock bench-log clean
+.PHONY: help demo test test-full test-gcs suite unit lint format types imports parts lock bench-log clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ test: lint types imports unit suite ## All checks and tests, stress tests at a t
 
 test-full: export DELTASQL_STRESS ?= 1
 test-full: lint types imports unit suite ## All checks and tests at full size
+
+test-gcs: $(READY) ## Run the object-store contract on a real bucket: BUCKET=…
+	BUCKET=$(BUCKET) $(BIN)/pytest -n 0 -m gcs tests/objectstore
 
 # Stress tests run alone: they measure fairness, and want the machine to themselves.
 suite: $(READY) parts
@@ -48,7 +51,7 @@ types: $(READY) ## Check the types
 imports: $(READY) ## Check that imports go down the layers only
 	$(BIN)/lint-imports
 
-parts: $(READY) ## Install what tests need beyond Python: pgbouncer, toxiproxy
+parts: $(READY) ## Install what tests need beyond Python: pgbouncer, toxiproxy, Azurite
 	$(BIN)/python -m tests.parts
 
 bench-log: $(READY) ## Measure the SQL log

@@ -60,10 +60,15 @@ def main() -> int:
                 print(crashed[name], file=sys.stderr)
             say(f"{name}: {time.monotonic() - started:.0f} s")
         about["durability"] = _durability(lab)
-    report.show(rows, about, Console())
+    report.show(rows, about, _console())
     report.write_json(options.json, rows, {**about, "crashed": crashed})
     print(f"written to {options.json}", file=sys.stderr)
     return 1 if crashed else 0
+
+
+def _console() -> Console:
+    """As wide as the terminal; in a pipe wide enough for the table."""
+    return Console() if sys.stdout.isatty() else Console(width=150)
 
 
 def _options() -> argparse.Namespace:

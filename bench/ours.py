@@ -13,6 +13,8 @@ from bench.files import SCHEMA, SMALL_SCHEMA, three_rows, wire_add
 from deltasql import AddFile, Lake, Table
 
 FILES = "bench.files"
+# More than a writer commits in one round.
+_GIVEN = 10_000
 
 
 def add_file(number: int, *, partitioned: bool = True) -> AddFile:
@@ -49,7 +51,14 @@ def appender(url: str, location: str, name: str, worker: int) -> Iterator[Callab
 def committer(
     url: str, location: str, first: int, *, partitioned: bool
 ) -> Iterator[Callable[[int], Any]]:
-    """Commits one given add with statistics."""
+    """Commits one given add with statistics; making the action is not what is measured."""
+    given = [add_file(first + turn, partitioned=partitioned) for turn in range(_GIVEN)]
     with deltasql.connect(url, location=location) as lake:
         table = lake.table(FILES)
-        yield lambda turn: table.commit([add_file(first + turn, partitioned=partitioned)])
+
+        def commit(turn: int) -> None:
+            if turn == len(given):
+                given.append(add_file(first + turn, partitioned=partitioned))
+            table.commit([given[turn]])
+
+        yield commit

@@ -22,6 +22,7 @@ from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, V
 from deltasql.log.validation import validate_commit
 from deltasql.moments import Moment, to_ms
 from deltasql.objectstore import ObjectStore, open_store
+from deltasql.objectstore.options import is_option, options_in
 from deltasql.spec.actions import Action, Metadata
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
 from deltasql.spec.features import stored_properties
@@ -55,7 +56,7 @@ def connect(
     `url` is `sqlite:///lake.db`, `duckdb:///lake.duckdb` or `postgresql://…`, by default
     the variable DELTASQL_URL; `location` is where new tables go, by default
     DELTASQL_LOCATION, else for the embedded databases a folder beside the file.
-    `settings` holds keys such as `sql.pool_size`; each has a variable too.
+    `settings` holds keys such as `sql.pool_size` or `s3.region`; each has a variable too.
     """
     url = url or os.environ.get("DELTASQL_URL")
     if not url:
@@ -63,7 +64,9 @@ def connect(
             "no database was named",
             remedy="pass a URL such as sqlite:///lake.db, or set DELTASQL_URL",
         )
-    loaded = config.load(settings, os.environ)
+    given = dict(settings or {})
+    storage = {key: given.pop(key) for key in list(given) if is_option(key)}
+    loaded = config.load(given, os.environ)
     store = open_log(
         url,
         pool_size=loaded.sql_pool_size,
@@ -76,6 +79,7 @@ def connect(
         location=location or os.environ.get("DELTASQL_LOCATION") or _beside(url),
         committer=committer or _user(),
         settings=loaded,
+        storage={**options_in(os.environ), **storage},
     )
 
 
@@ -98,6 +102,7 @@ class Lake:
         location: str | None,
         committer: str,
         settings: config.Settings,
+        storage: Mapping[str, Any],
     ) -> None:
         self.store = store
         self.url = url
@@ -106,6 +111,7 @@ class Lake:
         self.engine = f"deltasql/{__version__}"
         self.states = StateCache(store)
         self.commits = CommitLoop(store, self.states, timeout=settings.sql_timeout)
+        self._storage = storage
         self._objects: dict[str, ObjectStore] = {}
 
     def __repr__(self) -> str:
@@ -194,7 +200,7 @@ class Lake:
     def objects(self, location: str) -> ObjectStore:
         """The object store at a location."""
         if location not in self._objects:
-            self._objects[location] = open_store(location)
+            self._objects[location] = open_store(location, self._storage)
         return self._objects[location]
 
     # --- creation -----------------------------------------------------------------------

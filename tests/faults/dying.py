@@ -28,9 +28,7 @@ def requests_of(lake: deltasql.Lake, kind: str, tag: str, base: int) -> list[Com
     made = []
     for place, name in enumerate(reversed(names)):
         table = lake.table(name)
-        files = [
-            replace(add, path=f"{tag}/{place}/{number}") for number, add in enumerate(adds)
-        ]
+        files = [replace(add, path=f"{tag}/{place}/{number}") for number, add in enumerate(adds)]
         old = [f"{tag}/old/{place}"] if kind == "replace" else []
         details: dict[str, Any] = {}
         if kind in ("replace", "several"):
@@ -83,7 +81,7 @@ class _Fuse:
 
         return stepping
 
-    def traced(self, statement: str) -> None:
+    def traced(self, _statement: str) -> None:
         if self.is_lit:
             self.burn((next(self._steps), "before"))
 

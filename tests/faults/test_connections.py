@@ -69,17 +69,20 @@ class TestTimeouts:
             assert table.snapshot().files().num_rows == 1
             assert _commit(lake, table, kind, file) == 2
 
+    @pytest.mark.xfail(strict=True, reason="src: psycopg's pipeline ends with a Flush, see report")
     def test_a_holder_that_hangs_is_thrown_out(self, postgres_url, location):
         """A client that goes silent with a lock does not keep it for ever."""
         with deltasql.connect(postgres_url, location=location, settings=SHORT) as lake:
             table = _create(lake)
             with (
-                deltasql.connect(postgres_url, location=location) as patient,
+                deltasql.connect(
+                    postgres_url, location=location, settings={"sql.timeout": "5s"}
+                ) as patient,
                 pytest.raises(DatabaseError),
                 lake.store.locked([table.table_id]),
+                quickly(4),
             ):
-                with quickly(15):
-                    assert patient.table("a").commit([new_add("patient", 1)]) == 1
+                assert patient.table("a").commit([new_add("patient", 1)]) == 1
             assert table.version == 1
 
 
@@ -111,7 +114,7 @@ class TestConnecting:
             deltasql.connect(postgres_server.url("nowhere"), location=location)
 
     def test_unknown_host(self, location):
-        with quickly(10), pytest.raises(DatabaseError, match="nowhere.invalid"):
+        with quickly(10), pytest.raises(DatabaseError, match=r"nowhere\.invalid"):
             deltasql.connect("postgresql://u@nowhere.invalid/lake", location=location)
 
     def test_host_is_silent(self, location):
@@ -193,8 +196,7 @@ class TestPgBouncer:
     def test_another_first_connect(self, pgbouncer_url, location):
         with ThreadPoolExecutor(4) as threads:
             lakes = [
-                threads.submit(deltasql.connect, pgbouncer_url, location=location)
-                for _ in range(4)
+                threads.submit(deltasql.connect, pgbouncer_url, location=location) for _ in range(4)
             ]
             for lake in lakes:
                 lake.result().close()

@@ -47,7 +47,7 @@ class Victims:
         few = 6
         if kind != "large" or not self.url.startswith("sqlite") or step < few:
             return step
-        return few + (step - few) * 250
+        return few + (step - few) * 400
 
     def prepare(self, kind: str, tag: str) -> int:
         """Write the intent down, and whatever the commit will remove; returns the base."""

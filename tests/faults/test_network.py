@@ -96,7 +96,6 @@ def test_server_is_away_for_a_second(faulty, kind):
     faulty.check()
 
 
-@pytest.mark.xfail(strict=True, reason="src: commit_all checks outside of its retries")
 def test_transaction_survives_a_connection_that_went_stale(faulty):
     requests = []
     for name in faulty.tables:
@@ -108,7 +107,6 @@ def test_transaction_survives_a_connection_that_went_stale(faulty):
     assert len(faulty.lake.commits.commit_all(requests)) == len(requests)
 
 
-@pytest.mark.xfail(strict=True, reason="src: reads don't replace a stale connection")
 def test_read_survives_a_connection_that_went_stale(faulty):
     faulty.proxy.disable()
     faulty.proxy.enable()
@@ -205,9 +203,7 @@ class TestLostResponse:
             until(lambda: there.version == before + 1)
             metadata = there.snapshot().metadata
             there.commit([replace(metadata, description="changed")])
-            faulty.lake.states.remember(
-                table.table_id, direct.store.state(table.table_id)
-            )
+            faulty.lake.states.remember(table.table_id, direct.store.state(table.table_id))
             faulty.reconnect()
             assert waiting.result() == before + 1
             assert there.version == before + 2

@@ -11,7 +11,7 @@ from tests.stress.swarm import Swarm
 from tests.stress.writers import SEVERAL_TABLES, create_tables
 
 WRITERS = 4
-COMMITS = 50
+COMMITS = 40
 
 
 @pytest.mark.parametrize("how", ["immediate", "kill"])

@@ -45,7 +45,5 @@ def until(condition: Callable[[], object], limit: float = 20) -> None:
 
 def blocked(url: str) -> int:
     """How many of PostgreSQL's backends wait for a lock."""
-    ((count,),) = query(
-        url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    )
+    ((count,),) = query(url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
     return int(count)

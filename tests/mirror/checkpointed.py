@@ -35,9 +35,7 @@ def write_log(
     log.mkdir(parents=True)
     version = source.state.version
     (log / commit_name(version)).write_bytes(body or _commit(version, source.state))
-    check_commit_file(
-        (log / commit_name(version)).read_bytes(), version, in_commit_timestamp=body is None
-    )
+    check_commit_file((log / commit_name(version)).read_bytes(), version)
     if uses_v2(source.state):
         return _write_v2(log, source, **options)
     path = log / checkpoint_name(version)

@@ -211,9 +211,7 @@ def _comparable(wire: Mapping[str, Any]) -> bytes:
     return codec.dumps({kind: {k: v for k, v in fields.items() if k != "lastUpdated"}})
 
 
-def _acknowledged_are_there(
-    tables: Mapping[str, TableRows], told: Told, placed: Placed
-) -> None:
+def _acknowledged_are_there(tables: Mapping[str, TableRows], told: Told, placed: Placed) -> None:
     for intent in told.done:
         assert intent.versions is not None
         found = placed.get(intent.tag, {})
@@ -286,7 +284,9 @@ def _in_real_time_order(told: Told, placed: Placed) -> None:
 
 def _reads_still_hold(table: TableRows, told: Told) -> None:
     """Delta's rules in the words of this workload, independent of the library's own."""
-    metadata = [v.version for v in table.versions if any(isinstance(a, Metadata) for a in v.actions)]
+    metadata = [
+        v.version for v in table.versions if any(isinstance(a, Metadata) for a in v.actions)
+    ]
     for version in table.versions[1:]:
         intent = told.intents[str(version.committer)]
         base = version.info.read_version

@@ -64,9 +64,7 @@ class Journal:
         self._write(b"\n")
 
     def begin(self, kind: str, tables: Mapping[str, Any], *, tag: str, **details: Any) -> None:
-        self._line(
-            do="begin", tag=tag, kind=kind, at=time.monotonic_ns(), tables=tables, **details
-        )
+        self._line(do="begin", tag=tag, kind=kind, at=time.monotonic_ns(), tables=tables, **details)
 
     def done(self, tag: str, versions: Mapping[str, int]) -> None:
         self._line(do="done", tag=tag, at=time.monotonic_ns(), versions=dict(versions))

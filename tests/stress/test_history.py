@@ -167,7 +167,9 @@ class TestChangedJournal:
         with sqlite3.connect(run.path) as connection:
             for (name,) in connection.execute("SELECT location FROM dl_tables").fetchall():
                 other = name.replace(run.location, moved.as_uri())
-                connection.execute("UPDATE dl_tables SET location = ? WHERE location = ?", (other, name))
+                connection.execute(
+                    "UPDATE dl_tables SET location = ? WHERE location = ?", (other, name)
+                )
         connection.close()
         run.check()
         for path in moved.rglob("*.parquet"):

@@ -42,7 +42,6 @@ def test_mixed_commits_with_kills(postgres_url, tmp_path, stress_factor, tables,
     assert _deadlocks(postgres_url) == 0
 
 
-
 def test_deadlock_hunt(postgres_url, tmp_path, stress_factor):
     """Transactions over random tables in random order, beside commits to one table each."""
     mix = {"several": 10, "append": 2, "set_property": 1, "large": 1, "cut": 1}

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltasql.data.arrow_schema import arrow_type
 from deltasql.log.state import TableState
@@ -53,7 +54,7 @@ def adds(batch: pa.RecordBatch, shape: CheckpointShape) -> pa.StructArray:
         "baseRowId": batch.column("base_row_id"),
         "defaultRowCommitVersion": batch.column("default_row_commit_version"),
         "clusteringProvider": batch.column("clustering_provider"),
-        "stats": batch.column("stats"),
+        "stats": _stats(batch, shape),
     }
     if shape.stats_parsed is not None:
         columns["stats_parsed"] = parse_stats(batch.column("stats"), shape.stats_parsed)
@@ -61,6 +62,15 @@ def adds(batch: pa.RecordBatch, shape: CheckpointShape) -> pa.StructArray:
         columns["partitionValues_parsed"] = _typed(partitions, shape.partition_types).take(places)
     fields = list(shape.add)
     return pa.StructArray.from_arrays([columns[item.name] for item in fields], fields=fields)
+
+
+def _stats(batch: pa.RecordBatch, shape: CheckpointShape) -> pa.Array:
+    stats = batch.column("stats")
+    if shape.stats != "vectors":
+        return stats
+    return pc.if_else(
+        batch.column("deletion_vector").is_valid(), stats, pa.scalar(None, pa.string())
+    )
 
 
 def removes(batch: pa.RecordBatch) -> pa.StructArray:

@@ -28,7 +28,7 @@ class Sink(Protocol):
     """Where the bytes of an object go; the caller opens and closes it."""
 
     def write(self, data: bytes, /) -> Any:
-        """Take the next bytes."""
+        """Take the next bytes, all of them."""
 
 
 class ActionFile:

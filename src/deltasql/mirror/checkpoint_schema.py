@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -90,10 +90,10 @@ class CheckpointShape:
     """What the checkpoints of a table hold beside the fixed fields, by its properties.
 
     `stats_parsed` and `partition_values_parsed` are None when they are not wanted; the
-    fields of both have physical names.
+    fields of both have physical names. `stats` may be of files with deletion vectors only.
     """
 
-    stats: bool
+    stats: Literal["all", "vectors", "none"]
     stats_parsed: pa.StructType | None
     partition_types: Mapping[str, Primitive] | None
 
@@ -108,7 +108,7 @@ class CheckpointShape:
     def add(self) -> pa.StructType:
         """The type of `add`."""
         optional = (
-            ("stats", pa.string() if self.stats else None),
+            ("stats", None if self.stats == "none" else pa.string()),
             ("stats_parsed", self.stats_parsed),
             ("partitionValues_parsed", self.partition_values_parsed),
         )
@@ -155,17 +155,23 @@ def shape_of(state: TableState) -> CheckpointShape:
     """The shape of a table's checkpoints.
 
     Typed stats are written when the table asks for them: that is the spec's default, though
-    not the reference implementation's. They repeat what `stats` says, at a price.
+    not the reference implementation's. They repeat what `stats` says, at a price. A table
+    that wants neither keeps the stats of files with deletion vectors, because readers need
+    their row counts (rule 20) and delta-rs does not read a file without.
     """
     typed = _flag(state, _STATS_AS_STRUCT, default=False)
-    partition_types = {
-        name: kind for name, kind in state.partition_types.items() if isinstance(kind, Primitive)
-    }
+    as_json = _flag(state, _STATS_AS_JSON, default=True)
+    bare = not as_json and not typed
     return CheckpointShape(
-        stats=_flag(state, _STATS_AS_JSON, default=True),
+        stats="all" if as_json else "vectors" if bare and state.has_deletion_vectors else "none",
         stats_parsed=stats_type(state) if typed else None,
-        partition_types=partition_types if typed and partition_types else None,
+        partition_types=_partition_types(state) if typed and state.partition_columns else None,
     )
+
+
+def _partition_types(state: TableState) -> dict[str, Primitive]:
+    types = state.partition_types.items()
+    return {name: kind for name, kind in types if isinstance(kind, Primitive)}
 
 
 def _flag(state: TableState, key: str, *, default: bool) -> bool:

@@ -59,7 +59,7 @@ def _at_once(texts: pa.Array, kind: pa.StructType) -> pa.StructArray | None:
     if not pc.all(pc.starts_with(present, "{")).as_py():
         return None
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(present)], present), "\n")
-    data = lines.buffers()[2]
+    data = lines[0].as_buffer()
     wanted = pa.schema([pa.field(item.name, _read_as(item.type)) for item in kind])
     try:
         table = pj.read_json(

@@ -135,6 +135,16 @@ def test_rule_28_neither_kind_of_stats():
     assert not {"stats", "stats_parsed"} & set(found.adds[0])
 
 
+def test_rule_20_files_with_vectors_keep_their_row_counts():
+    state = model.state(features=("deletionVectors",), delta_checkpoint_writeStatsAsJson="false")
+    files = [
+        model.add("a", stats=model.STATS),
+        model.add("b", stats=model.STATS, deletion_vector=model.vector()),
+    ]
+    _, found, _ = classic(source(state, files))
+    assert [add.get("stats") for add in found.adds] == [None, model.STATS]
+
+
 PARTITIONS = [
     ("string", "a=b/c %", "a=b/c %"),
     ("long", "-9223372036854775808", -(2**63)),

@@ -1,0 +1,145 @@
+"""A password in a URL is in no message, repr, traceback, pickle or log, however broken the URL."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+
+import psycopg
+import pytest
+
+import deltasql
+from deltasql.errors import DeltaSqlError
+from tests.parts.process import free_port
+
+SECRET = "s3cret"
+
+# {port} is one that nobody listens on.
+URLS = [
+    "postgresql://u:{secret}@127.0.0.1:{port}/db",
+    "postgres://u:{secret}@127.0.0.1:{port}/db",
+    "postgresql://u:{secret}@127.0.0.1:{port}/db?connect_timeout=1&application_name=x",
+    "postgresql://127.0.0.1:{port}/db?user=u&password={secret}",
+    "postgresql://127.0.0.1:{port}/db?password={secret}&nonsense=1",
+    "postgresql://u@127.0.0.1:{port}/db?sslpassword={secret}",
+    "postgresql://u@127.0.0.1:{port}/db?PASSWORD={secret}",
+    # Not URLs, or not quite.
+    "postgresql://u:{secret}@127.0.0.1:port/db",
+    "postgresql://u:{secret}@127.0.0.1:99999/db",
+    "postgresql://u:{secret}@[127.0.0.1/db",
+    "postgresql://[u:{secret}@127.0.0.1/db",
+    "postgresql://u:{secret}%zz@127.0.0.1:{port}/db",
+    "postgresql://u:%00{secret}@127.0.0.1:{port}/db",
+    "postgresql://u:{secret}/x@127.0.0.1:{port}/db",
+    "postgresql://u:x/{secret}@127.0.0.1:{port}/db",
+    "postgresql://u:{secret}?x@127.0.0.1:{port}/db",
+    "postgresql://u:{secret}#x@127.0.0.1:{port}/db",
+    "postgresql://u:{secret}@x@127.0.0.1:{port}/db",
+    "postgresql://u:x@{secret}@127.0.0.1:{port}/db",
+    "postgresql://u:{secret} x@127.0.0.1:{port}/db",
+    "postgresql://u:{secret}@127.0.0.1:{port}/db?nonsense",
+    "postgresql://u:{secret}@127.0.0.1:{port}/db?nonsense=1",
+    "postgresql:/u:{secret}@127.0.0.1:{port}/db",
+    "postgresql:u:{secret}@127.0.0.1:{port}/db",
+    "postgresql//u:{secret}@127.0.0.1:{port}/db",
+    "u:{secret}@127.0.0.1:{port}/db",
+    "host=127.0.0.1 port={port} user=u password={secret}",
+    "host=127.0.0.1 port={port} user=u password='{secret} x'",
+    "host=127.0.0.1 port={port} user=u password='x {secret}'",
+    "host=127.0.0.1 port={port} user=u password = {secret}",
+    "POSTGRESQL://u:{secret}@127.0.0.1:{port}/db",
+    "mysql://u:{secret}@127.0.0.1/db",
+    "u:{secret}://127.0.0.1/db",
+    "sqlite://u:{secret}@127.0.0.1/db",
+    "sqlite://u:{secret}@127.0.0.1",
+    "duckdb://u:{secret}@127.0.0.1/db",
+    "sqlite:///x.db?password={secret}",
+    "sqlite:///missing/x.db?key={secret}",
+    "duckdb:///x.db#password={secret}",
+]
+
+
+# Known leaks in src, reported: each form fails here as soon as it is mended.
+LEAKS = {
+    "postgresql://u:{secret}@[127.0.0.1/db",
+    "postgresql://u:{secret}%zz@127.0.0.1:{port}/db",
+    "postgresql://u:%00{secret}@127.0.0.1:{port}/db",
+    "postgresql://u:x@{secret}@127.0.0.1:{port}/db",
+    "postgresql://u:{secret} x@127.0.0.1:{port}/db",
+    "u:{secret}://127.0.0.1/db",
+    "sqlite://u:{secret}@127.0.0.1/db",
+    "sqlite://u:{secret}@127.0.0.1",
+    "duckdb://u:{secret}@127.0.0.1/db",
+    "sqlite:///x.db?password={secret}",
+    "sqlite:///missing/x.db?key={secret}",
+    "duckdb:///x.db#password={secret}",
+}
+
+
+def _forms():
+    leak = pytest.mark.xfail(strict=True, reason="src: the message quotes the URL")
+    return [pytest.param(form, marks=[leak] if form in LEAKS else []) for form in URLS]
+
+
+@pytest.mark.parametrize("form", _forms())
+def test_connect_fails_without_telling(form, tmp_path, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    url = form.format(secret=SECRET, port=free_port())
+    with pytest.raises(DeltaSqlError) as failure:
+        deltasql.connect(url, location=tmp_path.as_uri(), settings={"sql.timeout": "1s"})
+    _tells_nothing(failure.value)
+    assert SECRET not in caplog.text
+    assert SECRET not in "".join(capfd.readouterr())
+
+
+def _tells_nothing(error: BaseException) -> None:
+    shown = {
+        "str": str(error),
+        "repr": repr(error),
+        "args": repr(error.args),
+        "state": repr(vars(error)),
+        "traceback": "".join(traceback.format_exception(error)),
+        "pickle": pickle.dumps(error).decode("latin-1"),
+        "unpickled": str(pickle.loads(pickle.dumps(error))),
+        "cause": repr(error.__cause__),
+    }
+    leaks = {name: text for name, text in shown.items() if SECRET in text}
+    assert not leaks
+
+
+class TestWithPassword:
+    """A server that asks for one."""
+
+    @pytest.fixture
+    def user_url(self, private_postgres):
+        private_postgres.create_database("locked")
+        with psycopg.connect(private_postgres.url("locked"), autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE keeper LOGIN SUPERUSER PASSWORD '{SECRET}'")
+        rules = private_postgres.data / "pg_hba.conf"
+        rules.write_text("host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 md5\n")
+        private_postgres.restart()
+        return private_postgres.url("locked").replace("postgres@", "keeper:{}@")
+
+    def test_nowhere_in_a_lake_that_works(
+        self, user_url, private_postgres, tmp_path, caplog, capfd
+    ):
+        caplog.set_level(logging.DEBUG)
+        wrong = user_url.format(f"{SECRET}-wrong")
+        with pytest.raises(DeltaSqlError, match="password authentication failed") as failure:
+            deltasql.connect(wrong, location=tmp_path.as_uri())
+        _tells_nothing(failure.value)
+
+        short = {"sql.timeout": "1s"}
+        right = user_url.format(SECRET)
+        with deltasql.connect(right, location=tmp_path.as_uri(), settings=short) as lake:
+            shown = [repr(lake), str(lake), lake.url, repr(lake.store), str(lake.store.describe())]
+            private_postgres.stop("immediate")
+            for call in (lake.tables, lambda: lake.store.files(1, 0)):
+                with pytest.raises(DeltaSqlError) as failure:
+                    call()
+                _tells_nothing(failure.value)
+            assert not [text for text in shown if SECRET in text]
+            private_postgres.start()
+        assert SECRET not in caplog.text
+        assert SECRET not in "".join(capfd.readouterr())
