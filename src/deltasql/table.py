@@ -239,9 +239,7 @@ class Table:
         except LogFormatError:
             # Validation says it better.
             return []
-        needed = upgraded(
-            state.protocol, schema, metadata.configuration, also=features_of(actions)
-        )
+        needed = upgraded(state.protocol, schema, metadata.configuration, also=features_of(actions))
         return [] if needed is None else [needed]
 
     def request(

@@ -23,7 +23,7 @@ class Background(threading.Thread):
     def run(self) -> None:
         try:
             self._answer = self._call()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again by `result`
             self._error = error
 
     def result(self, limit: float = 30) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deltasql.errors import ConfigError, DatabaseError, StoreTimeoutError
+from deltasql.errors import ConfigError, DatabaseError, SchemaVersionError, StoreTimeoutError
 from deltasql.spec.actions import Txn
 from deltasql.store import connect
 from deltasql.store.connect import open_log
@@ -153,7 +153,7 @@ def test_file_that_is_no_database(tmp_path: Path):
 def test_directory_that_is_not_there(tmp_path: Path):
     with pytest.raises(DatabaseError, match="can't be opened"):
         open_log(f"duckdb:///{tmp_path}/nowhere/lake.duckdb")
-    with pytest.raises(DatabaseError, match="no database"):
+    with pytest.raises(SchemaVersionError, match="schema version 0"):
         open_log(f"duckdb:///{tmp_path}/lake.duckdb", schema="error")
     assert list(tmp_path.iterdir()) == []
 

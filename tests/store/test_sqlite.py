@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from deltasql.errors import DatabaseError, StoreTimeoutError
+from deltasql.errors import DatabaseError, SchemaVersionError, StoreTimeoutError
 from deltasql.store.connect import open_log
 from deltasql.store.sqlite.file_queue import FileQueue
 from deltasql.testing.proposals import add, commit, create, live, proposal
@@ -272,7 +272,7 @@ def test_directory_in_place_of_a_file(tmp_path: Path):
 
 
 def test_missing_file_is_not_created_to_be_checked(tmp_path: Path):
-    with pytest.raises(DatabaseError, match="no database"):
+    with pytest.raises(SchemaVersionError, match="schema version 0"):
         open_log(f"sqlite:///{tmp_path}/lake.db", schema="error")
     assert list(tmp_path.iterdir()) == []
 

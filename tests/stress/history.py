@@ -118,12 +118,13 @@ def _log_is_whole(table: TableRows) -> None:
     _require(len(table.statuses) == len(versions), f"{name}: a status without a version")
     ids = Counter(version.commit_id for version in versions)
     _require(max(ids.values()) == 1, f"{name}: a commit id twice")
-    newest = {
-        kind: max(v.version for v in versions if any(isinstance(a, kind) for a in v.actions))
-        for kind in (Metadata, Protocol)
-    }
+    newest = {kind: _versions_with(versions, kind)[-1] for kind in (Metadata, Protocol)}
     expected = (numbers[-1], last, 0, newest[Metadata], newest[Protocol])
     _require(table.head == expected, f"{name}: head {table.head}, the log says {expected}")
+
+
+def _versions_with(versions: Iterable[Version], kind: type) -> list[int]:
+    return [v.version for v in versions if any(isinstance(a, kind) for a in v.actions)]
 
 
 def _files_are_accounted_for(table: TableRows) -> None:
@@ -284,9 +285,7 @@ def _in_real_time_order(told: Told, placed: Placed) -> None:
 
 def _reads_still_hold(table: TableRows, told: Told) -> None:
     """Delta's rules in the words of this workload, independent of the library's own."""
-    metadata = [
-        v.version for v in table.versions if any(isinstance(a, Metadata) for a in v.actions)
-    ]
+    metadata = _versions_with(table.versions, Metadata)
     for version in table.versions[1:]:
         intent = told.intents[str(version.committer)]
         base = version.info.read_version

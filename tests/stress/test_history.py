@@ -69,7 +69,8 @@ LIES = {
     + ONE.format("dl_table_versions"),
     "the head is behind": "UPDATE dl_table_heads SET current_version = current_version - 1",
     "the head's time is off": "UPDATE dl_table_heads SET last_ict = last_ict + 1",
-    "a body was changed": "UPDATE dl_table_versions SET body = CAST(body || x'0a' AS BLOB) WHERE version = 4",
+    "a body was changed": "UPDATE dl_table_versions SET body = CAST(body || x'0a' AS BLOB) "
+    "WHERE version = 4",
     "times are equal": "UPDATE dl_table_versions SET in_commit_timestamp = in_commit_timestamp "
     "- 100000 WHERE version = 4",
     "a status is missing": "DELETE FROM dl_mirror_status WHERE version = 3",

@@ -105,9 +105,7 @@ class Leaf:
     type: Primitive
 
 
-def _leaves(
-    item: StructField, path: tuple[str, ...], physical: tuple[str, ...]
-) -> Iterator[Leaf]:
+def _leaves(item: StructField, path: tuple[str, ...], physical: tuple[str, ...]) -> Iterator[Leaf]:
     path, physical = (*path, item.name), (*physical, item.physical_name)
     if isinstance(item.type, StructType):
         for child in item.type.fields:

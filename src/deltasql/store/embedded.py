@@ -11,11 +11,12 @@ from deltasql.errors import ValidationError
 from deltasql.store import committing
 from deltasql.store.committing import Draft, EmbeddedLockedLog, Session
 from deltasql.store.interface import Head, NameTaken, Outcome, Proposal
+from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.reading import QueryReader
-from deltasql.store.rows import CommitRows
+from deltasql.store.rows import CommitRows, Row
 
 
-class EmbeddedStore(QueryReader):
+class EmbeddedStore(QueryReader, MirrorQueries):
     """A log store whose commits queue for the whole database.
 
     `locks_tables_apart` is what can't be equal: a block of `locked` holds up the writers of
@@ -31,6 +32,10 @@ class EmbeddedStore(QueryReader):
     @abstractmethod
     def _prepare(self, rows: CommitRows) -> Any:
         """Rows in the form that the session writes."""
+
+    def _change(self, name: str, /, **parameters: Any) -> list[Row]:
+        with self._writing("mirroring") as session:
+            return session.rows(name, **parameters)
 
     def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
         draft = Draft(proposal, self._prepare(proposal.rows))

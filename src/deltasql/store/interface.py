@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from deltasql.log.ranges import Ranges
+from deltasql.store.mirror_log import MirrorLog
 from deltasql.store.rows import CommitRows
 
 # --- what is in the log ---------------------------------------------------------------
@@ -295,7 +296,7 @@ class TxnLogWriter(Protocol):
         """Lock the heads of tables, in id order; commit at the end, roll back on error."""
 
 
-class LogStore(TxnLogReader, TxnLogWriter, Protocol):
+class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, Protocol):
     """A SQL database that holds the log of a lake.
 
     `locks_tables_apart` says whether a block of `locked` holds up the writers of its own

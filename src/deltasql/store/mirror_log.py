@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,26 +9,49 @@ import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the files that are live at a version."""
+
+    version: int
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """The right to mirror one table, until a deadline of the database's clock.
 
     Every status write shows the token; once somebody else took the lease over, it is refused.
+    `totals` are those of the newest mirrored version, as the holder before left them.
     """
 
     table_id: int
     holder: str
     token: int
+    totals: Totals | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingVersion:
+    """A version whose commit file is not known to be in the mirror.
+
+    `body` is the file; None when SQL has lost it, which is a gap.
+    """
+
+    version: int
+    in_commit_timestamp: int | None
+    digest: bytes
+    retry_count: int
+    body: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
-class PendingVersion:
-    """A version whose commit file is not known to be in the mirror, with the file's bytes."""
+class DueCheckpoint:
+    """A version whose checkpoint is due and not written; times are epoch milliseconds."""
 
     version: int
-    in_commit_timestamp: int
-    digest: bytes
-    body: bytes
     retry_count: int
+    last_attempt_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +69,30 @@ class MirrorRecord:
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """A table with work for the mirror.
+    """A table and what its mirror lacks; times are epoch milliseconds.
 
-    `versions` lack their commit file, the first of them since `oldest` (epoch milliseconds);
-    `checkpoints` are due and not written. `retry_at` is when the next attempt is due, None
-    for at once.
+    `versions` lack their commit file, the first of them, `first_version`, since `oldest`;
+    `checkpoints` are due and not written.
     """
 
     table_id: int
     name: str
     location: str
+    is_paused: bool
     head: int
-    first_version: int | None
     versions: int
+    first_version: int | None
     oldest: int | None
-    checkpoints: int
     retry_count: int
     last_attempt_at: int | None
-    is_paused: bool
+    is_failed: bool
+    error_message: str | None
+    checkpoints: int
+    first_checkpoint: int | None
+    checkpoint_retry_count: int
+    checkpoint_attempt_at: int | None
 
 
 class MirrorLog(Protocol):
@@ -87,22 +113,27 @@ class MirrorLog(Protocol):
     def is_mirrored(self, table_id: int, version: int) -> bool:
         """Whether a version's commit file is in the mirror."""
 
-    def due_checkpoints(self, table_id: int) -> list[int]:
-        """Versions whose checkpoint is due and not written, in order."""
+    def due_checkpoints(self, table_id: int) -> list[DueCheckpoint]:
+        """Checkpoints that are due, in order."""
 
-    def record_mirrored(self, lease: Lease, versions: Sequence[int], *, due: Sequence[int]) -> bool:
-        """The commit files of `versions` are there: SUCCESS, but for those in `due`, which
-        wait for their checkpoint. False when the lease was lost.
+    def record_mirrored(
+        self, lease: Lease, totals: Totals | None, *, first: int, last: int, interval: int
+    ) -> bool:
+        """The commit files from `first` to `last` are there: SUCCESS, but for the multiples
+        of `interval`, which wait for their checkpoint. False when the lease was lost.
         """
 
     def record_checkpoint(self, lease: Lease, version: int) -> bool:
-        """The checkpoint of a version is there, and with it all that was due before."""
+        """The checkpoint of a version is there. False when the lease was lost."""
 
     def record_failure(self, lease: Lease, version: int, message: str, *, is_final: bool) -> bool:
         """An attempt failed: counted, and FAILED when `is_final`."""
 
-    def reset_mirrored(self, table_id: int, versions: Sequence[int]) -> None:
-        """Forget that the commit files of `versions` are in the mirror: they are PENDING."""
+    def forget_mirrored(self, table_id: int, *, first: int, last: int) -> int:
+        """Let versions be mirrored again, from their commit file on."""
+
+    def forget_checkpoint(self, table_id: int, version: int) -> bool:
+        """Let a checkpoint be written again."""
 
     def fill_status(self, table_id: int) -> int:
         """Add the status rows that are missing, as PENDING; returns how many."""
@@ -111,27 +142,21 @@ class MirrorLog(Protocol):
         """The status of versions, in order."""
 
     def backlog(self) -> list[Backlog]:
-        """Every live table with its lag; tables without any come too, with zeros."""
+        """Every live table; those whose mirror lacks nothing come too."""
 
     def set_mirror_paused(self, table_id: int, *, paused: bool) -> bool:
         """Pause or resume a table's mirror; False if it is gone."""
 
     def tombstones(self, table_id: int, version: int, *, newer_than: int) -> pa.RecordBatchReader:
-        """Remove actions (one column `action`, JSON) in force at `version` whose
-        deletionTimestamp is above `newer_than`, in bounded memory.
+        """Removes (one column `action`, JSON) in force at `version` whose deletionTimestamp is
+        above `newer_than`, in bounded memory.
         """
 
     def totals(self, table_id: int, version: int) -> Totals:
         """Sums over the files that are live at a version."""
 
+    def removed_totals(self, table_id: int, *, first: int, last: int) -> dict[int, tuple[int, int]]:
+        """By version: how many files it removed or restated, and their size."""
+
     def clock_ms(self) -> int:
         """The database's clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Sums over the live files of a version."""
-
-    files: int
-    size_bytes: int
-    files_with_vectors: int

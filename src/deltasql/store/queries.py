@@ -1,8 +1,9 @@
 """Named queries from the `.sql` files beside this module.
 
-A file holds queries, each under a line `-- name: noun_verb`; parameters are written
-`:name`. `sql/shared` serves every dialect; a file in `sql/<dialect>` overrides a query by
-its name and says why in a line `-- Differs: …`.
+A file holds queries, each under a line `-- name: noun_verb`. Parameters are written `:name`,
+and words of time `@now`, `@now_ms`, `@ms(column)` and `@in_ms(:milliseconds)`. `sql/shared`
+serves every dialect; a file in `sql/<dialect>` overrides a query by its name and says why in a
+line `-- Differs: …`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,29 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 # Not a cast (`::`), not a time in a literal.
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _STYLES = {"postgres": r"%(\1)s", "sqlite": r":\1", "duckdb": r"$\1"}
+# The few words of time that no two databases share: now, a time as milliseconds, and a time
+# some milliseconds from now.
+_WORDS = {
+    "postgres": {
+        "now": "clock_timestamp()",
+        "now_ms": "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+        "ms": "(extract(epoch FROM {}) * 1000)::bigint",
+        "in_ms": "(clock_timestamp() + {} * interval '1 millisecond')",
+    },
+    "sqlite": {
+        "now": "strftime('%Y-%m-%d %H:%M:%f', 'now')",
+        "now_ms": "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)",
+        "ms": "CAST(round((julianday({}) - 2440587.5) * 86400000) AS INTEGER)",
+        "in_ms": "strftime('%Y-%m-%d %H:%M:%f', 'now', ({} / 1000.0) || ' seconds')",
+    },
+    "duckdb": {
+        "now": "get_current_timestamp()",
+        "now_ms": "epoch_ms(get_current_timestamp())",
+        "ms": "epoch_ms({})",
+        "in_ms": "(get_current_timestamp() + to_milliseconds({}))",
+    },
+}
+_WORD = re.compile(r"@(ms|in_ms)\((:?[\w.]+)\)|@(now_ms|now)\b")
 
 
 @cache
@@ -24,7 +48,12 @@ def load(dialect: str) -> Mapping[str, str]:
     """The queries of a dialect by name, in its driver's parameter style."""
     root = files("deltasql.store") / "sql"
     found = _read(root / "shared") | _read(root / dialect)
-    style = _STYLES[dialect]
+    style, words = _STYLES[dialect], _WORDS[dialect]
+
+    def spoken(match: re.Match[str]) -> str:
+        return words[match[1] or match[3]].replace("{}", match[2] or "")
+
+    found = {name: _WORD.sub(spoken, text) for name, text in found.items()}
     if dialect == "postgres":
         found = {name: text.replace("%", "%%") for name, text in found.items()}
     return {name: _PARAMETER.sub(style, text) for name, text in found.items()}

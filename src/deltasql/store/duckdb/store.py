@@ -112,24 +112,30 @@ class DuckdbStore(EmbeddedStore):
             version=int(version),
             filter=range_sql.file_filter(partition_keys, ranges, "duckdb"),
         )
-        batches = self._batches(query)
+        return self._stream(query, FILES_SCHEMA)
+
+    def _text(self, name: str) -> str:
+        return SQL[name]
+
+    def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
+        batches = self._batches(query, schema)
         # The first batch is empty: taking it here raises here what the query raises.
         next(batches)
-        return pa.RecordBatchReader.from_batches(FILES_SCHEMA, batches)
+        return pa.RecordBatchReader.from_batches(schema, batches)
 
-    def _batches(self, query: str) -> Iterator[pa.RecordBatch]:
+    def _batches(self, query: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         database = self._opened()
         connection = database.take()
         try:
             with translated("reading files", database.path):
                 reader = connection.execute(query).to_arrow_reader(_BATCH)
-            yield pa.RecordBatch.from_pylist([], schema=FILES_SCHEMA)
+            yield pa.RecordBatch.from_pylist([], schema=schema)
             while True:
                 with translated("reading files", database.path):
                     batch = next(reader, None)
                 if batch is None:
                     return
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=FILES_SCHEMA)
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         finally:
             database.give_back(connection)
 

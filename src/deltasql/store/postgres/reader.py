@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from deltasql.log.ranges import Ranges
 from deltasql.store import queries, range_sql
+from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.reading import QueryReader
 from deltasql.store.rows import FILES_SCHEMA, Row
@@ -16,7 +17,7 @@ from deltasql.store.rows import FILES_SCHEMA, Row
 SQL = queries.load("postgres")
 
 
-class PostgresReader(QueryReader):
+class PostgresReader(QueryReader, MirrorQueries):
     """The reading half of the store: every answer is one statement."""
 
     def __init__(self, connections: Connections) -> None:
@@ -41,17 +42,24 @@ class PostgresReader(QueryReader):
             version=int(version),
             filter=range_sql.file_filter(partition_keys, ranges, "postgres"),
         )
+        return self._stream(query, FILES_SCHEMA)
+
+    def _text(self, name: str) -> str:
+        return SQL[name]
+
+    def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
         batches = self._connections.arrow(query)
         # The first batch is empty: taking it here raises here what the query raises.
         next(batches)
         return pa.RecordBatchReader.from_batches(
-            FILES_SCHEMA, (_in_schema(batch) for batch in batches)
+            schema,
+            (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches),
         )
+
+    def _change(self, name: str, /, **parameters: Any) -> list[Row]:
+        with self._connections.statement("mirroring") as connection:
+            return connection.execute(SQL[name], parameters).fetchall()
 
     def describe(self) -> Mapping[str, str]:
         """Server version and durability settings, for reports."""
         return {"dialect": "postgresql", **dict(self._rows("server_settings"))}
-
-
-def _in_schema(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(batch.columns, schema=FILES_SCHEMA)

@@ -118,12 +118,18 @@ class SqliteStore(EmbeddedStore):
             version=int(version),
             filter=range_sql.file_filter(partition_keys, ranges, "sqlite"),
         )
+        return self._stream(query, FILES_SCHEMA)
+
+    def _text(self, name: str) -> str:
+        return SQL[name]
+
+    def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
         batches = self._batches(query)
         # The first batch is fetched here: it raises what the query raises, and with a small
         # table nothing stays open.
         first = list(next(batches, ()))
         return pa.RecordBatchReader.from_batches(
-            FILES_SCHEMA, (_to_batch(rows) for rows in chain([first], batches) if rows)
+            schema, (_to_batch(rows, schema) for rows in chain([first], batches) if rows)
         )
 
     def _batches(self, query: str) -> Iterator[list[Row]]:
@@ -165,11 +171,11 @@ def _is_wal(connection: sqlite3.Connection) -> bool:
     return bool(mode == "wal")
 
 
-def _to_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+def _to_batch(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
     columns = [
         pa.array(map(bool, values), field.type)
         if field.name in _BOOLEANS
         else pa.array(values, field.type)
-        for field, values in zip(FILES_SCHEMA, zip(*rows, strict=True), strict=True)
+        for field, values in zip(schema, zip(*rows, strict=True), strict=True)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=FILES_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

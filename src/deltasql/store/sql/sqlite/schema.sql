@@ -186,8 +186,14 @@ CREATE TABLE dl_mirror_leases (  -- Who mirrors a table now: one flight a table 
     table_id    INTEGER PRIMARY KEY,  -- The table
     holder      TEXT NOT NULL,  -- The worker
     token       INTEGER NOT NULL,  -- Fencing token, growing; every status write must show it
-    expires_at  TEXT NOT NULL  -- When the lease ends by the database's clock
+    expires_at  TEXT NOT NULL,  -- When the lease ends by the database's clock
+    mirrored_version  INTEGER,  -- Newest version in the mirror
+    total_files       INTEGER,  -- Live files at that version
+    total_bytes       INTEGER  -- Their size
 ) STRICT;
+-- The mirror looks for the few versions that are not done.
+CREATE INDEX dl_mirror_status_open ON dl_mirror_status (table_id, version)
+WHERE status <> 'SUCCESS';
 
 CREATE VIEW dl_add_files AS  -- Every add action
     SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,

@@ -313,13 +313,19 @@ CREATE TABLE dl_mirror_leases (
     table_id    BIGINT PRIMARY KEY,
     holder      VARCHAR NOT NULL,
     token       BIGINT NOT NULL,
-    expires_at  TIMESTAMPTZ NOT NULL
+    expires_at  TIMESTAMPTZ NOT NULL,
+    mirrored_version  BIGINT,
+    total_files       BIGINT,
+    total_bytes       BIGINT
 );
 COMMENT ON TABLE dl_mirror_leases IS 'Who mirrors a table now: one flight a table at a time';
 COMMENT ON COLUMN dl_mirror_leases.table_id IS 'The table';
 COMMENT ON COLUMN dl_mirror_leases.holder IS 'The worker';
 COMMENT ON COLUMN dl_mirror_leases.token IS 'Fencing token, growing; every status write must show it';
 COMMENT ON COLUMN dl_mirror_leases.expires_at IS 'When the lease ends by the database''s clock';
+COMMENT ON COLUMN dl_mirror_leases.mirrored_version IS 'Newest version in the mirror';
+COMMENT ON COLUMN dl_mirror_leases.total_files IS 'Live files at that version';
+COMMENT ON COLUMN dl_mirror_leases.total_bytes IS 'Their size';
 
 CREATE VIEW dl_add_files AS
     SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,

@@ -312,6 +312,9 @@ CREATE TABLE dl_mirror_status (
     digest              bytea NOT NULL,
     PRIMARY KEY (table_id, version)
 );
+-- The mirror looks for the few versions that are not done.
+CREATE INDEX dl_mirror_status_open ON dl_mirror_status (table_id, version)
+WHERE status <> 'SUCCESS';
 COMMENT ON TABLE dl_mirror_status IS 'Whether each version has reached the object store';
 COMMENT ON COLUMN dl_mirror_status.table_id IS 'The table';
 COMMENT ON COLUMN dl_mirror_status.version IS 'The version';
@@ -328,13 +331,19 @@ CREATE TABLE dl_mirror_leases (
     table_id    bigint PRIMARY KEY,
     holder      text NOT NULL,
     token       bigint NOT NULL,
-    expires_at  timestamptz NOT NULL
+    expires_at  timestamptz NOT NULL,
+    mirrored_version  bigint,
+    total_files       bigint,
+    total_bytes       bigint
 );
 COMMENT ON TABLE dl_mirror_leases IS 'Who mirrors a table now: one flight a table at a time';
 COMMENT ON COLUMN dl_mirror_leases.table_id IS 'The table';
 COMMENT ON COLUMN dl_mirror_leases.holder IS 'The worker';
 COMMENT ON COLUMN dl_mirror_leases.token IS 'Fencing token, growing; every status write must show it';
 COMMENT ON COLUMN dl_mirror_leases.expires_at IS 'When the lease ends by the database''s clock';
+COMMENT ON COLUMN dl_mirror_leases.mirrored_version IS 'Newest version in the mirror';
+COMMENT ON COLUMN dl_mirror_leases.total_files IS 'Live files at that version';
+COMMENT ON COLUMN dl_mirror_leases.total_bytes IS 'Their size';
 
 CREATE VIEW dl_add_files AS
     SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,

@@ -1,0 +1,176 @@
+-- name: lease_take
+INSERT INTO dl_mirror_leases (table_id, holder, token, expires_at)
+VALUES (:table_id, :holder, 1, @in_ms(:milliseconds))
+ON CONFLICT (table_id) DO UPDATE
+SET holder = excluded.holder,
+    token = dl_mirror_leases.token + 1,
+    expires_at = excluded.expires_at
+WHERE dl_mirror_leases.expires_at <= @now
+RETURNING token, mirrored_version, total_files, total_bytes;
+
+-- name: lease_renew
+UPDATE dl_mirror_leases
+SET expires_at = @in_ms(:milliseconds)
+WHERE table_id = :table_id AND token = :token AND expires_at > @now
+RETURNING token;
+
+-- name: lease_end
+UPDATE dl_mirror_leases
+SET expires_at = @now
+WHERE table_id = :table_id AND token = :token
+RETURNING token;
+
+-- name: lease_keep_totals
+UPDATE dl_mirror_leases
+SET mirrored_version = :version, total_files = :files, total_bytes = :bytes
+WHERE table_id = :table_id AND token = :token AND expires_at > @now
+RETURNING token;
+
+-- name: mirror_pending
+SELECT s.version, v.in_commit_timestamp, s.digest, s.retry_count, v.body_encoding, v.body
+FROM dl_mirror_status AS s
+LEFT JOIN dl_table_versions AS v ON v.table_id = s.table_id AND v.version = s.version
+WHERE s.table_id = :table_id AND s.status <> 'SUCCESS' AND NOT s.json_written
+ORDER BY s.version
+LIMIT :most;
+
+-- name: mirror_json_written
+SELECT json_written
+FROM dl_mirror_status
+WHERE table_id = :table_id AND version = :version;
+
+-- name: mirror_due
+SELECT version, retry_count, @ms(last_attempt_at)
+FROM dl_mirror_status
+WHERE table_id = :table_id AND status <> 'SUCCESS' AND json_written AND NOT checkpoint_written
+ORDER BY version;
+
+-- name: mirror_mark_json
+UPDATE dl_mirror_status
+SET json_written = true,
+    status = CASE WHEN version > 0 AND version % :interval = 0 THEN 'PENDING' ELSE 'SUCCESS' END,
+    error_message = NULL,
+    retry_count = 0,
+    last_attempt_at = @now,
+    mirrored_at = @now
+WHERE table_id = :table_id AND version BETWEEN :first AND :last
+  AND EXISTS (
+      SELECT 1 FROM dl_mirror_leases AS l
+      WHERE l.table_id = :table_id AND l.token = :token AND l.expires_at > @now)
+RETURNING version;
+
+-- name: mirror_mark_checkpoint
+UPDATE dl_mirror_status
+SET checkpoint_written = true,
+    status = 'SUCCESS',
+    error_message = NULL,
+    retry_count = 0,
+    last_attempt_at = @now
+WHERE table_id = :table_id AND version = :version
+  AND EXISTS (
+      SELECT 1 FROM dl_mirror_leases AS l
+      WHERE l.table_id = :table_id AND l.token = :token AND l.expires_at > @now)
+RETURNING version;
+
+-- name: mirror_mark_failed
+UPDATE dl_mirror_status
+SET status = :status,
+    error_message = :message,
+    retry_count = retry_count + 1,
+    last_attempt_at = @now
+WHERE table_id = :table_id AND version = :version
+  AND EXISTS (
+      SELECT 1 FROM dl_mirror_leases AS l
+      WHERE l.table_id = :table_id AND l.token = :token AND l.expires_at > @now)
+RETURNING version;
+
+-- name: mirror_forget
+UPDATE dl_mirror_status
+SET status = 'PENDING', json_written = false, checkpoint_written = false, retry_count = 0,
+    last_attempt_at = NULL, mirrored_at = NULL, error_message = NULL
+WHERE table_id = :table_id AND version BETWEEN :first AND :last
+RETURNING version;
+
+-- name: mirror_forget_checkpoint
+UPDATE dl_mirror_status
+SET status = 'PENDING', checkpoint_written = false, retry_count = 0, last_attempt_at = NULL
+WHERE table_id = :table_id AND version = :version AND json_written
+RETURNING version;
+
+-- name: mirror_fill
+INSERT INTO dl_mirror_status (table_id, version, status, digest)
+SELECT v.table_id, v.version, 'PENDING', v.digest
+FROM dl_table_versions AS v
+LEFT JOIN dl_mirror_status AS s ON s.table_id = v.table_id AND s.version = v.version
+WHERE v.table_id = :table_id AND s.version IS NULL
+RETURNING version;
+
+-- name: mirror_status
+SELECT version, status, json_written, checkpoint_written, error_message, retry_count,
+       @ms(last_attempt_at), @ms(mirrored_at), digest
+FROM dl_mirror_status
+WHERE table_id = :table_id AND version BETWEEN :first AND :last
+ORDER BY version;
+
+-- name: mirror_backlog
+SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
+       o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
+       @ms(f.last_attempt_at), f.status, f.error_message,
+       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at)
+FROM dl_tables AS t
+JOIN dl_table_heads AS h ON h.table_id = t.table_id
+LEFT JOIN (
+    SELECT table_id,
+           count(CASE WHEN NOT json_written THEN 1 END) AS versions,
+           min(CASE WHEN NOT json_written THEN version END) AS first_version,
+           count(CASE WHEN json_written THEN 1 END) AS checkpoints,
+           min(CASE WHEN json_written THEN version END) AS first_checkpoint
+    FROM dl_mirror_status
+    WHERE status <> 'SUCCESS'
+    GROUP BY table_id
+) AS o ON o.table_id = t.table_id
+LEFT JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version = o.first_version
+LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_version
+LEFT JOIN dl_mirror_status AS c ON c.table_id = t.table_id AND c.version = o.first_checkpoint
+WHERE t.dropped_id = 0
+ORDER BY t.table_id;
+
+-- name: mirror_pause
+UPDATE dl_tables SET mirror_paused = :paused
+WHERE table_id = :table_id AND dropped_id = 0
+RETURNING table_id;
+
+-- name: totals_at
+SELECT count(*), coalesce(sum(size_bytes), 0)
+FROM (
+    SELECT size_bytes FROM dl_active_files
+    WHERE table_id = :table_id AND version <= :version
+    UNION ALL
+    SELECT size_bytes FROM dl_dead_files
+    WHERE table_id = :table_id AND version <= :version AND removed_version > :version
+) AS live;
+
+-- name: totals_removed
+SELECT removed_version, count(*), coalesce(sum(size_bytes), 0)
+FROM dl_dead_files
+WHERE table_id = :table_id AND removed_version BETWEEN :first AND :last AND version IS NOT NULL
+GROUP BY removed_version;
+
+-- name: tombstones_at
+-- The newest remove of each file that is not live, or live again, at the version.
+SELECT d.remove_action AS action
+FROM dl_dead_files AS d
+WHERE d.table_id = {table_id} AND d.removed_version <= {version}
+  AND d.remove_action IS NOT NULL AND d.deletion_timestamp > {newer_than}
+  AND NOT EXISTS (
+      SELECT 1 FROM dl_dead_files AS n
+      WHERE n.table_id = d.table_id AND n.path_key = d.path_key AND n.dv_key = d.dv_key
+        AND n.removed_version > d.removed_version
+        AND (n.removed_version <= {version} OR n.version <= {version}))
+  AND NOT EXISTS (
+      SELECT 1 FROM dl_active_files AS a
+      WHERE a.table_id = d.table_id AND a.path_key = d.path_key AND a.dv_key = d.dv_key
+        AND a.version <= {version});
+
+-- name: clock
+SELECT @now_ms;
