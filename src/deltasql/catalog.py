@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +20,8 @@ from deltasql.commit.request import propose
 from deltasql.data.arrow_schema import from_arrow
 from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, ValidationError
 from deltasql.log.validation import validate_commit
+from deltasql.mirror.engine import MirrorEngine, MirrorSettings
+from deltasql.mirrors import LakeMirror
 from deltasql.moments import Moment, to_ms
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.objectstore.options import is_option, options_in
@@ -108,10 +110,12 @@ class Lake:
         self.url = url
         self.location = location
         self.committer = committer
-        self.engine = f"deltasql/{__version__}"
+        self.engine_info = f"deltasql/{__version__}"
         self.states = StateCache(store)
         self.commits = CommitLoop(store, self.states, timeout=settings.sql_timeout)
         self._storage = storage
+        self.engine = MirrorEngine(store, self.objects, _mirror_settings(settings))
+        self.mirror = LakeMirror(self)
         self._objects: dict[str, ObjectStore] = {}
 
     def __repr__(self) -> str:
@@ -130,6 +134,7 @@ class Lake:
 
     def close(self) -> None:
         """Give back connections and locks."""
+        self.engine.close()
         self.store.close()
 
     # --- tables -------------------------------------------------------------------------
@@ -155,7 +160,9 @@ class Lake:
         created = self.store.create_table(name, place, proposal)
         if isinstance(created, NameTaken) and not exists_ok:
             raise _exists(name)
-        return self.table(name)
+        table = self.table(name)
+        self.engine.after_commit([(table.target, 0)])
+        return table
 
     def table(self, name: str) -> Table:
         """The table of that name."""
@@ -242,7 +249,7 @@ class Lake:
             operation="CREATE TABLE",
             operation_params={"partitionBy": list(partition_by), "properties": configuration},
             committer=self.committer,
-            engine=self.engine,
+            engine=self.engine_info,
         )
 
     def _place(self, name: str) -> str:
@@ -259,6 +266,13 @@ class Lake:
 
     def _is_used(self, place: str) -> bool:
         return next(iter(self.objects(place).list("")), None) is not None
+
+
+def _mirror_settings(settings: config.Settings) -> MirrorSettings:
+    values = {
+        field.name: getattr(settings, f"mirror_{field.name}") for field in fields(MirrorSettings)
+    }
+    return MirrorSettings(**values)
 
 
 def _beside(url: str) -> str | None:

@@ -21,6 +21,15 @@ class Settings:
     sql_pool_size: int = 10
     sql_timeout: float = 30.0
     sql_schema: str = "create"
+    mirror_mode: str = "sync"
+    mirror_sync_timeout: float = 5.0
+    mirror_checkpoint_interval: int = 10
+    mirror_reconcile_interval: float = 30.0
+    mirror_retry_interval: float = 3600.0
+    mirror_max_retry_attempts: int = 5
+    mirror_retry_backoff_base: float = 1.0
+    mirror_parallelism: int = 10
+    mirror_lag_alert: float = 60.0
 
 
 def load(given: Mapping[str, Any] | None, environment: Mapping[str, str]) -> Settings:
@@ -53,16 +62,28 @@ def _parse_count(key: str, value: Any) -> int:
     return int(text)
 
 
-def _parse_schema_mode(key: str, value: Any) -> str:
-    if value not in ("create", "error"):
-        raise _ill_typed(key, value, "create or error")
-    return str(value)
+def _one_of(*words: str) -> Callable[[str, Any], str]:
+    def parse(key: str, value: Any) -> str:
+        if value not in words:
+            raise _ill_typed(key, value, " or ".join(words))
+        return str(value)
+
+    return parse
 
 
 _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "sql_pool_size": _parse_count,
     "sql_timeout": parse_duration,
-    "sql_schema": _parse_schema_mode,
+    "sql_schema": _one_of("create", "error"),
+    "mirror_mode": _one_of("sync", "async", "off"),
+    "mirror_sync_timeout": parse_duration,
+    "mirror_checkpoint_interval": _parse_count,
+    "mirror_reconcile_interval": parse_duration,
+    "mirror_retry_interval": parse_duration,
+    "mirror_max_retry_attempts": _parse_count,
+    "mirror_retry_backoff_base": parse_duration,
+    "mirror_parallelism": _parse_count,
+    "mirror_lag_alert": parse_duration,
 }
 
 

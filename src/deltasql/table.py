@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from deltasql import writing
 from deltasql.commit import CommitRequest
-from deltasql.commit.states import to_state
+from deltasql.commit.loop import Done
 from deltasql.data.writer import discard
 from deltasql.errors import (
     CommitStateUnknownError,
@@ -24,6 +24,8 @@ from deltasql.errors import (
 )
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import bind, parse
+from deltasql.mirror.engine import Target
+from deltasql.mirrors import TableMirror
 from deltasql.moments import Moment, from_ms, to_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Overlay, Scan, Snapshot
@@ -104,6 +106,16 @@ class Table:
         return self._record.location
 
     @property
+    def target(self) -> Target:
+        """The table as the mirror knows it."""
+        return Target(self.table_id, self.name, self.location)
+
+    @property
+    def mirror(self) -> TableMirror:
+        """The table's mirror."""
+        return TableMirror(self._lake, self)
+
+    @property
     def objects(self) -> ObjectStore:
         """The object store at the table's location."""
         return self._lake.objects(self.location)
@@ -141,7 +153,7 @@ class Table:
             if self._lake.store.head(self.table_id) is None:
                 raise _gone(self.name)
             raise self._no_version(f"version {version}")
-        return Snapshot(self._lake.store, self.objects, self.table_id, to_state(record), overlay)
+        return Snapshot(self._lake.store, self.objects, self.table_id, record.parsed(), overlay)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows of the newest version, lazily: `.to_arrow()`, `.to_batches()`, …"""
@@ -225,7 +237,7 @@ class Table:
             read_version=read_version,
             reads=self.parse_reads(reads),
         )
-        return self._lake.commits.commit(request).version
+        return self.send(request).version
 
     def _upgrade(self, actions: Sequence[Action]) -> list[Action]:
         """The protocol that new metadata or domains need, if it is not there yet."""
@@ -253,9 +265,17 @@ class Table:
             commit_id=writing.new_id(),
             operation=operation,
             committer=self._lake.committer,
-            engine=self._lake.engine,
+            engine=self._lake.engine_info,
             **details,
         )
+
+    def send(self, request: CommitRequest) -> Done:
+        """Commit to SQL, then mirror."""
+        self._lake.engine.must_not_be_ahead(self.target)
+        done = self._lake.commits.commit(request)
+        if done.is_new:
+            self._lake.engine.after_commit([(self.target, done.version)])
+        return done
 
     def parse_reads(self, reads: str | None) -> Reads:
         """What a commit read, from the words of the low-level interface."""
@@ -274,7 +294,7 @@ class Table:
             read_version=write.read_version,
         )
         try:
-            done = self._lake.commits.commit(request)
+            done = self.send(request)
         except CommitStateUnknownError:
             # The files may belong to a version: they stay.
             raise

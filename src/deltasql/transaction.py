@@ -11,6 +11,7 @@ from deltasql.commit import CommitRequest
 from deltasql.data.writer import discard
 from deltasql.errors import CommitStateUnknownError, TableNotFoundError, ValidationError
 from deltasql.log.conflict import Reads
+from deltasql.mirror.engine import Target
 from deltasql.snapshot import Overlay, Scan, Snapshot
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, RemoveFile
@@ -81,6 +82,8 @@ class Transaction:
             return
         requests = [table.request(self.id) for table in changed]
         try:
+            for table in changed:
+                self._lake.engine.must_not_be_ahead(table.target)
             done = self._lake.commits.commit_all(requests)
         except CommitStateUnknownError:
             # The files may belong to versions: they stay.
@@ -90,6 +93,10 @@ class Transaction:
             raise
         if not all(item.is_new for item in done):
             self._discard_files()
+        new = [
+            (t.target, item.version) for t, item in zip(changed, done, strict=True) if item.is_new
+        ]
+        self._lake.engine.after_commit(new)
         self.versions = {
             table.name: item.version for table, item in zip(changed, done, strict=True)
         }
@@ -117,6 +124,11 @@ class TransactionTable:
     def name(self) -> str:
         """The table's name."""
         return self._table.name
+
+    @property
+    def target(self) -> Target:
+        """The table as the mirror knows it."""
+        return self._table.target
 
     @property
     def version(self) -> int:

@@ -6,13 +6,21 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psycopg
 import pyarrow as pa
 import pytest
 
 import deltasql
-from deltasql.errors import DatabaseError, SchemaVersionError, StoreTimeoutError
+from deltasql.errors import (
+    DatabaseError,
+    MetadataChangedError,
+    SchemaVersionError,
+    StoreTimeoutError,
+)
+from deltasql.log.conflict import Reads
+from deltasql.store import queries
 from tests.faults.waiting import Background
 from tests.parts.process import free_port
 from tests.stress import swarm
@@ -84,6 +92,51 @@ class TestTimeouts:
             ):
                 assert patient.table("a").commit([new_add("patient", 1)]) == 1
             assert table.version == 1
+
+    @pytest.mark.parametrize("kind", ["drop", "rename", "connect"])
+    @pytest.mark.xfail(strict=True, reason="src: no lock_timeout outside of commits")
+    def test_nothing_waits_for_ever(self, postgres_url, location, kind):
+        """Whoever needs a lock gives up in time, not only who commits."""
+        with deltasql.connect(postgres_url, location=location, settings=SHORT) as lake:
+            _create(lake)
+            calls = {
+                "drop": lambda: lake.drop_table("a"),
+                "rename": lambda: lake.rename_table("a", "b"),
+                "connect": lambda: deltasql.connect(postgres_url, location, settings=SHORT),
+            }
+            with psycopg.connect(postgres_url) as other:
+                other.execute("SELECT * FROM dl_table_heads, dl_tables FOR UPDATE")
+                # The lock that keeps two migrations apart.
+                other.execute(queries.load("postgres")["migration_lock"])
+                waiting = Background(calls[kind])
+                waiting.join(5)
+                gave_up = not waiting.is_alive()
+            with pytest.raises(StoreTimeoutError):
+                waiting.result()
+            assert gave_up
+
+    @pytest.mark.xfail(strict=True, reason="src: the check under the lock takes a connection")
+    def test_one_connection_is_enough_for_a_commit(self, postgres_url, location):
+        """The metadata changes after the first look and before the lock is taken."""
+        settings = {"sql.timeout": "3s", "sql.pool_size": 1}
+        with (
+            deltasql.connect(postgres_url, location=location) as other,
+            deltasql.connect(postgres_url, location=location, settings=settings) as lake,
+        ):
+            table = _create(lake)
+            request = table.request(
+                [new_add("one", 1)], operation="WRITE", read_version=0, reads=Reads.all()
+            )
+            lock = lake.store.locked
+
+            def locked_too_late(table_ids):
+                there = other.table("a")
+                there.commit([replace(there.snapshot().metadata, description="changed")])
+                return lock(table_ids)
+
+            lake.store.locked = locked_too_late
+            with quickly(2), pytest.raises(MetadataChangedError):
+                lake.commits.commit_all([request])
 
 
 def _commit(lake, table, kind, file) -> int:

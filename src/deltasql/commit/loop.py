@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from deltasql.commit.request import CommitRequest, propose
-from deltasql.commit.states import StateCache, to_state
+from deltasql.commit.states import StateCache
 from deltasql.errors import (
     CommitStateUnknownError,
     ConcurrentTransactionError,
@@ -195,7 +195,7 @@ class CommitLoop:
         if version is None or version >= max(state.metadata_version, state.protocol_version):
             return state
         record = self._store.state(request.table_id, version)
-        return state if record is None else to_state(record)
+        return state if record is None else record.parsed()
 
     # --- until the answer is known ------------------------------------------------------
 

@@ -36,19 +36,6 @@ class StateCache:
 
     def remember(self, table_id: int, record: StateRecord) -> TableState:
         """Keep a state that was read by other means."""
-        state = to_state(record)
+        state = record.parsed()
         self._states[table_id] = state
         return state
-
-
-def to_state(record: StateRecord) -> TableState:
-    """The parsed state of a record."""
-    return TableState.from_json(
-        version=record.version,
-        in_commit_timestamp=record.in_commit_timestamp,
-        metadata=record.metadata,
-        metadata_version=record.metadata_version,
-        protocol=record.protocol,
-        protocol_version=record.protocol_version,
-        stats_columns=record.stats_columns,
-    )

@@ -6,39 +6,29 @@ Only what is exact goes in; optional fields that are not known are left out (rul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.store.interface import TxnRecord
+from deltasql.store.mirror_log import Totals
 
 # The file is written with every commit, so that long lists would be paid for every time.
 MOST_LISTED: Final = 100
 _TXN_RETENTION: Final = "delta.setTransactionRetentionDuration"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """Sums over the live files; None where they are not known exactly."""
-
-    num_files: int
-    table_size_bytes: int
-    num_deletion_vectors: int | None = None
-    num_deleted_records: int | None = None
-
-
 def render_checksum(
     state: TableState,
     totals: Totals,
     *,
-    txns: Sequence[TxnRecord] | None,
-    domains: Mapping[str, str] | None,
+    txns: Sequence[TxnRecord] | None = None,
+    domains: Mapping[str, str] | None = None,
 ) -> bytes:
     """The content of `V.crc`; the file is written after `V.json`, once."""
     fields: dict[str, Any] = {
-        "tableSizeBytes": totals.table_size_bytes,
-        "numFiles": totals.num_files,
+        "tableSizeBytes": totals.size_bytes,
+        "numFiles": totals.files,
         "numMetadata": 1,
         "numProtocol": 1,
         "metadata": codec.wire_fields(state.metadata),
@@ -46,10 +36,6 @@ def render_checksum(
     }
     if state.in_commit_timestamps:
         fields["inCommitTimestampOpt"] = state.in_commit_timestamp
-    if state.has_deletion_vectors:
-        vectors, records = totals.num_deletion_vectors, totals.num_deleted_records
-        if vectors is not None and records is not None:
-            fields |= {"numDeletionVectorsOpt": vectors, "numDeletedRecordsOpt": records}
     # With a retention, which transactions are live depends on the reader's clock.
     if txns is not None and len(txns) <= MOST_LISTED and _TXN_RETENTION not in state.properties:
         fields["setTransactions"] = [_txn(txn) for txn in sorted(txns, key=lambda t: t.app_id)]

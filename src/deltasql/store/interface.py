@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from deltasql.log.ranges import Ranges
+from deltasql.log.state import TableState
 from deltasql.store.mirror_log import MirrorLog
 from deltasql.store.rows import CommitRows
 
@@ -54,6 +55,18 @@ class StateRecord:
     stats_columns: str
     protocol_version: int
     protocol: str
+
+    def parsed(self) -> TableState:
+        """The state that the texts say."""
+        return TableState.from_json(
+            version=self.version,
+            in_commit_timestamp=self.in_commit_timestamp,
+            metadata=self.metadata,
+            metadata_version=self.metadata_version,
+            protocol=self.protocol,
+            protocol_version=self.protocol_version,
+            stats_columns=self.stats_columns,
+        )
 
 
 @dataclass(frozen=True, slots=True)

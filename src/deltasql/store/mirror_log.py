@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Event
 from typing import Protocol
 
 import pyarrow as pa
@@ -35,13 +36,15 @@ class Lease:
 class PendingVersion:
     """A version whose commit file is not known to be in the mirror.
 
-    `body` is the file; None when SQL has lost it, which is a gap.
+    `body` is the file; None when SQL has lost it, which is a gap. `age_ms` is how long ago the
+    last attempt was.
     """
 
     version: int
     in_commit_timestamp: int | None
     digest: bytes
     retry_count: int
+    age_ms: int | None
     body: bytes | None
 
 
@@ -157,6 +160,12 @@ class MirrorLog(Protocol):
 
     def removed_totals(self, table_id: int, *, first: int, last: int) -> dict[int, tuple[int, int]]:
         """By version: how many files it removed or restated, and their size."""
+
+    def wake_mirror(self) -> None:
+        """Tell workers, if the database can, that there is work; cheap, and may be lost."""
+
+    def wait_for_work(self, seconds: float, stop: Event) -> None:
+        """Sleep until there may be work, at most so long, or until `stop` is set."""
 
     def clock_ms(self) -> int:
         """The database's clock."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -61,9 +62,10 @@ class MirrorQueries(ABC):
                 in_commit_timestamp=timestamp,
                 digest=bytes(digest),
                 retry_count=retries,
+                age_ms=age,
                 body=None if body is None else unpack(encoding, bytes(body)),
             )
-            for version, timestamp, digest, retries, encoding, body in self._rows(
+            for version, timestamp, digest, retries, age, encoding, body in self._rows(
                 "mirror_pending", table_id=table_id, most=most
             )
         ]
@@ -139,6 +141,13 @@ class MirrorQueries(ABC):
     def removed_totals(self, table_id: int, *, first: int, last: int) -> dict[int, tuple[int, int]]:
         found = self._rows("totals_removed", table_id=table_id, first=first, last=last)
         return {version: (int(files), int(size)) for version, files, size in found}
+
+    def wake_mirror(self) -> None:
+        """A database in our own process has no one to tell."""
+        return
+
+    def wait_for_work(self, seconds: float, stop: Event) -> None:
+        stop.wait(seconds)
 
     def clock_ms(self) -> int:
         ((now,),) = self._rows("clock")

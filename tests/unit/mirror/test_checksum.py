@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
-from deltasql.mirror.checksum import MOST_LISTED, Totals, render_checksum
+from deltasql.mirror.checksum import MOST_LISTED, render_checksum
+from deltasql.store.mirror_log import Totals
 from deltasql.spec import codec
 from deltasql.store.interface import TxnRecord
 from tests.unit import actions_model as model
 
-TOTALS = Totals(num_files=3, table_size_bytes=2**40, num_deletion_vectors=1, num_deleted_records=5)
+TOTALS = Totals(7, files=3, size_bytes=2**40)
 TXNS = (TxnRecord("b", 1, None, 3), TxnRecord("a", 9, 77, 2))
 
 
@@ -55,12 +56,3 @@ def test_rule_36_what_is_not_exact_is_left_out():
     many = [TxnRecord(f"a{n}", 1, None, 1) for n in range(MOST_LISTED + 1)]
     found = json.loads(render_checksum(model.state(), TOTALS, txns=many, domains=None))
     assert not {"setTransactions", "domainMetadata", "numDeletionVectorsOpt"} & set(found)
-
-
-def test_vectors_are_counted_where_a_table_may_have_them():
-    state = model.state(features=("deletionVectors",))
-    found = json.loads(render_checksum(state, TOTALS, txns=(), domains={}))
-    assert (found["numDeletionVectorsOpt"], found["numDeletedRecordsOpt"]) == (1, 5)
-    unknown = Totals(num_files=3, table_size_bytes=1)
-    found = json.loads(render_checksum(state, unknown, txns=(), domains={}))
-    assert "numDeletionVectorsOpt" not in found

@@ -27,7 +27,8 @@ WHERE table_id = :table_id AND token = :token AND expires_at > @now
 RETURNING token;
 
 -- name: mirror_pending
-SELECT s.version, v.in_commit_timestamp, s.digest, s.retry_count, v.body_encoding, v.body
+SELECT s.version, v.in_commit_timestamp, s.digest, s.retry_count,
+       @now_ms - @ms(s.last_attempt_at), v.body_encoding, v.body
 FROM dl_mirror_status AS s
 LEFT JOIN dl_table_versions AS v ON v.table_id = s.table_id AND v.version = s.version
 WHERE s.table_id = :table_id AND s.status <> 'SUCCESS' AND NOT s.json_written

@@ -1,0 +1,185 @@
+"""The mirror of a lake: what happens after a commit, and how a table is caught up."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Final
+
+from deltasql import metrics
+from deltasql.errors import DeltaSqlError, MirrorError, StoreError
+from deltasql.mirror.checkpointing import CheckpointFlight
+from deltasql.mirror.flight import LEASE_SECONDS, CommitFlight, LeaseLostError
+from deltasql.mirror.log_names import commit_name
+from deltasql.mirror.publish import LOG
+from deltasql.objectstore import ObjectStore
+from deltasql.store.interface import LogStore
+from deltasql.store.mirror_log import Lease
+
+logger = logging.getLogger("deltasql.mirror")
+
+# How often a writer looks whether the holder of the lease has mirrored its version.
+_LOOK_EVERY: Final = 0.004
+SYNC, ASYNC, OFF = "sync", "async", "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorSettings:
+    """How the mirror works; durations in seconds."""
+
+    mode: str = SYNC
+    sync_timeout: float = 5.0
+    checkpoint_interval: int = 10
+    reconcile_interval: float = 30.0
+    retry_interval: float = 3600.0
+    max_retry_attempts: int = 5
+    retry_backoff_base: float = 1.0
+    parallelism: int = 10
+    lag_alert: float = 60.0
+
+    def backoff(self, retry_count: int) -> float:
+        """How long after a failed attempt the next one is due, by the number of failures."""
+        if retry_count >= self.max_retry_attempts:
+            return self.retry_interval
+        return float(self.retry_backoff_base * 2 ** (retry_count - 1)) if retry_count else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table as the mirror knows it."""
+
+    table_id: int
+    name: str
+    location: str
+
+
+class MirrorEngine:
+    """Mirrors tables, each by one flight at a time, whichever process begins it."""
+
+    def __init__(
+        self,
+        log: LogStore,
+        objects: Callable[[str], ObjectStore],
+        settings: MirrorSettings,
+    ) -> None:
+        self._log = log
+        self._objects = objects
+        self.settings = settings
+        self.holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._pool: ThreadPoolExecutor | None = None
+        self._not_ahead: set[int] = set()
+
+    def must_not_be_ahead(self, target: Target) -> None:
+        """Raise `MirrorError` if the mirror has versions that SQL does not know.
+
+        So it is after a restore of the database to an earlier time: another commit would give
+        a version that readers know a second meaning. Looked for once a table and process.
+        """
+        if self.settings.mode == OFF or target.table_id in self._not_ahead:
+            return
+        try:
+            while (head := self._log.head(target.table_id)) is not None:
+                path = LOG + commit_name(head.version + 1)
+                if self._objects(target.location).head(path) is None:
+                    break
+                again = self._log.head(target.table_id)
+                if again is not None and again.version == head.version:
+                    raise MirrorError(
+                        f"{target.name}: the mirror is ahead of SQL",
+                        cause=f"SQL is at version {head.version}, and {path} exists: the "
+                        "database was restored to an earlier time, or a foreign writer was here",
+                        remedy="nothing was committed; look at the versions in the mirror, then "
+                        "repair the table's mirror, or restore a newer database",
+                        version=head.version,
+                    )
+        except StoreError as error:
+            # An object store that is down stops no commit.
+            logger.warning("%s: can't tell whether the mirror is ahead: %s", target.name, error)
+            return
+        self._not_ahead.add(target.table_id)
+
+    def after_commit(self, committed: Sequence[tuple[Target, int]]) -> None:
+        """Mirror what was just committed, or leave it to the worker. Never fails."""
+        if self.settings.mode == ASYNC:
+            self._log.wake_mirror()
+        if self.settings.mode != SYNC:
+            return
+        futures = [self._submit(target, version) for target, version in committed]
+        # Whoever isn't done in time goes on in the background; the versions are PENDING.
+        wait(futures, timeout=self.settings.sync_timeout)
+
+    def _submit(self, target: Target, version: int) -> Future[None]:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(
+                self.settings.parallelism, thread_name_prefix="deltasql-mirror"
+            )
+        return self._pool.submit(self._mirror_version, target, version)
+
+    def _mirror_version(self, target: Target, version: int) -> None:
+        started = time.monotonic()
+        deadline = started + self.settings.sync_timeout
+        try:
+            while time.monotonic() < deadline:
+                if self.catch_up(target, respecting_backoff=True) is not None:
+                    metrics.MIRROR_LATENCY.observe((time.monotonic() - started) * 1000)
+                    return
+                time.sleep(_LOOK_EVERY * random.uniform(0.5, 1.5))
+                if self._log.is_mirrored(target.table_id, version):
+                    metrics.MIRROR_LATENCY.observe((time.monotonic() - started) * 1000)
+                    return
+        except DeltaSqlError as error:
+            logger.warning("%s: version %s was not mirrored: %s", target.name, version, error)
+
+    def catch_up(self, target: Target, *, respecting_backoff: bool = False) -> int | None:
+        """Mirror all commit files of a table that are pending; None when another flight is
+        under way. Failures are recorded, counted, and raised.
+        """
+        lease = self._log.acquire_lease(target.table_id, self.holder, LEASE_SECONDS)
+        if lease is None:
+            return None
+        flight = CommitFlight(
+            self._log,
+            self._objects(target.location),
+            lease,
+            default_interval=self.settings.checkpoint_interval,
+            max_attempts=self.settings.max_retry_attempts,
+            backoff=self.settings.backoff if respecting_backoff else None,
+        )
+        return self._flown(target, lease, flight.run)
+
+    def write_checkpoints(self, target: Target) -> int | None:
+        """Write the checkpoints of a table that are due; None when a flight is under way."""
+        lease = self._log.acquire_lease(target.table_id, self.holder, LEASE_SECONDS)
+        if lease is None:
+            return None
+        flight = CheckpointFlight(
+            self._log,
+            self._objects(target.location),
+            lease,
+            max_attempts=self.settings.max_retry_attempts,
+        )
+        return self._flown(target, lease, flight.run)
+
+    def _flown(self, target: Target, lease: Lease, run: Callable[[], int]) -> int:
+        try:
+            return run()
+        except LeaseLostError:
+            logger.info("%s: another flight has taken over", target.name)
+            return 0
+        except DeltaSqlError:
+            metrics.MIRROR_FAILURES.labels(target.name).inc()
+            raise
+        finally:
+            self._log.release_lease(lease)
+
+    def close(self) -> None:
+        """Let flights that are under way finish."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)

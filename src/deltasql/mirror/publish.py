@@ -1,0 +1,75 @@
+"""Commit files into the object store: put if absent, read back what exists, never overwrite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+from deltasql.errors import MirrorConflictError, MirrorError, MirrorGapError
+from deltasql.mirror.log_names import commit_name
+from deltasql.objectstore import ObjectStore
+from deltasql.store.mirror_log import PendingVersion
+
+LOG = "_delta_log/"
+
+
+def publish_commits(objects: ObjectStore, versions: Sequence[PendingVersion]) -> None:
+    """Make commit files visible, each after the one before it."""
+    items = [(LOG + commit_name(item.version), checked_body(item)) for item in versions]
+    position = 0
+    while position < len(items):
+        done = objects.put_many_if_absent(items[position:])
+        position += len(done)
+        if done and not done[-1]:
+            # Somebody was here before: ourselves, whose answer was lost, or a stranger.
+            path, body = items[position - 1]
+            must_be_ours(objects, path, body)
+
+
+def publish(objects: ObjectStore, path: str, body: bytes) -> None:
+    """Make one object visible, or find it there with the same bytes."""
+    if not objects.put_if_absent(path, body):
+        must_be_ours(objects, path, body)
+
+
+def must_be_ours(objects: ObjectStore, path: str, body: bytes) -> None:
+    """Raise `MirrorConflictError` unless the object has exactly these bytes."""
+    found = objects.read(path)
+    if found != body:
+        raise MirrorConflictError(
+            f"{path} holds other bytes than SQL",
+            cause="a foreign writer, an older database or a broken copy wrote it",
+            remedy="look at it; mirror.repair(force=True) moves it aside and writes ours",
+            path=path,
+            is_prefix=body.startswith(found),
+        )
+
+
+def checked_body(item: PendingVersion) -> bytes:
+    """The bytes of a commit file, as they were when it was committed."""
+    if item.body is None:
+        raise MirrorGapError(
+            f"version {item.version} is missing in SQL",
+            cause="its row is gone from dl_table_versions",
+            remedy="restore the database; later versions wait for this one",
+            version=item.version,
+        )
+    if sha256(item.body).digest() != item.digest:
+        raise MirrorError(
+            f"version {item.version} is not what was committed",
+            cause="its bytes in SQL do not have the digest that the commit recorded",
+            remedy="restore the row from a backup",
+            version=item.version,
+        )
+    return item.body
+
+
+def must_follow(objects: ObjectStore, version: int, earliest: int) -> None:
+    """Raise `MirrorGapError` unless the version before is in the mirror."""
+    if version > earliest and objects.head(LOG + commit_name(version - 1)) is None:
+        raise MirrorGapError(
+            f"version {version} can't be mirrored before version {version - 1}",
+            cause=f"SQL says that {commit_name(version - 1)} was written, and it is gone",
+            remedy="run mirror.repair(): it writes what is missing",
+            version=version - 1,
+        )

@@ -1,0 +1,169 @@
+"""The worker: finds what the mirror lacks, and catches it up, table by table in parallel."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any, Final
+
+from deltasql import metrics
+from deltasql.errors import DeltaSqlError
+from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.store.interface import LogStore
+from deltasql.store.mirror_log import Backlog
+
+logger = logging.getLogger("deltasql.mirror")
+
+# How often SQL is asked for work when nobody sends word.
+_POLL: Final = 1.0
+
+
+class Worker:
+    """Works until it is stopped; several may run at once, on any machines."""
+
+    def __init__(self, engine: MirrorEngine, log: LogStore) -> None:
+        self._engine = engine
+        self._log = log
+        self._settings = engine.settings
+        self._alerted: set[int] = set()
+
+    def drain(self) -> int:
+        """Mirror all that is pending, checkpoints too; returns how many versions.
+
+        A table that fails is left to the next run, with its error in its status.
+        """
+        done = 0
+        given_up: set[int] = set()
+        self._fill()
+        while True:
+            todo = [
+                item
+                for item in self._log.backlog()
+                if (item.versions or item.checkpoints)
+                and not item.is_paused
+                and item.table_id not in given_up
+            ]
+            if not todo:
+                return done
+            with self._pool() as pool:
+                for item, result in zip(todo, pool.map(self._work, todo), strict=True):
+                    if result is None:
+                        given_up.add(item.table_id)
+                    else:
+                        done += result
+
+    def run(self, stop: threading.Event | None = None) -> None:
+        """Work until SIGTERM, SIGINT or `stop`; flights under way are finished first."""
+        stopped = stop or threading.Event()
+        with _stopping_on_signals(stopped), self._pool() as pool:
+            busy: dict[Future[int | None], int] = {}
+            filled = 0.0
+            while not stopped.is_set():
+                if time.monotonic() - filled > self._settings.reconcile_interval:
+                    self._quietly(self._fill)
+                    filled = time.monotonic()
+                self._quietly(lambda: self._begin(pool, busy))
+                if busy:
+                    wait(busy, timeout=_POLL, return_when=FIRST_COMPLETED)
+                else:
+                    self._quietly(lambda: self._log.wait_for_work(_POLL, stopped))
+                for future in [item for item in busy if item.done()]:
+                    del busy[future]
+
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(
+            self._settings.parallelism, thread_name_prefix="deltasql-mirror-worker"
+        )
+
+    def _fill(self) -> None:
+        for item in self._log.backlog():
+            self._log.fill_status(item.table_id)
+
+    def _begin(self, pool: ThreadPoolExecutor, busy: dict[Future[int | None], int]) -> None:
+        now = self._log.clock_ms()
+        for item in self.observe(now):
+            if item.table_id not in busy.values() and self._is_due(item, now):
+                busy[pool.submit(self._work, item)] = item.table_id
+
+    def _is_due(self, item: Backlog, now: int) -> bool:
+        if item.is_paused:
+            return False
+        waits = []
+        if item.versions:
+            waits.append((item.retry_count, item.last_attempt_at))
+        if item.checkpoints:
+            waits.append((item.checkpoint_retry_count, item.checkpoint_attempt_at))
+        return any(
+            at is None or now >= at + self._settings.backoff(retries) * 1000
+            for retries, at in waits
+        )
+
+    def _work(self, item: Backlog) -> int | None:
+        """Catch a table up; None when it can't be just now."""
+        target = Target(item.table_id, item.name, item.location)
+        try:
+            done = self._engine.catch_up(target)
+            # A checkpoint that fails holds up no commit, nor the other way round.
+            written = self._engine.write_checkpoints(target)
+        except DeltaSqlError as error:
+            logger.warning("%s: the mirror is behind: %s", item.name, error)
+            self._quietly(lambda: self._checkpoints_after_failure(target))
+            return None
+        if done is None or written is None:
+            time.sleep(0.05)
+        return (done or 0) + (written or 0)
+
+    def _checkpoints_after_failure(self, target: Target) -> None:
+        self._engine.write_checkpoints(target)
+
+    def _quietly(self, work: Any) -> None:
+        """Do something that the next round does again if it fails."""
+        try:
+            work()
+        except DeltaSqlError as error:
+            logger.warning("the worker goes on after: %s", error)
+            time.sleep(0.2)
+
+    # --- lag ----------------------------------------------------------------------------
+
+    def observe(self, now: int) -> list[Backlog]:
+        """The backlog, told to the metrics and, when it is too long, to the log."""
+        found = self._log.backlog()
+        metrics.MIRROR_BACKLOG.set(sum(item.versions for item in found))
+        for item in found:
+            lag = (now - item.oldest) / 1000 if item.oldest is not None else 0.0
+            metrics.MIRROR_LAG_SECONDS.labels(item.name).set(lag)
+            metrics.MIRROR_LAG_VERSIONS.labels(item.name).set(item.versions)
+            is_bad = item.is_failed or lag > self._settings.lag_alert
+            metrics.MIRROR_ALERT.labels(item.name).set(is_bad)
+            if is_bad and item.table_id not in self._alerted:
+                logger.error(
+                    "%s: the mirror is %d versions and %.0f s behind: %s",
+                    item.name,
+                    item.versions,
+                    lag,
+                    item.error_message or "no error yet",
+                )
+            (self._alerted.add if is_bad else self._alerted.discard)(item.table_id)
+        return found
+
+
+@contextmanager
+def _stopping_on_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set the event; elsewhere than in the main thread, nobody asks."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
+    for name in before:
+        signal.signal(name, lambda *_: stop.set())
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
