@@ -210,6 +210,11 @@ class Lake:
             self._objects[location] = open_store(location, self._storage)
         return self._objects[location]
 
+    @property
+    def reader_options(self) -> dict[str, str]:
+        """The storage options as delta-rs calls them, for readers of the mirror."""
+        return {key.partition(".")[2]: str(value) for key, value in self._storage.items()}
+
     # --- creation -----------------------------------------------------------------------
 
     def _version_zero(

@@ -30,6 +30,7 @@ class Settings:
     mirror_retry_backoff_base: float = 1.0
     mirror_parallelism: int = 10
     mirror_lag_alert: float = 60.0
+    mirror_validate_interval: float | None = None
 
 
 def load(given: Mapping[str, Any] | None, environment: Mapping[str, str]) -> Settings:
@@ -53,6 +54,10 @@ def parse_duration(key: str, value: Any) -> float:
     if match is None:
         raise _ill_typed(key, value, "a duration such as 30s")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def _parse_interval(key: str, value: Any) -> float | None:
+    return None if value in (None, "off") else parse_duration(key, value)
 
 
 def _parse_count(key: str, value: Any) -> int:
@@ -84,6 +89,7 @@ _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "mirror_retry_backoff_base": parse_duration,
     "mirror_parallelism": _parse_count,
     "mirror_lag_alert": parse_duration,
+    "mirror_validate_interval": _parse_interval,
 }
 
 

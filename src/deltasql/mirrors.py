@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
-from deltasql.errors import TableNotFoundError
+from deltasql.errors import DeltaSqlError, TableNotFoundError
+from deltasql.mirror.cleanup import CleanupReport, cleanup
+from deltasql.mirror.repair import RepairReport, repair
+from deltasql.mirror.validate import ValidationReport, validate
 from deltasql.mirror.worker import Worker
 
 if TYPE_CHECKING:
@@ -34,6 +38,22 @@ class MirrorStatus:
     error_message: str | None
 
 
+# Called after each table: how many are done, of how many, and what was found.
+Progress: TypeAlias = Callable[[int, int, ValidationReport], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeValidationReport:
+    """What validation found, by the tables' names."""
+
+    tables: Mapping[str, ValidationReport] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every mirror agrees with SQL."""
+        return all(report.ok for report in self.tables.values())
+
+
 class LakeMirror:
     """The mirror of every table of a lake."""
 
@@ -45,7 +65,9 @@ class LakeMirror:
 
         Returns how many versions and checkpoints were written by `once`.
         """
-        worker = Worker(self._lake.engine, self._lake.store)
+        worker = Worker(
+            self._lake.engine, self._lake.store, validate=lambda: [*self.validate().tables.values()]
+        )
         if once:
             return worker.drain()
         worker.run(stop)
@@ -55,6 +77,23 @@ class LakeMirror:
         """How far the mirror of each table is."""
         now = self._lake.store.clock_ms()
         return [_status(item, now) for item in self._lake.store.backlog()]
+
+    def validate(self, progress: Progress | None = None) -> LakeValidationReport:
+        """Compare the mirror of every table with SQL; what can't be read is in its report."""
+        tables = self._lake.tables()
+        found = {}
+        for number, table in enumerate(tables, start=1):
+            try:
+                report = table.mirror.validate()
+            except TableNotFoundError:
+                continue  # dropped since
+            except DeltaSqlError as error:
+                problem = f"{error.problem}: {error.cause}"
+                report = ValidationReport(table=table.name, version=None, error=problem)
+            found[table.name] = report
+            if progress is not None:
+                progress(number, len(tables), report)
+        return LakeValidationReport(found)
 
 
 class TableMirror:
@@ -83,6 +122,54 @@ class TableMirror:
     def resume(self) -> None:
         """Mirror the table again, from where it stopped."""
         self._lake.store.set_mirror_paused(self._table.table_id, paused=False)
+
+    def repair(
+        self,
+        version: int | None = None,
+        force: bool = False,  # noqa: FBT001, FBT002 - the public name
+        *,
+        take_back: bool = False,
+    ) -> RepairReport:
+        """Write again what was deleted or cut off: of one version, or wherever there is a gap.
+
+        Objects that somebody else wrote are reported, and with `force` moved aside. Versions
+        that SQL does not know, after a restore of the database, are reported too; with
+        `take_back` they become versions in SQL again.
+        """
+        lake, table = self._lake, self._table
+        try:
+            return repair(
+                lake.engine,
+                lake.store,
+                table.objects,
+                table.target,
+                version=version,
+                force=force,
+                taking_back=take_back,
+            )
+        finally:
+            lake.states.refresh(table.table_id)
+
+    def validate(self, version: int | None = None) -> ValidationReport:
+        """Compare the mirror with SQL: every commit file's digest, and the snapshot that
+        readers see, by default at the newest mirrored version.
+        """
+        lake, table = self._lake, self._table
+        return validate(
+            lake.store,
+            table.objects,
+            table.target,
+            version=version,
+            options=lake.reader_options,
+        )
+
+    def cleanup(self, dry_run: bool = True) -> CleanupReport:  # noqa: FBT001, FBT002
+        """Delete from the mirror what `delta.logRetentionDuration` no longer asks for.
+
+        SQL keeps every version. A dry run only says what would go.
+        """
+        lake, table = self._lake, self._table
+        return cleanup(lake.engine, lake.store, table.objects, table.target, dry_run=dry_run)
 
 
 def _status(item: Backlog, now: int) -> MirrorStatus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltasql import writing
+from deltasql import metrics, writing
 from deltasql.commit import CommitRequest
 from deltasql.commit.loop import Done
 from deltasql.data.writer import discard
@@ -148,7 +149,9 @@ class Table:
             )
         if timestamp is not None:
             version = self._version_at(timestamp)
+        started = time.monotonic()
         record = self._lake.store.state(self.table_id, version)
+        metrics.METADATA_OPEN_LATENCY.observe((time.monotonic() - started) * 1000)
         if record is None:
             if self._lake.store.head(self.table_id) is None:
                 raise _gone(self.name)

@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from deltasql import metrics
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.states import StateCache
 from deltasql.errors import (
+    CommitError,
     CommitStateUnknownError,
     ConcurrentTransactionError,
     DatabaseError,
@@ -202,12 +204,19 @@ class CommitLoop:
     def _until_known(
         self, requests: Sequence[CommitRequest], attempt: Callable[[bool], _Result]
     ) -> _Result:
-        deadline = time.monotonic() + self._timeout
+        started = time.monotonic()
+        deadline = started + self._timeout
         pause = FIRST_PAUSE
         may_be_in = False
         while True:
             try:
-                return attempt(may_be_in)
+                done = attempt(may_be_in)
+                metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
+                metrics.VERSIONS_COMMITTED.inc(len(requests))
+                return done
+            except CommitError:
+                metrics.COMMIT_CONFLICTS.inc()
+                raise
             except StoreError as error:
                 may_be_in = may_be_in or _is_lost(error)
                 again = _is_lost(error) or _is_transient(error)

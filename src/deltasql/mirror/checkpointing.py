@@ -36,7 +36,7 @@ class CheckpointFlight:
         """Write what is due; returns how many. A failure is recorded, and raised."""
         written = 0
         for due in self._log.due_checkpoints(self._lease.table_id):
-            with _kept_alive(self._log, self._lease) as lost:
+            with kept_alive(self._log, self._lease) as lost:
                 self._write_recorded(due)
                 if lost.is_set() or not self._log.record_checkpoint(self._lease, due.version):
                     raise LeaseLostError
@@ -106,7 +106,7 @@ class CheckpointFlight:
 
 
 @contextmanager
-def _kept_alive(log: LogStore, lease: Lease) -> Iterator[threading.Event]:
+def kept_alive(log: LogStore, lease: Lease) -> Iterator[threading.Event]:
     """Renew a lease in the background; the event tells that it was lost."""
     stop, lost = threading.Event(), threading.Event()
 

@@ -27,6 +27,8 @@ logger = logging.getLogger("deltasql.mirror")
 
 # How often a writer looks whether the holder of the lease has mirrored its version.
 _LOOK_EVERY: Final = 0.004
+# How long commits go on, once nobody could say whether the mirror is ahead.
+_LOOK_AGAIN: Final = 30.0
 SYNC, ASYNC, OFF = "sync", "async", "off"
 
 
@@ -43,6 +45,7 @@ class MirrorSettings:
     retry_backoff_base: float = 1.0
     parallelism: int = 10
     lag_alert: float = 60.0
+    validate_interval: float | None = None
 
     def backoff(self, retry_count: int) -> float:
         """How long after a failed attempt the next one is due, by the number of failures."""
@@ -75,6 +78,7 @@ class MirrorEngine:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._pool: ThreadPoolExecutor | None = None
         self._not_ahead: set[int] = set()
+        self._look_again: dict[int, float] = {}
 
     def must_not_be_ahead(self, target: Target) -> None:
         """Raise `MirrorError` if the mirror has versions that SQL does not know.
@@ -84,26 +88,39 @@ class MirrorEngine:
         """
         if self.settings.mode == OFF or target.table_id in self._not_ahead:
             return
+        now = time.monotonic()
+        if now < self._look_again.get(target.table_id, now):
+            return
+        looking = self._threads().submit(self._look_ahead, target)
         try:
-            while (head := self._log.head(target.table_id)) is not None:
-                path = LOG + commit_name(head.version + 1)
-                if self._objects(target.location).head(path) is None:
-                    break
-                again = self._log.head(target.table_id)
-                if again is not None and again.version == head.version:
-                    raise MirrorError(
-                        f"{target.name}: the mirror is ahead of SQL",
-                        cause=f"SQL is at version {head.version}, and {path} exists: the "
-                        "database was restored to an earlier time, or a foreign writer was here",
-                        remedy="nothing was committed; look at the versions in the mirror, then "
-                        "repair the table's mirror, or restore a newer database",
-                        version=head.version,
-                    )
-        except StoreError as error:
-            # An object store that is down stops no commit.
+            # An object store that is down, or hangs, stops no commit; nor does it hold up each.
+            looking.result(timeout=self.settings.sync_timeout)
+        except (StoreError, TimeoutError) as error:
             logger.warning("%s: can't tell whether the mirror is ahead: %s", target.name, error)
+            self._look_again[target.table_id] = time.monotonic() + _LOOK_AGAIN
             return
         self._not_ahead.add(target.table_id)
+
+    def _look_ahead(self, target: Target) -> None:
+        while (head := self._log.head(target.table_id)) is not None:
+            path = LOG + commit_name(head.version + 1)
+            if self._objects(target.location).head(path) is None:
+                return
+            again = self._log.head(target.table_id)
+            if again is not None and again.version == head.version:
+                raise MirrorError(
+                    f"{target.name}: the mirror is ahead of SQL",
+                    cause=f"SQL is at version {head.version}, and {path} exists: the "
+                    "database was restored to an earlier time, or a foreign writer was here",
+                    remedy="nothing was committed; look at the versions in the mirror, then take "
+                    "them back into SQL with mirror.repair(take_back=True), move them aside with "
+                    "mirror.repair(force=True), or restore a newer database",
+                    version=head.version,
+                )
+
+    def forget(self, target: Target) -> None:
+        """Look again, before the next commit, whether the mirror is ahead."""
+        self._not_ahead.discard(target.table_id)
 
     def after_commit(self, committed: Sequence[tuple[Target, int]]) -> None:
         """Mirror what was just committed, or leave it to the worker. Never fails."""
@@ -116,11 +133,14 @@ class MirrorEngine:
         wait(futures, timeout=self.settings.sync_timeout)
 
     def _submit(self, target: Target, version: int) -> Future[None]:
+        return self._threads().submit(self._mirror_version, target, version)
+
+    def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(
                 self.settings.parallelism, thread_name_prefix="deltasql-mirror"
             )
-        return self._pool.submit(self._mirror_version, target, version)
+        return self._pool
 
     def _mirror_version(self, target: Target, version: int) -> None:
         started = time.monotonic()

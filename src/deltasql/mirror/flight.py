@@ -69,9 +69,13 @@ class CommitFlight:
         return done
 
     def _is_too_early(self, item: PendingVersion) -> bool:
-        """Whether the last attempt failed so recently that the next one should wait."""
-        if self._backoff is None or item.age_ms is None:
+        """Whether the table is paused, or the last attempt failed so recently that the next one
+        should wait. Whoever flies by demand does not ask.
+        """
+        if self._backoff is None:
             return False
+        if item.is_paused or item.age_ms is None:
+            return item.is_paused
         return item.age_ms < self._backoff(item.retry_count) * 1000
 
     def _mirror(self, part: Sequence[PendingVersion]) -> None:

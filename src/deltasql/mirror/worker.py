@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 from deltasql import metrics
 from deltasql.errors import DeltaSqlError
 from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.validate import ValidationReport
 from deltasql.store.interface import LogStore
 from deltasql.store.mirror_log import Backlog
 
@@ -21,16 +23,25 @@ logger = logging.getLogger("deltasql.mirror")
 
 # How often SQL is asked for work when nobody sends word.
 _POLL: Final = 1.0
+# Stands among the ids of tables that are worked on.
+_VALIDATION: Final = -1
 
 
 class Worker:
     """Works until it is stopped; several may run at once, on any machines."""
 
-    def __init__(self, engine: MirrorEngine, log: LogStore) -> None:
+    def __init__(
+        self,
+        engine: MirrorEngine,
+        log: LogStore,
+        validate: Callable[[], Sequence[ValidationReport]] = tuple,
+    ) -> None:
         self._engine = engine
         self._log = log
         self._settings = engine.settings
+        self._validate = validate
         self._alerted: set[int] = set()
+        self._drifted: set[str] = set()
 
     def drain(self) -> int:
         """Mirror all that is pending, checkpoints too; returns how many versions.
@@ -62,11 +73,16 @@ class Worker:
         stopped = stop or threading.Event()
         with _stopping_on_signals(stopped), self._pool() as pool:
             busy: dict[Future[int | None], int] = {}
-            filled = 0.0
+            filled, validated = 0.0, time.monotonic()
             while not stopped.is_set():
                 if time.monotonic() - filled > self._settings.reconcile_interval:
                     self._quietly(self._fill)
                     filled = time.monotonic()
+                interval = self._settings.validate_interval
+                if interval is not None and time.monotonic() - validated > interval:
+                    if _VALIDATION not in busy.values():
+                        busy[pool.submit(self._find_drift)] = _VALIDATION
+                    validated = time.monotonic()
                 self._quietly(lambda: self._begin(pool, busy))
                 if busy:
                     wait(busy, timeout=_POLL, return_when=FIRST_COMPLETED)
@@ -98,10 +114,15 @@ class Worker:
             waits.append((item.retry_count, item.last_attempt_at))
         if item.checkpoints:
             waits.append((item.checkpoint_retry_count, item.checkpoint_attempt_at))
-        return any(
-            at is None or now >= at + self._settings.backoff(retries) * 1000
-            for retries, at in waits
-        )
+        return any(at is None or now >= at + self._wait_ms(item, retries) for retries, at in waits)
+
+    def _wait_ms(self, item: Backlog, retries: int) -> float:
+        """Longer by up to a quarter, so that not all tables and workers come at once.
+
+        The same however often it is asked: a new draw at each look would favour the shortest.
+        """
+        draw = random.Random(f"{self._engine.holder}/{item.table_id}/{retries}")
+        return self._settings.backoff(retries) * 1000 * draw.uniform(1, 1.25)
 
     def _work(self, item: Backlog) -> int | None:
         """Catch a table up; None when it can't be just now."""
@@ -117,6 +138,22 @@ class Worker:
         if done is None or written is None:
             time.sleep(0.05)
         return (done or 0) + (written or 0)
+
+    def _find_drift(self) -> None:
+        """Validate every table, and alert of those that drifted until they no longer do."""
+        try:
+            reports = self._validate()
+        except DeltaSqlError as error:
+            logger.warning("the mirror could not be validated: %s", error)
+            return
+        for report in reports:
+            if not report.ok:
+                logger.error(
+                    "%s: the mirror drifted from SQL at version %s: run mirror.validate()",
+                    report.table,
+                    report.first_drift if report.first_drift is not None else report.error,
+                )
+        self._drifted = {report.table for report in reports if not report.ok}
 
     def _checkpoints_after_failure(self, target: Target) -> None:
         self._engine.write_checkpoints(target)
@@ -140,7 +177,7 @@ class Worker:
             metrics.MIRROR_LAG_SECONDS.labels(item.name).set(lag)
             metrics.MIRROR_LAG_VERSIONS.labels(item.name).set(item.versions)
             is_bad = item.is_failed or lag > self._settings.lag_alert
-            metrics.MIRROR_ALERT.labels(item.name).set(is_bad)
+            metrics.MIRROR_ALERT.labels(item.name).set(is_bad or item.name in self._drifted)
             if is_bad and item.table_id not in self._alerted:
                 logger.error(
                     "%s: the mirror is %d versions and %.0f s behind: %s",

@@ -6,7 +6,7 @@ The same steps in the same order as `dl_commit` of PostgreSQL.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -66,10 +66,17 @@ def write(session: Session, draft: Draft, *, is_retry: bool) -> Outcome:
         seen = _seen_txn(session, table_id, proposal.rows.txns)
         if seen is not None:
             return TxnSeen(seen)
+    return write_next(session, draft, now=now_ms())
+
+
+def write_next(session: Session, draft: Draft, *, now: int) -> Outcome:
+    """Move the head, if it is where the proposal expects it, and write the version."""
+    proposal = draft.proposal
+    table_id = proposal.table_id
     moved = session.rows(
         "head_move",
         table_id=table_id,
-        now=now_ms(),
+        now=now,
         expected=proposal.expected_version,
         metadata_version=proposal.metadata_version,
         protocol_version=proposal.protocol_version,
@@ -153,9 +160,17 @@ class EmbeddedLockedLog:
         return self._session.execute(statement, parameters)
 
     def write(self, proposal: Proposal) -> Outcome:
+        return self._written(proposal, lambda draft: write(self._session, draft, is_retry=False))
+
+    def take(self, proposal: Proposal, *, in_commit_timestamp: int) -> Outcome:
+        assert in_commit_timestamp > self.heads[proposal.table_id].last_ict
+        return self._written(
+            proposal, lambda draft: write_next(self._session, draft, now=in_commit_timestamp)
+        )
+
+    def _written(self, proposal: Proposal, write_draft: Callable[[Draft], Outcome]) -> Outcome:
         try:
-            draft = Draft(proposal, self._session.prepare(proposal.rows))
-            outcome = write(self._session, draft, is_retry=False)
+            outcome = write_draft(Draft(proposal, self._session.prepare(proposal.rows)))
         except BaseException as error:
             self.failure = error
             raise

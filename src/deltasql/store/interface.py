@@ -121,6 +121,20 @@ class BodyTemplate:
         return b"".join((self.start, stamp, self.middle, stamp, self.end))
 
 
+@dataclass(frozen=True, slots=True)
+class ExactBody(BodyTemplate):
+    """A commit file whose bytes are settled, its time among them: for `LockedLog.take`."""
+
+    @classmethod
+    def of(cls, body: bytes) -> ExactBody:
+        """The template of these bytes."""
+        return cls(b"", b"", body)
+
+    def fill(self, in_commit_timestamp: int) -> bytes:  # noqa: ARG002
+        """The commit file as it came."""
+        return self.end
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """A commit that lacks only what the database decides: its version and its time.
@@ -276,6 +290,13 @@ class LockedLog(Protocol):
 
     def write(self, proposal: Proposal) -> Outcome:
         """Write the next version of a locked table (visible when the block ends)."""
+
+    def take(self, proposal: Proposal, *, in_commit_timestamp: int) -> Outcome:
+        """Write a version that was committed elsewhere, with its own time, as the next one.
+
+        Its txns count whatever was seen before: of a foreign log the last one holds. The time
+        must be after the head's.
+        """
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run the application's own statement inside the same transaction."""

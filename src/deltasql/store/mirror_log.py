@@ -37,7 +37,7 @@ class PendingVersion:
     """A version whose commit file is not known to be in the mirror.
 
     `body` is the file; None when SQL has lost it, which is a gap. `age_ms` is how long ago the
-    last attempt was.
+    last attempt was; `is_paused` is the whole table's.
     """
 
     version: int
@@ -45,6 +45,7 @@ class PendingVersion:
     digest: bytes
     retry_count: int
     age_ms: int | None
+    is_paused: bool
     body: bytes | None
 
 

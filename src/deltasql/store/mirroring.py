@@ -63,9 +63,10 @@ class MirrorQueries(ABC):
                 digest=bytes(digest),
                 retry_count=retries,
                 age_ms=age,
+                is_paused=bool(paused),
                 body=None if body is None else unpack(encoding, bytes(body)),
             )
-            for version, timestamp, digest, retries, age, encoding, body in self._rows(
+            for version, timestamp, digest, retries, age, paused, encoding, body in self._rows(
                 "mirror_pending", table_id=table_id, most=most
             )
         ]

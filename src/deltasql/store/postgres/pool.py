@@ -156,6 +156,10 @@ class Connections:
                 pass
         connection.close()
 
+    def connect_alone(self) -> Connection:
+        """A connection outside the pool, for who needs a session of its own."""
+        return psycopg.connect(self._conninfo, autocommit=True)
+
     def close(self) -> None:
         """Close every connection."""
         self._pool.close()
@@ -167,9 +171,14 @@ def _prepare_only_without_pooler(connection: psycopg.Connection[Any]) -> None:
     """Behind a pooler the process id we were told is not the backend's: then no prepared
     statements, since the next transaction may run on another backend.
     """
-    row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
-    if row is None or row[0] != connection.info.backend_pid:
+    if is_pooled(connection):
         connection.prepare_threshold = None
+
+
+def is_pooled(connection: psycopg.Connection[Any]) -> bool:
+    """Whether a pooler stands between us and the server."""
+    row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
+    return row is None or bool(row[0] != connection.info.backend_pid)
 
 
 def _arrow_failure(error: Exception) -> DatabaseError:

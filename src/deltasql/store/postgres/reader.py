@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from deltasql.log.ranges import Ranges
 from deltasql.store import queries, range_sql
 from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.postgres.pool import Connections
+from deltasql.store.postgres.wakeup import WakeUp
 from deltasql.store.reading import QueryReader
 from deltasql.store.rows import FILES_SCHEMA, Row
 
@@ -22,6 +24,7 @@ class PostgresReader(QueryReader, MirrorQueries):
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._wakeup = WakeUp(connections)
 
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
         return self._connections.rows(SQL[name], parameters)
@@ -59,6 +62,12 @@ class PostgresReader(QueryReader, MirrorQueries):
     def _change(self, name: str, /, **parameters: Any) -> list[Row]:
         with self._connections.statement("mirroring") as connection:
             return connection.execute(SQL[name], parameters).fetchall()
+
+    def wake_mirror(self) -> None:
+        self._wakeup.send()
+
+    def wait_for_work(self, seconds: float, stop: Event) -> None:
+        self._wakeup.wait(seconds, stop)
 
     def describe(self) -> Mapping[str, str]:
         """Server version and durability settings, for reports."""

@@ -35,4 +35,5 @@ class PostgresStore(PostgresReader, PostgresWriter):
         return cls(connections, timeout=timeout)
 
     def close(self) -> None:
+        self._wakeup.close()
         self._connections.close()

@@ -163,6 +163,13 @@ class PostgresLockedLog:
             self._advance(proposal, outcome)
         return outcome
 
+    def take(self, proposal: Proposal, *, in_commit_timestamp: int) -> Outcome:
+        assert in_commit_timestamp > self._heads[proposal.table_id].last_ict
+        outcome = self._write_next(proposal, in_commit_timestamp)
+        if isinstance(outcome, Committed):
+            self._advance(proposal, outcome)
+        return outcome
+
     def _write_large(self, proposal: Proposal) -> Outcome:
         head = self._heads[proposal.table_id]
         if proposal.rows.txns:
@@ -170,6 +177,10 @@ class PostgresLockedLog:
             row = self._connection.execute(SQL["txn_seen"], parameters).fetchone()
             if row is not None and row[0] is not None:
                 return TxnSeen(row[0])
+        return self._write_next(proposal, max(self._now[head.table_id], head.last_ict + 1))
+
+    def _write_next(self, proposal: Proposal, ict: int) -> Outcome:
+        head = self._heads[proposal.table_id]
         expected = (
             head.version if proposal.expected_version is None else proposal.expected_version,
             proposal.metadata_version,
@@ -177,7 +188,7 @@ class PostgresLockedLog:
         )
         if expected != (head.version, head.metadata_version, head.protocol_version):
             return VersionTaken(head)
-        version, ict = head.version + 1, max(self._now[head.table_id], head.last_ict + 1)
+        version = head.version + 1
         place = {"table_id": head.table_id, "version": version, "ict": ict}
         self._connection.execute(SQL["head_advance"], place)
         write_version(self._connection, proposal, table_id=head.table_id, version=version, ict=ict)
@@ -214,6 +225,7 @@ def write_version(
             "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
             "txns": _txns(proposal),
             "other": other_rows(proposal.rows),
+            "may_have_vectors": proposal.may_have_vectors,
         },
     )
     if is_bulk:
@@ -245,9 +257,17 @@ def _copy(connection: Connection, proposal: Proposal, *, table_id: int, version:
         connection.execute("ROLLBACK TO SAVEPOINT before_copy")
         for start in range(0, len(adds), COPY_FROM):
             part = json_rows(rows.ADD_COLUMNS, adds[start : start + COPY_FROM])
-            parameters = {"table_id": table_id, "version": version, "adds": part}
             connection.execute(
-                SQL["rows_write"], {**parameters, "removes": None, "txns": None, "other": None}
+                SQL["rows_write"],
+                {
+                    "table_id": table_id,
+                    "version": version,
+                    "adds": part,
+                    "removes": None,
+                    "txns": None,
+                    "other": None,
+                    "may_have_vectors": False,
+                },
             )
     connection.execute("RELEASE SAVEPOINT before_copy")
     if proposal.may_have_vectors:
@@ -273,6 +293,7 @@ def _parameters(proposal: Proposal, *, is_retry: bool, lock_timeout: str) -> dic
         "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
         "txns": _txns(proposal),
         "other": other_rows(proposal.rows),
+        "may_have_vectors": proposal.may_have_vectors,
         **_who(proposal),
     }
 

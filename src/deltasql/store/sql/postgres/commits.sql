@@ -17,18 +17,24 @@ FOR UPDATE;
 SELECT set_config('lock_timeout', :lock_timeout, true),
        set_config('idle_in_transaction_session_timeout', :idle_timeout, true);
 
+-- name: mirror_notify
+NOTIFY dl_mirror;
+
+-- name: mirror_listen
+LISTEN dl_mirror;
+
 -- name: commit_one
 SELECT outcome, version, in_commit_timestamp, metadata_version, protocol_version
 FROM dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :metadata_version,
                :protocol_version, :body_start, :body_middle, :body_end, :committer, :operation,
                :operation_params, :transaction_id, :is_blind_append, :adds, :removes, :txns,
-               :other);
+               :other, :may_have_vectors);
 
 -- name: txn_seen
 SELECT dl_seen_txn(:table_id, :txns);
 
 -- name: rows_write
-SELECT dl_write_rows(:table_id, :version, :adds, :removes, :txns, :other);
+SELECT dl_write_rows(:table_id, :version, :adds, :removes, :txns, :other, :may_have_vectors);
 
 -- name: version_write
 SELECT dl_write_version(:table_id, :version, :ict, :commit_id, :digest, :encoding, :body,

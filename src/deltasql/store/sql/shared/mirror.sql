@@ -28,8 +28,9 @@ RETURNING token;
 
 -- name: mirror_pending
 SELECT s.version, v.in_commit_timestamp, s.digest, s.retry_count,
-       @now_ms - @ms(s.last_attempt_at), v.body_encoding, v.body
+       @now_ms - @ms(s.last_attempt_at), t.mirror_paused, v.body_encoding, v.body
 FROM dl_mirror_status AS s
+JOIN dl_tables AS t ON t.table_id = s.table_id
 LEFT JOIN dl_table_versions AS v ON v.table_id = s.table_id AND v.version = s.version
 WHERE s.table_id = :table_id AND s.status <> 'SUCCESS' AND NOT s.json_written
 ORDER BY s.version

@@ -1,0 +1,147 @@
+"""Log cleanup: old commits leave the mirror, by the spec's rules. SQL keeps them all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from deltasql.errors import LogFormatError, MirrorError, TableNotFoundError
+from deltasql.log.retention import DAY_MS
+from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.listing import LogListing, list_log
+from deltasql.mirror.log_names import LogKind, LogName
+from deltasql.mirror.reading import checkpoint_fault, sidecars_of
+from deltasql.mirror.repair import held_lease
+from deltasql.mirror.repair_checkpoints import delete_with_checksum, point_at_newest
+from deltasql.mirror.retained import cutoff_ms
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.protocol import check_writable
+from deltasql.store.interface import LogStore
+
+_BELOW = frozenset(
+    {
+        LogKind.COMMIT,
+        LogKind.CHECKPOINT,
+        LogKind.V2_CHECKPOINT,
+        LogKind.CHECKPOINT_PART,
+        LogKind.CHECKSUM,
+    }
+)
+_UP_TO = frozenset({LogKind.COMPACTION, LogKind.STAGED_COMMIT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupReport:
+    """What cleanup deleted or, in a dry run, would delete; names are relative to `_delta_log`.
+
+    `kept_from` is the version of the checkpoint that everything from on stays; where it is
+    None nothing goes, and `reason` says why.
+    """
+
+    table: str
+    dry_run: bool
+    cutoff_ms: int
+    kept_from: int | None = None
+    deleted: tuple[str, ...] = field(default=())
+    would_delete: tuple[str, ...] = field(default=())
+    reason: str = ""
+
+
+def cleanup(
+    engine: MirrorEngine, log: LogStore, objects: ObjectStore, target: Target, *, dry_run: bool
+) -> CleanupReport:
+    """Delete what `delta.logRetentionDuration` no longer asks for."""
+    if dry_run:
+        return _plan(log, objects, target)
+    with held_lease(engine, log, target):
+        plan = _plan(log, objects, target)
+        if plan.would_delete:
+            head = log.head(target.table_id)
+            assert head is not None, "the plan has seen it"
+            # Before its checkpoint goes: the pointer must never name a missing one (rule 33).
+            point_at_newest(objects, upto=head.version)
+            for name in plan.would_delete:
+                # One by one, the oldest first: whoever is interrupted leaves no hole.
+                delete_with_checksum(objects, name)
+    return CleanupReport(
+        table=plan.table,
+        dry_run=False,
+        cutoff_ms=plan.cutoff_ms,
+        kept_from=plan.kept_from,
+        deleted=plan.would_delete,
+        reason=plan.reason,
+    )
+
+
+def _plan(log: LogStore, objects: ObjectStore, target: Target) -> CleanupReport:
+    record = log.state(target.table_id)
+    if record is None:
+        raise TableNotFoundError(
+            f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
+        )
+    state = record.parsed()
+    # Whoever deletes must know every rule of the table's writers (rule 52).
+    check_writable(state.protocol)
+    cutoff = cutoff_ms(log, target.table_id)
+
+    def nothing(reason: str) -> CleanupReport:
+        return CleanupReport(table=target.name, dry_run=True, cutoff_ms=cutoff, reason=reason)
+
+    if state.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "false":
+        return nothing("delta.enableExpiredLogCleanup is false")
+    newest = log.version_at(target.table_id, cutoff)
+    if newest is None:
+        return nothing("no commit is that old")
+    listing = list_log(objects)
+    kept = next(
+        (
+            found.version
+            for found in listing.newest_first(newest)
+            # Both are what a reader of that version needs (rule 53).
+            if found.version in listing.commits and checkpoint_fault(objects, found) is None
+        ),
+        None,
+    )
+    if kept is None:
+        return nothing("no checkpoint is that old")
+    names = [name for name, _ in listing.objects if _is_old(name, kept)]
+    names.sort(key=lambda name: (name.version or 0, name.name))
+    sidecars = _unused_sidecars(objects, listing, kept, log.clock_ms() - DAY_MS)
+    return CleanupReport(
+        table=target.name,
+        dry_run=True,
+        cutoff_ms=cutoff,
+        kept_from=kept,
+        would_delete=(*(name.name for name in names), *sidecars),
+    )
+
+
+def _is_old(name: LogName, kept: int) -> bool:
+    if name.version is None:
+        return False
+    return (
+        name.version < kept
+        if name.kind in _BELOW
+        else (name.kind in _UP_TO and name.version <= kept)
+    )
+
+
+def _unused_sidecars(
+    objects: ObjectStore, listing: LogListing, kept: int, older_than: int
+) -> list[str]:
+    """Sidecars that no remaining checkpoint names, and none that is being written may."""
+    unused = {
+        name.name: item
+        for name, item in listing.of_kind(LogKind.SIDECAR)
+        if item.modified < older_than
+    }
+    if not unused:
+        return []
+    for version, checkpoints in listing.checkpoints.items():
+        for found in checkpoints if version >= kept else ():
+            for top in found.names:
+                try:
+                    for used in sidecars_of(objects, top):
+                        unused.pop(used, None)
+                except (MirrorError, LogFormatError):
+                    return []  # nobody can tell what it names
+    return sorted(unused)

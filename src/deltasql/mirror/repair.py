@@ -1,0 +1,300 @@
+"""Repair: the mirror's objects compared with SQL, and put right where nobody else's are lost.
+
+What is missing is written, with the bytes that were committed. What is the beginning of our
+bytes is an upload that broke off, and is written whole. Everything else is somebody else's:
+it is reported, and moved aside only by force.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from deltasql.errors import DeltaSqlError, MirrorError, TableNotFoundError, VersionNotFoundError
+from deltasql.mirror.checkpointing import CheckpointFlight, kept_alive
+from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.flight import LEASE_SECONDS, CommitFlight, LeaseLostError
+from deltasql.mirror.listing import ASIDE, list_log
+from deltasql.mirror.log_names import LogKind, commit_name
+from deltasql.mirror.publish import LOG, publish
+from deltasql.mirror.repair_checkpoints import (
+    delete_with_checksum,
+    forget_lost_checkpoints,
+    point_at_newest,
+)
+from deltasql.mirror.retained import first_kept
+from deltasql.mirror.take_back import take_back
+from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.names import checksum_name
+from deltasql.store.interface import CommitRecord, LogStore
+from deltasql.store.mirror_log import Lease
+
+# A flight ends, or its lease does: after this long somebody holds it who goes on and on.
+_WAIT: Final = 2 * LEASE_SECONDS
+
+
+@dataclass(slots=True, kw_only=True)
+class RepairReport:
+    """What repair found and did.
+
+    `restored` versions have their commit file again; `checkpoints` were written again;
+    `conflicts` are objects with other bytes than SQL's, or of versions that SQL does not know
+    (`ahead`), by name; `moved_aside` maps each that force took out to where it is now;
+    `taken_back` versions came from the mirror into SQL; `cleaned_up` is how many of the
+    oldest versions log cleanup took, which stay away; `errors` say what could not be done.
+    """
+
+    table: str
+    restored: list[int] = field(default_factory=list)
+    checkpoints: list[int] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    ahead: list[int] = field(default_factory=list)
+    moved_aside: dict[str, str] = field(default_factory=dict)
+    taken_back: list[int] = field(default_factory=list)
+    mirrored: int = 0
+    cleaned_up: int = 0
+    pointer_rewritten: bool = False
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the mirror is right now, as far as repair looked."""
+        return not (self.conflicts or self.ahead or self.errors)
+
+
+def repair(
+    engine: MirrorEngine,
+    log: LogStore,
+    objects: ObjectStore,
+    target: Target,
+    *,
+    version: int | None = None,
+    force: bool = False,
+    taking_back: bool = False,
+) -> RepairReport:
+    """Repair a table's mirror: one version, compared byte by byte, or all of it."""
+    with held_lease(engine, log, target) as lease:
+        run = _Repair(engine, log, objects, target, lease, force=force)
+        try:
+            run.versions_ahead(taking_back=taking_back)
+            run.commit_files(version)
+            run.flights(version)
+        except LeaseLostError:
+            run.report.errors.append("the lease was lost to another flight: repair again")
+    engine.forget(target)
+    return run.report
+
+
+@contextmanager
+def held_lease(engine: MirrorEngine, log: LogStore, target: Target) -> Iterator[Lease]:
+    """The table's lease, waited for and kept alive, so that no flight is under way."""
+    deadline = time.monotonic() + _WAIT
+    while (lease := log.acquire_lease(target.table_id, engine.holder, LEASE_SECONDS)) is None:
+        if time.monotonic() > deadline:
+            raise MirrorError(
+                f"{target.name}: the mirror is busy",
+                cause=f"another flight kept the table's lease for {_WAIT:.0f} s",
+                remedy="try again later; dl_mirror_leases names the holder",
+            )
+        time.sleep(0.1)
+    try:
+        with kept_alive(log, lease):
+            yield lease
+    finally:
+        log.release_lease(lease)
+
+
+class _Repair:
+    """One run, while the lease is held."""
+
+    def __init__(
+        self,
+        engine: MirrorEngine,
+        log: LogStore,
+        objects: ObjectStore,
+        target: Target,
+        lease: Lease,
+        *,
+        force: bool,
+    ) -> None:
+        self._engine = engine
+        self._log = log
+        self._objects = objects
+        self._target = target
+        self._lease = lease
+        self._force = force
+        self._listing = list_log(objects)
+        # After the listing: whatever was listed and is ours, SQL knows by now.
+        self._head = self._read_head()
+        self._first = self._earliest
+        self._rewritten: set[int] = set()
+        self.report = RepairReport(table=target.name)
+
+    def _read_head(self) -> int:
+        head = self._log.head(self._target.table_id)
+        if head is None:
+            raise TableNotFoundError(
+                f"there is no table {self._target.name}",
+                cause="it was dropped",
+                remedy="see lake.tables()",
+            )
+        self._earliest = head.earliest_version
+        return head.version
+
+    # --- versions that SQL does not know --------------------------------------------------
+
+    def versions_ahead(self, *, taking_back: bool) -> None:
+        """Report them, take them back into SQL, or by force move them aside."""
+        ahead = sorted(version for version in self._listing.commits if version > self._head)
+        if ahead and taking_back:
+            self.report.taken_back = take_back(
+                self._log, self._objects, self._target, [self._listing.commits[v] for v in ahead]
+            )
+            self._head = self._read_head()
+        beyond = self._listing.beyond(self._head)
+        if not beyond:
+            return
+        if self._force:
+            for name in beyond:
+                self._move_aside(name.name)
+            self._listing = list_log(self._objects)
+        else:
+            self.report.ahead = ahead
+            self.report.conflicts += [name.name for name in beyond]
+
+    def _must_hold(self) -> None:
+        """What takes an object away is done by the holder of the lease, or not at all."""
+        if not self._log.renew_lease(self._lease, LEASE_SECONDS):
+            raise LeaseLostError
+
+    def _move_aside(self, name: str) -> None:
+        self._must_hold()
+        stamp = self._log.clock_ms()
+        while True:
+            aside = f"{ASIDE}/{name.replace('/', '-')}.{stamp}"
+            if self._objects.move_aside(LOG + name, LOG + aside):
+                break
+            stamp += 1
+        # What Hadoop noted of it would be wrong of ours (rule 36).
+        self._objects.delete([checksum_name(LOG + name)])
+        self.report.moved_aside[name] = aside
+
+    # --- commit files ---------------------------------------------------------------------
+
+    def commit_files(self, version: int | None) -> None:
+        """Compare them with SQL in order, and write what is missing or broke off."""
+        first = first_kept(self._log, self._target.table_id, self._listing, self._head)
+        self._first = first
+        self.report.cleaned_up = first - self._earliest
+        if version is not None:
+            self._must_know(version)
+        after = first - 1 if version is None else version - 1
+        if version is not None and version < first:
+            return
+        unmirrored = self._first_unmirrored()
+        for record in self._log.commits(self._target.table_id, after=after, upto=version):
+            if record.version >= unmirrored and record.version not in self._listing.commits:
+                continue  # no gap, but work: the flight does it
+            self._commit_file(record, first, is_deep=version is not None)
+
+    def _must_know(self, version: int) -> None:
+        if not 0 <= version <= self._head:
+            raise VersionNotFoundError(
+                f"{self._target.name} has no version {version}",
+                cause=f"its newest is {self._head}",
+                remedy="ask for one of those, or leave the version out",
+            )
+
+    def _first_unmirrored(self) -> int:
+        pending = self._log.pending(self._target.table_id, most=1)
+        return pending[0].version if pending else self._head + 1
+
+    def _commit_file(self, record: CommitRecord, first: int, *, is_deep: bool) -> None:
+        name = commit_name(record.version)
+        found = self._listing.commits.get(record.version)
+        if found is not None:
+            if found.size == len(record.body) and not is_deep:
+                return
+            content = self._objects.read(LOG + name)
+            if content == record.body:
+                return
+            if record.body.startswith(content):
+                self._must_hold()
+                delete_with_checksum(self._objects, name)
+            elif self._force:
+                self._move_aside(name)
+            else:
+                self.report.conflicts.append(name)
+                return
+        before = commit_name(record.version - 1) if record.version > first else None
+        if before is not None and self._objects.head(LOG + before) is None:
+            self.report.errors.append(f"{name} has to wait for {before}: repair that one first")
+            return
+        publish(self._objects, LOG + name, record.body)
+        self._rewritten.add(record.version)
+        self.report.restored.append(record.version)
+
+    # --- what flights do --------------------------------------------------------------------
+
+    def flights(self, version: int | None) -> None:
+        """Let versions be mirrored that failed, and checkpoints be written that are gone."""
+        first, last = (0, self._head) if version is None else (version, version)
+        self._reset_statuses(first, last)
+        settings = self._engine.settings
+        try:
+            commits = CommitFlight(
+                self._log,
+                self._objects,
+                self._lease,
+                default_interval=settings.checkpoint_interval,
+                max_attempts=settings.max_retry_attempts,
+            )
+            self.report.mirrored = commits.run()
+        except DeltaSqlError as error:
+            self._failed(error)
+        try:
+            self._checkpoints(max(first, self._first), last)
+            self.report.pointer_rewritten = point_at_newest(self._objects, upto=self._head)
+        except DeltaSqlError as error:
+            self._failed(error)
+
+    def _failed(self, error: DeltaSqlError) -> None:
+        path = getattr(error, "path", "") if isinstance(error, MirrorError) else ""
+        if path.removeprefix(LOG) not in self.report.conflicts:
+            self.report.errors.append(f"{error.problem}: {error.cause}")
+
+    def _reset_statuses(self, first: int, last: int) -> None:
+        """FAILED begins anew; so does what has no checksum file any more, or never had."""
+        checksums = {name.version for name, _ in self._listing.of_kind(LogKind.CHECKSUM)}
+        table_id = self._target.table_id
+        for record in self._log.mirror_status(table_id, first=first, last=last):
+            if self._first > self._earliest and record.version <= self._first:
+                continue
+            is_bare = record.version in self._rewritten and record.version not in checksums
+            if (record.status == "FAILED" and not record.json_written) or (
+                is_bare and record.json_written
+            ):
+                self._log.forget_mirrored(table_id, first=record.version, last=record.version)
+            elif record.status == "FAILED":
+                self._log.forget_checkpoint(table_id, record.version)
+
+    def _checkpoints(self, first: int, last: int) -> None:
+        sound = forget_lost_checkpoints(
+            self._log, self._objects, self._listing, self._target.table_id, first=first, last=last
+        )
+        due = {item.version for item in self._log.due_checkpoints(self._target.table_id)}
+        for version in due.intersection(sound):
+            # Its commit file was mirrored anew; the checkpoint never was away.
+            if not self._log.record_checkpoint(self._lease, version):
+                raise LeaseLostError
+        CheckpointFlight(
+            self._log,
+            self._objects,
+            self._lease,
+            max_attempts=self._engine.settings.max_retry_attempts,
+        ).run()
+        now = list_log(self._objects).checkpoints
+        self.report.checkpoints = sorted(v for v in now if first <= v <= last and v not in sound)

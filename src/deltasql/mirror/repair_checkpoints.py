@@ -1,0 +1,75 @@
+"""Checkpoints that are missing or broken, and a `_last_checkpoint` that points nowhere."""
+
+from __future__ import annotations
+
+from deltasql.mirror.last_checkpoint import parse_last_checkpoint, render_last_checkpoint
+from deltasql.mirror.listing import LogListing, list_log
+from deltasql.mirror.log_names import LAST_CHECKPOINT
+from deltasql.mirror.publish import LOG
+from deltasql.mirror.reading import checkpoint_fault, checkpoint_summary
+from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.names import checksum_name
+from deltasql.store.interface import LogStore
+
+
+def forget_lost_checkpoints(
+    log: LogStore,
+    objects: ObjectStore,
+    listing: LogListing,
+    table_id: int,
+    *,
+    first: int,
+    last: int,
+) -> set[int]:
+    """Let the checkpoints of a range be written again that are gone or can't be read.
+
+    Broken ones are deleted first, since nothing is overwritten. Returns the versions that
+    have a sound one.
+    """
+    sound: set[int] = set()
+    written = {
+        record.version
+        for record in log.mirror_status(table_id, first=first, last=last)
+        if record.checkpoint_written
+    }
+    for version in sorted(written | {v for v in listing.checkpoints if first <= v <= last}):
+        for found in listing.checkpoints.get(version, ()):
+            if checkpoint_fault(objects, found) is None:
+                sound.add(version)
+            else:
+                delete_with_checksum(objects, *found.names)
+        if version not in sound:
+            log.forget_checkpoint(table_id, version)
+    return sound
+
+
+def point_at_newest(objects: ObjectStore, *, upto: int) -> bool:
+    """Let `_last_checkpoint` name the newest sound checkpoint, or be gone where there is none.
+
+    Only a pointer that is corrupt, older, or names nothing is replaced, so that it goes back
+    in version only from what no reader could follow. Returns whether it was.
+    """
+    path = LOG + LAST_CHECKPOINT
+    listing = list_log(objects)
+    found = objects.read_tagged(path)
+    newest = next(
+        (item for item in listing.newest_first(upto) if checkpoint_fault(objects, item) is None),
+        None,
+    )
+    current = None if found is None else parse_last_checkpoint(found[0])
+    if newest is None:
+        if found is not None:
+            objects.delete([path])
+        return found is not None
+    if current == newest.version:
+        return False
+    content = render_last_checkpoint(checkpoint_summary(objects, newest))
+    return objects.put_if_match(path, content, None if found is None else found[1])
+
+
+def delete_with_checksum(objects: ObjectStore, *names: str) -> None:
+    """Delete objects of the log, and what Hadoop noted of them, which would be wrong of any
+    other content (rule 36).
+    """
+    paths = [LOG + name for name in names]
+    objects.delete([*paths, *map(checksum_name, paths)])

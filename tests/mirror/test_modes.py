@@ -1,0 +1,183 @@
+"""Modes, pauses, and an object store that is down: no commit fails, and nothing is lost."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from deltasql import metrics
+from deltasql.mirror.engine import MirrorSettings
+from deltasql.testing.faulty_store import Fault, FaultyStore
+from tests.mirror.conftest import SCHEMA, rows, statuses
+
+
+def test_sync_mirrors_before_the_commit_returns(any_lake, log_of):
+    table = any_lake.create_table("t", SCHEMA)
+    table.append(rows(1))
+    assert log_of(table).versions() == [0, 1]
+    assert [record.status for record in statuses(table).values()] == ["SUCCESS"] * 2
+
+
+def test_async_leaves_it_to_the_worker(open_lake, log_of):
+    lake = open_lake(mode="async")
+    table = lake.create_table("t", SCHEMA)
+    table.append(rows(1))
+    assert log_of(table).versions() == []
+    assert [record.status for record in statuses(table).values()] == ["PENDING"] * 2
+    assert lake.mirror.run(once=True) == 2
+    assert log_of(table).versions() == [0, 1]
+
+
+@pytest.mark.parametrize("later", ["sync", "async"])
+def test_off_is_switched_on_later_without_loss(open_lake, log_of, later):
+    with open_lake(mode="off") as lake:
+        table = lake.create_table("t", SCHEMA, properties={"delta.checkpointInterval": "2"})
+        for number in range(1, 5):
+            table.append(rows(number))
+        assert not Path(log_of(table).folder).exists()
+    lake = open_lake(mode=later)
+    table = lake.table("t")
+    table.append(rows(5))
+    lake.mirror.run(once=True)
+    assert log_of(table).versions() == [0, 1, 2, 3, 4, 5]
+    report = table.mirror.validate()
+    assert report.ok
+    assert report.checkpoint == 4
+
+
+def test_a_failed_sql_commit_leaves_no_object(lake, make_table, log_of):
+    table = make_table(lake)
+    before = log_of(table).names()
+    with pytest.raises(Exception, match="version"):
+        table.commit([], expected_version=2)
+    assert log_of(table).names() == before
+
+
+def test_pause_and_resume(any_lake, make_table, log_of):
+    table = make_table(any_lake, 1)
+    table.mirror.pause()
+    table.append(rows(2))
+    any_lake.mirror.run(once=True)
+    assert log_of(table).versions() == [0, 1]
+    status = table.mirror.status()
+    assert (status.is_paused, status.lag_versions, status.mirrored_version) == (True, 1, 1)
+    table.mirror.resume()
+    any_lake.mirror.run(once=True)
+    assert log_of(table).versions() == [0, 1, 2]
+    assert not table.mirror.status().is_paused
+
+
+def test_no_commit_fails_while_the_object_store_is_down(any_lake, make_table, log_of, outage):
+    table = make_table(any_lake, 1)
+    store = outage(any_lake, table)
+    store.is_down = True
+    assert table.append(rows(2)) == 2
+    record = statuses(table)[2]
+    assert (record.status, record.retry_count, record.json_written) == ("PENDING", 1, False)
+    assert record.error_message
+    assert table.append(rows(3)) == 3
+    assert statuses(table)[3].status == "PENDING"
+    store.is_down = False
+    any_lake.mirror.run(once=True)
+    assert log_of(table).versions() == [0, 1, 2, 3]
+    assert all(record.error_message is None for record in statuses(table).values())
+    assert all(record.retry_count == 0 for record in statuses(table).values())
+    assert table.mirror.validate().ok
+
+
+def test_a_folder_that_can_not_be_written(lake, make_table, log_of):
+    """Not by permissions, which root does not mind: by a file where the folder should be."""
+    table = make_table(lake, 1)
+    folder = log_of(table).folder
+    aside = folder.rename(folder.with_name("kept"))
+    folder.write_bytes(b"")
+    assert table.append(rows(2)) == 2
+    assert statuses(table)[2].status == "PENDING"
+    folder.unlink()
+    aside.rename(folder)
+    lake.mirror.run(once=True)
+    assert log_of(table).versions() == [0, 1, 2]
+
+
+def test_sync_timeout_is_honoured(open_lake, log_of):
+    lake = open_lake(sync_timeout="200ms")
+    table = lake.create_table("t", SCHEMA)
+    whole = table.objects
+
+    def slow(call):
+        return Fault.SLOW if (call.verb, call.path[-6:]) == ("put_if_absent", "1.json") else None
+
+    lake._objects[table.location] = FaultyStore(whole, slow, delay=1.5)
+    started = time.monotonic()
+    assert table.append(rows(1)) == 1
+    assert time.monotonic() - started < 1.2
+    assert statuses(table)[1].status == "PENDING"
+    # The flight goes on in the background.
+    for _ in range(100):
+        if statuses(table)[1].status == "SUCCESS":
+            break
+        time.sleep(0.1)
+    assert log_of(table).versions() == [0, 1]
+
+
+def test_an_object_store_that_hangs_holds_up_no_commit(open_lake):
+    """Not even the look whether the mirror is ahead, which comes before the commit."""
+    lake = open_lake(sync_timeout="200ms")
+    table = lake.create_table("t", SCHEMA)
+    whole = table.objects
+    lake._objects[table.location] = FaultyStore(
+        whole, lambda call: Fault.SLOW if call.verb == "head" else None, delay=2
+    )
+    started = time.monotonic()
+    assert table.append(rows(1)) == 1
+    assert table.append(rows(2)) == 2
+    assert time.monotonic() - started < 1.8
+
+
+def test_failed_after_five_attempts_then_hourly(lake, make_table, outage):
+    table = make_table(lake, 1)
+    store = outage(lake, table)
+    store.is_down = True
+    failures = metrics.REGISTRY.get_sample_value("mirror_failures_total", {"table": "t"}) or 0
+    table.append(rows(2))
+    for attempt in range(2, 6):
+        assert statuses(table)[2].status == "PENDING"
+        lake.mirror.run(once=True)
+        assert statuses(table)[2].retry_count == attempt
+    assert statuses(table)[2].status == "FAILED"
+    assert table.mirror.status().is_failed
+    after = metrics.REGISTRY.get_sample_value("mirror_failures_total", {"table": "t"})
+    assert after == failures + 5
+    settings = MirrorSettings()
+    assert [settings.backoff(count) for count in range(7)] == [0, 1, 2, 4, 8, 3600, 3600]
+
+
+def test_a_conflict_is_recorded_and_nothing_overwritten(any_lake, make_table, log_of):
+    table = make_table(any_lake, 1)
+    table.mirror.pause()
+    table.append(rows(2))
+    assert not statuses(table)[2].json_written
+    foreign = b'{"commitInfo":{"operation":"FOREIGN"}}\n'
+    log_of(table)[2].write_bytes(foreign)
+    table.mirror.resume()
+    any_lake.mirror.run(once=True)
+    record = statuses(table)[2]
+    assert record.status == "FAILED"
+    assert "other bytes" in record.error_message
+    assert log_of(table)[2].read_bytes() == foreign
+    assert table.mirror.repair(force=True).ok
+    assert table.mirror.validate().ok
+
+
+def test_a_gap_blocks_and_says_so(lake, make_table, log_of):
+    table = make_table(lake, 2)
+    log_of(table)[2].unlink()
+    assert table.append(rows(3)) == 3
+    record = statuses(table)[3]
+    assert record.status == "PENDING"
+    assert "can't be mirrored before version 2" in record.error_message
+    assert log_of(table).versions() == [0, 1]
+    assert table.mirror.repair().ok
+    assert log_of(table).versions() == [0, 1, 2, 3]

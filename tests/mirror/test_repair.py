@@ -1,0 +1,301 @@
+"""Repair: exact bytes come back, strangers' objects stay until force moves them aside."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+
+import pytest
+from deltalake import DeltaTable
+
+from deltasql.errors import MirrorError, MirrorGapError, VersionNotFoundError
+from deltasql.mirror.last_checkpoint import parse_last_checkpoint
+from deltasql.mirror.log_names import checkpoint_name, commit_name
+from tests.mirror.conftest import rows, statuses
+
+POINTER = "_last_checkpoint"
+
+
+def test_a_whole_mirror_needs_no_repair(any_lake, make_table, log_of):
+    table = make_table(any_lake, 5, **{"delta.checkpointInterval": "4"})
+    before = log_of(table).contents()
+    report = table.mirror.repair()
+    assert report.ok
+    assert (report.restored, report.checkpoints, report.conflicts) == ([], [], [])
+    assert not report.pointer_rewritten
+    assert log_of(table).contents() == before
+
+
+@pytest.mark.parametrize("gone", [[0], [6], [1, 2, 4], list(range(7))])
+def test_deleted_commit_files_come_back_byte_for_byte(lake, make_table, log_of, gone):
+    table = make_table(lake, 6, **{"delta.checkpointInterval": "2"})
+    log = log_of(table)
+    before = log.contents()
+    for version in gone:
+        log[version].unlink()
+    report = table.mirror.repair()
+    assert report.ok
+    assert report.restored == gone
+    assert log.contents() == before
+    assert all(record.status == "SUCCESS" for record in statuses(table).values())
+
+
+def test_the_whole_log_comes_back(any_lake, make_table, log_of):
+    table = make_table(any_lake, 5, **{"delta.checkpointInterval": "4"})
+    log = log_of(table)
+    before = log.contents()
+    shutil.rmtree(log.folder)
+    report = table.mirror.repair()
+    assert report.ok
+    assert report.restored == list(range(6))
+    assert report.checkpoints == [4]
+    after = log.contents()
+    assert after.keys() == before.keys()
+    assert {name: after[name] for name in after if name.endswith((".json", ".crc"))} == {
+        name: before[name] for name in before if name.endswith((".json", ".crc"))
+    }
+    assert table.mirror.validate().ok
+
+
+@pytest.mark.parametrize("length", [0, 1, 50, -1])
+def test_a_truncated_upload_is_written_whole(lake, make_table, log_of, length):
+    table = make_table(lake)
+    log = log_of(table)
+    whole = log[2].read_bytes()
+    log[2].write_bytes(whole[:length])
+    report = table.mirror.repair()
+    assert report.ok
+    assert report.restored == [2]
+    assert log[2].read_bytes() == whole
+
+
+def test_a_stale_hadoop_checksum_goes_with_the_file_rule_36(lake, make_table, log_of):
+    table = make_table(lake)
+    log = log_of(table)
+    log[2].write_bytes(b"")
+    stale = log[f".{commit_name(2)}.crc"]
+    stale.write_bytes(b"crc\0")
+    assert table.mirror.repair().ok
+    assert not stale.exists()
+
+
+def test_a_foreign_object_is_reported_and_stays(lake, make_table, log_of):
+    table = make_table(lake)
+    log = log_of(table)
+    log[2].write_bytes(b'{"commitInfo":{}}\n')
+    for version in (None, 2):
+        report = table.mirror.repair(version=version)
+        assert not report.ok
+        assert report.conflicts == [commit_name(2)]
+        assert report.moved_aside == {}
+        assert log[2].read_bytes() == b'{"commitInfo":{}}\n'
+
+
+def test_force_moves_a_foreign_object_aside(lake, make_table, log_of):
+    table = make_table(lake)
+    log = log_of(table)
+    whole = log[2].read_bytes()
+    log[2].write_bytes(b"garbage")
+    report = table.mirror.repair(force=True)
+    assert report.ok
+    assert report.restored == [2]
+    assert log[2].read_bytes() == whole
+    assert log[report.moved_aside[commit_name(2)]].read_bytes() == b"garbage"
+    # No reader minds what lies aside.
+    assert DeltaTable(table.location).version() == 3
+    assert table.mirror.validate().ok
+
+
+def test_garbage_of_the_same_size_is_found_when_its_version_is_asked_for(lake, make_table, log_of):
+    table = make_table(lake)
+    log = log_of(table)
+    whole = log[2].read_bytes()
+    log[2].write_bytes(whole.replace(b'"me"', b'"ME"'))
+    assert table.mirror.repair(version=1).ok
+    assert table.mirror.repair(version=2).conflicts == [commit_name(2)]
+    assert table.mirror.repair(version=2, force=True).restored == [2]
+    assert log[2].read_bytes() == whole
+
+
+def test_one_version_waits_for_the_one_before_rule_3(lake, make_table, log_of):
+    table = make_table(lake)
+    log = log_of(table)
+    log[1].unlink()
+    log[2].unlink()
+    report = table.mirror.repair(version=2)
+    assert not report.ok
+    assert commit_name(1) in report.errors[0]
+    assert not log[2].exists()
+    assert table.mirror.repair(version=1).restored == [1]
+    assert table.mirror.repair(version=2).restored == [2]
+
+
+def test_a_version_that_never_was(lake, make_table):
+    table = make_table(lake)
+    with pytest.raises(VersionNotFoundError):
+        table.mirror.repair(version=4)
+
+
+def test_missing_and_broken_checkpoints_are_written_again(any_lake, make_table, log_of):
+    table = make_table(any_lake, 6, **{"delta.checkpointInterval": "2"})
+    log = log_of(table)
+    log[checkpoint_name(2)].unlink()
+    log[checkpoint_name(4)].write_bytes(log[checkpoint_name(4)].read_bytes()[:-9])
+    log[checkpoint_name(6)].write_bytes(b"")
+    report = table.mirror.repair()
+    assert report.ok
+    assert report.checkpoints == [2, 4, 6]
+    assert table.mirror.validate().checkpoint == 6
+    assert table.mirror.validate().ok
+    assert DeltaTable(table.location).version() == 6
+
+
+def test_a_v2_checkpoint_without_its_sidecar_is_broken(lake, make_table, log_of):
+    table = make_table(lake, 4, **{"delta.checkpointInterval": "2", "delta.checkpointPolicy": "v2"})
+    log = log_of(table)
+    assert table.mirror.validate().checkpoint == 4
+    for sidecar in log["_sidecars"].iterdir():
+        sidecar.unlink()
+    assert table.mirror.validate().checkpoint is None
+    report = table.mirror.repair()
+    assert report.ok
+    assert report.checkpoints == [2, 4]
+    assert table.mirror.validate().checkpoint == 4
+    assert DeltaTable(table.location).version() == 4
+
+
+@pytest.mark.parametrize("content", [None, b"garbage", b'{"version":90,"size":1}'])
+def test_a_pointer_that_points_nowhere_is_rewritten_rule_33(lake, make_table, log_of, content):
+    table = make_table(lake, 4, **{"delta.checkpointInterval": "2"})
+    log = log_of(table)
+    before = log[POINTER].read_bytes()
+    if content is None:
+        log[POINTER].unlink()
+    else:
+        log[POINTER].write_bytes(content)
+    report = table.mirror.repair()
+    assert report.ok
+    assert report.pointer_rewritten
+    assert log[POINTER].read_bytes() == before
+    assert parse_last_checkpoint(before) == 4
+
+
+def test_repair_catches_up_what_failed(lake, make_table, log_of, outage):
+    table = make_table(lake)
+    store = outage(lake, table)
+    store.is_down = True
+    table.append(rows(4))
+    for _ in range(6):
+        lake.mirror.run(once=True)
+    assert statuses(table)[4].status == "FAILED"
+    store.is_down = False
+    report = table.mirror.repair()
+    assert report.ok
+    assert report.mirrored == 1
+    assert statuses(table)[4].status == "SUCCESS"
+    assert log_of(table).versions() == [0, 1, 2, 3, 4]
+
+
+# --- a mirror that is ahead -----------------------------------------------------------
+
+
+def _restored_to_earlier(lake, table, sqlite_url, open_lake, tmp_path):
+    """The database as it was at version 3; the mirror has two more."""
+    path = sqlite_url.removeprefix("sqlite:///")
+    copy = tmp_path / "backup.db"
+    with sqlite3.connect(path) as source, sqlite3.connect(copy) as target:
+        source.backup(target)
+    table.append(rows(4))
+    table.append(rows(5), app_id="job", app_version=7)
+    history = table.history()
+    again = open_lake(f"sqlite:///{copy}")
+    return again.table(table.name), history
+
+
+@pytest.fixture
+def ahead(lake, make_table, sqlite_url, open_lake, tmp_path):
+    table = make_table(lake)
+    return _restored_to_earlier(lake, table, sqlite_url, open_lake, tmp_path)
+
+
+def test_a_mirror_that_is_ahead_stops_commits(ahead, log_of):
+    table, _ = ahead
+    before = log_of(table).contents()
+    with pytest.raises(MirrorError, match="ahead of SQL"):
+        table.append(rows(9))
+    assert table.version == 3
+    report = table.mirror.repair()
+    assert not report.ok
+    assert report.ahead == [4, 5]
+    assert log_of(table).contents() == before
+    drift = table.mirror.validate()
+    assert drift.foreign_versions == [4, 5]
+    assert drift.first_drift == 4
+
+
+def test_versions_are_taken_back_into_sql_with_their_bytes(ahead, log_of):
+    table, history = ahead
+    before = log_of(table).contents()
+    report = table.mirror.repair(take_back=True)
+    assert report.ok
+    assert report.taken_back == [4, 5]
+    assert table.version == 5
+    assert log_of(table).contents() == before
+    assert table.history() == history
+    assert table.snapshot().txns == {"job": 7}
+    assert table.mirror.validate().ok
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [1, 2, 3, 4, 5]
+    assert table.append(rows(6)) == 6
+    assert log_of(table).versions() == list(range(7))
+
+
+def test_nothing_is_taken_back_over_a_gap(ahead, log_of):
+    table, _ = ahead
+    log_of(table)[4].unlink()
+    with pytest.raises(MirrorGapError):
+        table.mirror.repair(take_back=True)
+    assert table.version == 3
+
+
+def test_nothing_is_taken_back_that_is_not_valid(ahead, log_of):
+    table, _ = ahead
+    log_of(table)[5].write_bytes(b'{"commitInfo":{"inCommitTimestamp":1}}\n')
+    with pytest.raises(MirrorError, match="can't be taken back"):
+        table.mirror.repair(take_back=True)
+    assert table.version == 3
+
+
+def test_force_moves_versions_aside_that_sql_does_not_know(ahead, log_of):
+    table, _ = ahead
+    report = table.mirror.repair(force=True)
+    assert report.ok
+    assert commit_name(5) in report.moved_aside
+    assert log_of(table).versions() == [0, 1, 2, 3]
+    assert table.append(rows(9)) == 4
+    assert table.mirror.validate().ok
+
+
+def test_taking_back_on_every_database(any_lake, make_table, log_of):
+    """As if they had been lost in SQL: the versions of another lake's log, put behind ours."""
+    table = make_table(any_lake)
+    table.mirror.pause()
+    state = table.snapshot().state
+    ours = log_of(table)
+    # Longer than what SQL keeps uncompressed.
+    tag = b"x" * 100_000
+    lines = [
+        b'{"commitInfo":{"inCommitTimestamp":%d,"operation":"WRITE","txnId":"x%d"}}\n'
+        b'{"add":{"dataChange":true,"modificationTime":1,"partitionValues":{"day":"a"},'
+        b'"path":"day=a/f%d.parquet","size":5,"tags":{"t":"%b"}}}\n'
+        % (state.in_commit_timestamp + n, n, n, tag)
+        for n in (1, 2)
+    ]
+    for version, line in zip((4, 5), lines, strict=True):
+        ours[version].write_bytes(line)
+    report = table.mirror.repair(take_back=True)
+    assert report.taken_back == [4, 5]
+    assert report.ok
+    assert [record.version for record in table.history()] == [5, 4, 3, 2, 1, 0]
+    assert table.snapshot().files().num_rows == 5
+    assert [ours[4].read_bytes(), ours[5].read_bytes()] == lines
+    assert table.mirror.validate().ok

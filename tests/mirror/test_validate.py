@@ -1,0 +1,241 @@
+"""Validation finds each kind of drift, and says where it began."""
+
+from __future__ import annotations
+
+import builtins
+import uuid
+from dataclasses import replace
+
+import pytest
+
+import deltasql
+from deltasql.errors import VersionNotFoundError
+from deltasql.mirror import checkpointing
+from deltasql.mirror.listing import list_log
+from deltasql.mirror.log_names import checkpoint_name, commit_name
+from deltasql.mirror.reading import read_mirror
+from deltasql.spec import codec
+from tests.mirror.conftest import SCHEMA, rows
+
+EVERY_2 = {"delta.checkpointInterval": "2"}
+
+
+def test_a_sound_mirror_agrees_with_sql(any_lake, make_table):
+    table = make_table(any_lake, 5, **EVERY_2)
+    table.overwrite(rows(9), where="day = '2026-11-01'")
+    table.append(rows(10, day="ü %/="), app_id="job", app_version=3)
+    any_lake.mirror.run(once=True)
+    for version in (None, 0, 3, 6):
+        report = table.mirror.validate(version)
+        assert report.ok, report
+        assert report.first_drift is None
+        assert report.reader_error is None
+        assert "delta-rs" in report.reader
+    assert table.mirror.validate().version == 7
+    assert table.mirror.validate().checkpoint == 6
+
+
+def test_without_delta_rs_our_own_reader_stays(lake, make_table, monkeypatch):
+    table = make_table(lake)
+    real = builtins.__import__
+
+    def without(name, *rest, **more):
+        if name == "deltalake":
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    report = table.mirror.validate()
+    assert report.ok
+    assert report.reader == "deltasql"
+
+
+def test_a_mirror_that_is_behind_did_not_drift(open_lake, make_table):
+    lake = open_lake(mode="async")
+    table = make_table(lake)
+    table.append(rows(4))
+    report = table.mirror.validate()
+    assert report.ok
+    assert (report.version, report.lag_versions) == (3, 1)
+    with pytest.raises(VersionNotFoundError):
+        table.mirror.validate(4)
+
+
+def test_a_table_that_was_never_mirrored_did_not_drift(open_lake):
+    lake = open_lake(mode="off")
+    table = lake.create_table("t", SCHEMA)
+    report = table.mirror.validate()
+    assert report.ok
+    assert report.lag_versions == 1
+
+
+def test_other_bytes_are_drift_at_their_version(lake, make_table, log_of):
+    table = make_table(lake, 4)
+    log = log_of(table)
+    for version in (2, 3):
+        log[version].write_bytes(log[version].read_bytes().replace(b'"me"', b'"ME"'))
+    report = table.mirror.validate()
+    assert not report.ok
+    assert report.digest_mismatches == [2, 3]
+    assert report.first_drift == 2
+    assert not report.differs
+
+
+def test_a_missing_commit_file_is_drift(lake, make_table, log_of):
+    table = make_table(lake, 4)
+    log_of(table)[3].unlink()
+    report = table.mirror.validate()
+    assert not report.ok
+    assert report.missing_versions == [3]
+    assert report.first_drift == 3
+    assert commit_name(3) in report.error
+
+
+def test_a_foreign_commit_file_is_drift(lake, make_table, log_of):
+    table = make_table(lake)
+    log_of(table)[4].write_bytes(b'{"commitInfo":{}}\n')
+    report = table.mirror.validate()
+    assert not report.ok
+    assert report.foreign_versions == [4]
+    assert report.first_drift == 4
+
+
+def _edited(log, version, change):
+    """A commit file with some of its actions changed, as a stranger might."""
+    actions = codec.decode_commit(log[version].read_bytes())
+    log[version].write_bytes(codec.encode_commit(change(actions)))
+
+
+def _kind(name):
+    return lambda action: type(action).__name__ == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "expected"),
+    [
+        ("AddFile", lambda _: [], {"missing": 1}),
+        ("AddFile", lambda add: [add, replace(add, path="strange.parquet")], {"extra": 1}),
+        ("AddFile", lambda add: [replace(add, size=add.size + 1)], {"different": 1}),
+        ("AddFile", lambda add: [replace(add, stats='{"numRecords":7}')], {"different": 1}),
+    ],
+)
+def test_files_that_differ(lake, make_table, log_of, kind, change, expected):
+    table = make_table(lake)
+    _edited(
+        log_of(table),
+        2,
+        lambda actions: [
+            new
+            for action in actions
+            for new in (change(action) if _kind(kind)(action) else [action])
+        ],
+    )
+    report = table.mirror.validate()
+    assert not report.ok
+    found = {name: len(getattr(report, name)) for name in ("missing", "extra", "different")}
+    assert {name: count for name, count in found.items() if count} == expected
+    assert report.first_drift == 2
+
+
+def test_metadata_and_protocol_that_differ(lake, make_table, log_of):
+    table = make_table(lake)
+
+    def change(actions):
+        return [
+            replace(action, description="strange")
+            if _kind("Metadata")(action)
+            else replace(action, writer_features=(*action.writer_features, "checkConstraints"))
+            if _kind("Protocol")(action)
+            else action
+            for action in actions
+        ]
+
+    _edited(log_of(table), 0, change)
+    report = table.mirror.validate()
+    assert report.metadata_differs
+    assert report.protocol_differs
+    assert report.first_drift == 0
+
+
+def test_a_checkpoint_that_lies_is_found(lake, log_of, monkeypatch):
+    table = lake.create_table("t", SCHEMA, properties=EVERY_2)
+    table.append(rows(1))
+    table.append(rows(2))
+    honest = checkpointing.CheckpointFlight._source
+
+    def lying(self, version):
+        source = honest(self, version)
+        return replace(source, files=[batch.slice(1) for batch in source.files])
+
+    monkeypatch.setattr(checkpointing.CheckpointFlight, "_source", lying)
+    lake.mirror.run(once=True)
+    assert log_of(table)[checkpoint_name(2)].exists()
+    report = table.mirror.validate()
+    assert not report.ok
+    assert len(report.missing) == 1
+    assert report.digest_mismatches == []
+    assert report.first_drift == 2
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_the_mirror_alone_tells_the_table_without_its_early_commits(
+    lake, make_table, log_of, policy
+):
+    table = make_table(lake, 5, **EVERY_2, **{"delta.checkpointPolicy": policy})
+    log = log_of(table)
+    for version in range(4):
+        log[version].unlink()
+    objects = table.objects
+    mirrored = read_mirror(objects, list_log(objects), 5)
+    assert mirrored.checkpoint == 4
+    paths = {path for path, _ in mirrored.replay.files}
+    assert paths == set(table.snapshot().files().column("path").to_pylist())
+    assert mirrored.replay.table() == (table.snapshot().protocol, table.snapshot().metadata)
+
+
+def test_the_lake_tells_its_progress(lake, make_table, log_of):
+    for name in ("a", "b", "c"):
+        make_table(lake, 1, name=name)
+    log_of(lake.table("b"))[1].unlink()
+    seen = []
+    report = lake.mirror.validate(progress=lambda done, total, one: seen.append((done, total, one)))
+    assert not report.ok
+    assert [name for name, one in report.tables.items() if not one.ok] == ["b"]
+    assert [(done, total, one.table) for done, total, one in seen] == [
+        (1, 3, "a"),
+        (2, 3, "b"),
+        (3, 3, "c"),
+    ]
+
+
+def test_repair_validate_and_cleanup_on_s3(sqlite_url, seaweedfs):
+    lake = deltasql.connect(
+        sqlite_url,
+        location=seaweedfs.location(f"mirror/{uuid.uuid4()}"),
+        settings=seaweedfs.options(),
+    )
+    with lake:
+        table = lake.create_table("t", SCHEMA, properties=EVERY_2)
+        for number in range(1, 5):
+            table.append(rows(number))
+        lake.mirror.run(once=True)
+        report = table.mirror.validate()
+        assert report.ok, report
+        assert report.reader_error is None
+        assert report.checkpoint == 4
+        objects = table.objects
+        before = {item.path: objects.read(item.path) for item in objects.list("_delta_log")}
+        lost = [f"_delta_log/{name}" for name in (commit_name(1), checkpoint_name(2))]
+        objects.delete(lost)
+        objects.delete([f"_delta_log/{commit_name(3)}"])
+        objects.put(f"_delta_log/{commit_name(3)}", b"garbage")
+        assert not table.mirror.validate().ok
+        repaired = table.mirror.repair(force=True)
+        assert repaired.ok
+        assert repaired.restored == [1, 3]
+        assert repaired.checkpoints == [2]
+        for path, content in before.items():
+            if path.endswith(".json"):
+                assert objects.read(path) == content
+        assert table.mirror.validate().ok
+        assert table.mirror.cleanup().reason

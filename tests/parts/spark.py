@@ -1,0 +1,169 @@
+"""Delta Spark: PySpark in an environment of its own, and Delta's jars, fetched once.
+
+The tests talk to it through a child process (`spark_reader.py`), so that pytest's own
+environment does without PySpark's 400 MB.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from tests.parts.process import TOOLS, PartMissingError, apt_install
+
+ROOT = Path(__file__).parents[2]
+FOLDER = TOOLS.parent / "spark"
+PYTHON = FOLDER / "bin" / "python"
+JARS = TOOLS.parent / "jars"
+PACKAGES = ("pyspark==4.2.0", "py4j==0.10.9.9")
+ARTIFACT = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
+# Whatever else Delta depends on, PySpark brings along.
+GROUPS = "io.delta,io.unitycatalog"
+READER = Path(__file__).with_name("spark_reader.py")
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>deltasql</groupId><artifactId>jars</artifactId><version>1</version>
+<packaging>pom</packaging>
+<dependencies><dependency>
+<groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
+</dependency></dependencies>
+</project>
+"""
+
+
+def find() -> str:
+    """The Python that has PySpark."""
+    # Complete ones only: both folders get their name when all is in them.
+    if not PYTHON.exists() or not JARS.is_dir() or shutil.which("java") is None:
+        raise PartMissingError("Delta Spark is not installed; run: make parts")
+    return str(PYTHON)
+
+
+def ensure() -> None:
+    """Install PySpark and fetch the jars unless they are there."""
+    if shutil.which("java") is None:
+        apt_install("openjdk-17-jre-headless")
+    if not PYTHON.exists():
+        _install_pyspark()
+    if not JARS.is_dir():
+        if shutil.which("mvn") is None:
+            apt_install("maven")
+        _fetch_jars()
+
+
+def _install_pyspark() -> None:
+    half = FOLDER.with_name("spark.half")
+    shutil.rmtree(half, ignore_errors=True)
+    uv = str(ROOT / ".ci" / "uv")
+    _run([uv, "venv", "--quiet", "--relocatable", "--python", str(_our_python()), str(half)])
+    into = ["--python", str(half / "bin" / "python")]
+    _run([uv, "pip", "install", "--quiet", "--no-deps", *into, *PACKAGES])
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    half.rename(FOLDER)
+
+
+def _our_python() -> Path:
+    return ROOT / ".venv" / "bin" / "python"
+
+
+def _fetch_jars() -> None:
+    half = JARS.with_name("jars.half")
+    shutil.rmtree(half, ignore_errors=True)
+    # A repository of its own: one half-filled under ~/.m2 confuses Ivy and Maven alike.
+    with tempfile.TemporaryDirectory(prefix="deltasql-maven-") as work:
+        pom = Path(work) / "pom.xml"
+        pom.write_text(_POM.format(*ARTIFACT))
+        where = [f"-Dmaven.repo.local={work}/m2", f"-DoutputDirectory={half}"]
+        what = ["-DincludeScope=runtime", f"-DincludeGroupIds={GROUPS}"]
+        _run(["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *where, *what])
+    half.rename(JARS)
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip())[-500:]
+        raise PartMissingError(f"{' '.join(command[:4])} … failed: {said}")
+
+
+class SparkError(Exception):
+    """Spark refused; the message is its own."""
+
+
+class Spark:
+    """One Spark session in a child process. It starts in the background, and answers in turn."""
+
+    def __init__(self, directory: Path) -> None:
+        self.log = directory / "spark.log"
+        environment = {
+            **os.environ,
+            "TZ": "UTC",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(directory),
+            "PYSPARK_PYTHON": find(),
+        }
+        # One of another Spark would be taken before ours.
+        environment.pop("SPARK_HOME", None)
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [find(), str(READER), str(JARS), str(directory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=directory,
+                env=environment,
+                text=True,
+            )
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Send one request (see `spark_reader.py`) and wait for its answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"Spark ended:\n{self.log.read_text(errors='replace')[-2000:]}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise SparkError(answer["error"])
+        return answer
+
+    def read(self, path: Path, version: int | None = None) -> dict[str, Any]:
+        """Schema, rows and files of a table at a version, by default the newest."""
+        return self.ask({"do": "read", "path": str(path), "version": version})
+
+    def files(self, path: Path, version: int | None = None) -> list[str]:
+        """The table's files, without reading any: their paths under the table's root."""
+        found = self.ask({"do": "files", "path": str(path), "version": version})
+        files: list[str] = found["files"]
+        return files
+
+    def append(self, path: Path) -> None:
+        """Write a table's own rows to it once more."""
+        self.ask({"do": "append", "path": str(path)})
+
+    def close(self) -> None:
+        """End the session; Spark's JVM ends with its Python."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,118 @@
+"""Reads Delta tables with Spark for `spark.py`: a line of JSON in, a line of JSON out.
+
+Runs in the environment of PySpark, and imports nothing of the tests. Requests:
+
+    {"do": "read", "path": …, "version": null}     → {"schema", "count", "rows", "files"}
+    {"do": "files", "path": …, "version": null}    → {"files"}
+    {"do": "append", "path": …}                    → {}
+
+Rows are lists of values in the schema's order: dates, times, decimals as text (without
+zeros at the end), times of either kind without a zone (the session's is UTC), bytes as
+hexadecimal digits, structs as objects, maps as sorted lists of pairs. Files are names below
+the table. A request that fails gets {"error": Spark's message}.
+"""
+
+import datetime as dt
+import decimal
+import json
+import os
+import sys
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+
+def start(jars: str, work: str) -> SparkSession:
+    settings = {
+        "spark.driver.extraClassPath": f"{jars}/*",
+        "spark.driver.memory": "1g",
+        # Small tables: what the compilers would win later, they cost now.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": f"{work}/warehouse",
+        # Delta replays a log in 50 partitions by default, which is a second for each small table.
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("deltasql tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def answer(spark: SparkSession, request: dict) -> dict:
+    path, version = request["path"], request.get("version")
+    reader = spark.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    frame = reader.load(path)
+    match request["do"]:
+        case "append":
+            frame.limit(1).write.format("delta").mode("append").save(path)
+            return {}
+        case "files":
+            return {"files": files(frame, path)}
+        case "read":
+            rows = [[plain(value) for value in row] for row in frame.collect()]
+            return {
+                "schema": json.loads(frame.schema.json()),
+                "count": frame.count(),
+                "rows": rows,
+                "files": files(frame, path),
+            }
+    raise ValueError(f"unknown request {request['do']}")
+
+
+def files(frame: DataFrame, root: str) -> list[str]:
+    """Paths relative to the table, as names of files: Spark has decoded those of the log."""
+    # As one text: the gateway hands over a list item by item, 0.1 ms each.
+    jvm = frame.sparkSession._jvm
+    joined = jvm.org.apache.hadoop.util.StringUtils.join("\n", frame._jdf.inputFiles())
+    start = f"file:{root}/"
+    return sorted(item.removeprefix(start) for item in joined.split("\n") if item)
+
+
+def plain(value):
+    match value:
+        case Row():
+            return {name: plain(item) for name, item in value.asDict().items()}
+        case dict():
+            return sorted(([plain(key), plain(item)] for key, item in value.items()), key=repr)
+        case list():
+            return [plain(item) for item in value]
+        case bytes() | bytearray():
+            return value.hex()
+        case decimal.Decimal():
+            text = format(value, "f")
+            return text.rstrip("0").rstrip(".") if "." in text else text
+        case dt.date():
+            return value.isoformat()
+    return value
+
+
+def main() -> None:
+    # Answers go where only we write; whatever else prints, prints to the log.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    spark = start(*sys.argv[1:])
+    for line in sys.stdin:
+        try:
+            found = answer(spark, json.loads(line))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test is told
+            cause = getattr(error, "java_exception", None)
+            found = {"error": str(error if cause is None else cause) or repr(error)}
+        out.write(json.dumps(found) + "\n")
+        out.flush()
+    spark.stop()
+
+
+main()
