@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -44,6 +45,8 @@ LINES: dict[str, Line] = {
 
 def main() -> int:
     options = _options()
+    # By the environment, which the writers' processes inherit.
+    os.environ["DELTASQL_MIRROR_MODE"] = "off"
     # Stopped politely, we stop our servers as on Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows: list[Row] = []

@@ -198,7 +198,7 @@ def test_rule_11_12_one_path_is_live_with_one_vector_and_a_tombstone_with_anothe
     assert tombstone["deletionVector"] is None
 
 
-def test_rule_13_txns_go_by_what_was_seen_last(lake, table):
+def test_rule_13_txns_keep_version_and_time(lake, table):
     table.commit([Txn(app_id="app", version=9, last_updated=5)])
     table.commit([add("a"), Txn(app_id="other", version=1)])
     lake.mirror.run(once=True)

@@ -36,10 +36,10 @@ def start(jars: str, work: str) -> SparkSession:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.shuffle.partitions": "1",
         "spark.sql.warehouse.dir": f"{work}/warehouse",
         # Delta replays a log in 50 partitions by default, which is a second for each small table.
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
     }
     builder = SparkSession.builder.master("local[2]").appName("deltasql tests")
     for key, value in settings.items():
@@ -65,7 +65,8 @@ def answer(spark: SparkSession, request: dict) -> dict:
             rows = [[plain(value) for value in row] for row in frame.collect()]
             return {
                 "schema": json.loads(frame.schema.json()),
-                "count": frame.count(),
+                # By the stats alone; once a table will do.
+                "count": frame.count() if version is None else len(rows),
                 "rows": rows,
                 "files": files(frame, path),
             }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def _no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
-    # By the environment, which the writers' processes inherit.
-    monkeypatch.setenv("DELTASQL_MIRROR_MODE", "off")
+@pytest.fixture(scope="package", autouse=True)
+def _no_mirror() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as environment:
+        # By the environment, which the writers' processes inherit.
+        environment.setenv("DELTASQL_MIRROR_MODE", "off")
+        yield

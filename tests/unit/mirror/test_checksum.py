@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from deltasql.mirror.checksum import MOST_LISTED, render_checksum
-from deltasql.store.mirror_log import Totals
 from deltasql.spec import codec
 from deltasql.store.interface import TxnRecord
+from deltasql.store.mirror_log import Totals
 from tests.unit import actions_model as model
 
 TOTALS = Totals(7, files=3, size_bytes=2**40)

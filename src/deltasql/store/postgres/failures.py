@@ -9,9 +9,11 @@ import psycopg
 from psycopg import errors
 from psycopg_pool import PoolTimeout
 
-from deltasql.errors import DatabaseError, DeltaSqlError, StoreTimeoutError, ValidationError
+from deltasql.errors import DatabaseError, DeltaSqlError, StoreTimeoutError
+from deltasql.store.committing import added_twice, doubled_path
 
-DOUBLED_PATH = "DL001"
+# What the functions in SQL refuse, by the states that they raise.
+_REFUSALS = {"DL001": doubled_path, "DL002": added_twice}
 
 
 @contextmanager
@@ -38,23 +40,14 @@ def translate(error: Exception, doing: str) -> DeltaSqlError:
             cause=_text(error),
             remedy="another transaction holds the table; try again, or raise sql.timeout",
         )
-    if isinstance(error, psycopg.Error) and error.sqlstate == DOUBLED_PATH:
-        return doubled_path(error.diag.message_primary or "")
+    if isinstance(error, psycopg.Error) and error.sqlstate in _REFUSALS:
+        return _REFUSALS[error.sqlstate](error.diag.message_primary or "")
     return DatabaseError(
         f"PostgreSQL failed while {doing}",
         cause=_text(error),
         remedy="see the cause; a lost connection is safe to try again",
         connection_lost=_is_lost(error),
         is_transient=isinstance(error, errors.DeadlockDetected | errors.SerializationFailure),
-    )
-
-
-def doubled_path(path: str) -> ValidationError:
-    """The error for a path that would be live twice, under two deletion vectors."""
-    return ValidationError(
-        f"{path!r} is live with another deletion vector",
-        cause="a file may be live once only",
-        remedy="remove the old pair of path and deletion vector in the same commit",
     )
 
 

@@ -15,6 +15,7 @@ from psycopg import errors
 
 from deltasql.store import rows
 from deltasql.store.bodies import pack
+from deltasql.store.committing import doubled_path
 from deltasql.store.interface import (
     CommitRecord,
     Committed,
@@ -27,7 +28,6 @@ from deltasql.store.interface import (
     TxnSeen,
     VersionTaken,
 )
-from deltasql.store.postgres.failures import doubled_path
 from deltasql.store.postgres.payload import copy_chunks, json_rows, other_rows
 from deltasql.store.postgres.pool import Connection, Connections
 from deltasql.store.postgres.reader import SQL

@@ -88,7 +88,18 @@ COMMENT ON FUNCTION dl_write_rows IS 'The rows of a commit''s actions';
 
 CREATE FUNCTION dl_restate_files(p_table_id bigint, p_version bigint, p_adds json)
 RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    v_path text;
 BEGIN
+    SELECT min(r.path) INTO v_path
+    FROM json_to_recordset(p_adds) AS r (path_key bytea, dv_key bytea, path text)
+    GROUP BY r.path_key, r.dv_key
+    HAVING count(*) > 1
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'DL002', MESSAGE = v_path;
+    END IF;
+
     WITH moved AS (
         DELETE FROM dl_active_files AS a
         USING json_to_recordset(p_adds) AS r (path_key bytea, dv_key bytea)
