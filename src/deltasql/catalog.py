@@ -225,6 +225,12 @@ class Lake:
         properties: Mapping[str, str] | None,
     ) -> CommitRequest:
         configuration = {IN_COMMIT_TIMESTAMPS: "true", **(properties or {})}
+        if configuration[IN_COMMIT_TIMESTAMPS] != "true":
+            raise ValidationError(
+                "a table can't be created without in-commit timestamps",
+                cause="a mirror that is late would change the times of its versions",
+                remedy=f"leave {IN_COMMIT_TIMESTAMPS} out",
+            )
         mapped = configuration.get(MODE, "none") != "none"
         delta = from_arrow(schema, column_mapping=mapped)
         if mapped:

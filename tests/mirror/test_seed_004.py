@@ -263,7 +263,6 @@ def test_scenario_overwrite_safety(later):
     assert status(later, table, 2).status == "SUCCESS"
 
 
-@pytest.mark.xfail(reason="a batch's failure is recorded with its first version")
 def test_a_conflict_is_recorded_with_its_own_version(later):
     table = later.create_table("t", SCHEMA)
     table.commit([add("a")])

@@ -55,7 +55,6 @@ def test_deadlock_hunt(postgres_url, tmp_path, stress_factor):
     assert _deadlocks(postgres_url) == 0
 
 
-@pytest.mark.xfail(strict=True, reason="src: table_drop locks the table before its head")
 def test_drop_beside_a_change_of_metadata(postgres_url, tmp_path):
     """Both take the same two locks."""
     location = tmp_path.as_uri()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
 from deltasql import metrics
 from deltasql.commit.request import CommitRequest, propose
@@ -44,7 +43,6 @@ from deltasql.store.interface import (
 )
 
 Done = Committed | TxnSeen
-_Result = TypeVar("_Result")
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 
@@ -60,13 +58,11 @@ class CommitLoop:
     def commit(self, request: CommitRequest) -> Done:
         """Commit to one table."""
         state = self._states.current(request.table_id)
+        way = self._commit_checked
         if request.is_blind_append and not state.row_tracking:
-            return self._until_known(
-                [request], lambda is_retry: self._append(request, is_retry=is_retry)
-            )
-        return self._until_known(
-            [request], lambda is_retry: self._commit_checked(request, is_retry=is_retry)
-        )
+            way = self._append
+        (done,) = self._until_known([request], lambda is_retry: [way(request, is_retry=is_retry)])
+        return done
 
     def commit_all(
         self,
@@ -80,9 +76,7 @@ class CommitLoop:
         checked = {request.table_id: self._check_outside(request) for request in requests}
         return self._until_known(
             requests,
-            lambda is_retry: self._commit_locked(
-                requests, checked, is_retry=is_retry, inside=inside
-            ),
+            lambda _: self._commit_locked(requests, checked, inside=inside),
         )
 
     # --- one attempt ------------------------------------------------------------------
@@ -113,9 +107,7 @@ class CommitLoop:
                 return _done(request, outcome)
         else:
             checked = self._base(request)
-        (done,) = self._commit_locked(
-            [request], {request.table_id: checked}, is_retry=is_retry, inside=None
-        )
+        (done,) = self._commit_locked([request], {request.table_id: checked})
         return done
 
     def _commit_locked(
@@ -123,12 +115,9 @@ class CommitLoop:
         requests: Sequence[CommitRequest],
         checked: dict[int, int],
         *,
-        is_retry: bool,
-        inside: Callable[[LockedLog], None] | None,
+        inside: Callable[[LockedLog], None] | None = None,
     ) -> list[Done]:
         with self._store.locked([request.table_id for request in requests]) as log:
-            if is_retry and (found := _find_all(log, requests)) is not None:
-                return found
             done = [self._write(log, request, checked[request.table_id]) for request in requests]
             _txns_must_agree(requests, done)
             if inside is not None:
@@ -146,9 +135,10 @@ class CommitLoop:
             head.protocol_version,
         ):
             state = self._states.remember(request.table_id, log.state(request.table_id))
-        if not request.is_blind_append:
-            self._check(request, state, log.commits(request.table_id, after=checked))
         _metadata_must_be_as_read(request, state)
+        if not request.is_blind_append:
+            # The metadata is as it was read, so that the check needs no other state.
+            self._check(request, state, log.commits(request.table_id, after=checked))
         validate_commit(request.actions, state)
         actions = request.actions
         if state.row_tracking:
@@ -177,7 +167,7 @@ class CommitLoop:
             return covered
         state = self._states.current(request.table_id)
         for commit in self._store.commits(request.table_id, after=covered):
-            self._check(request, state, [commit])
+            self._check(request, self._state_read(request, state), [commit])
             covered = commit.version
         return covered
 
@@ -185,12 +175,8 @@ class CommitLoop:
         self, request: CommitRequest, state: TableState, commits: Iterable[CommitRecord]
     ) -> None:
         winners = [Winner(item.version, codec.decode_commit(item.body)) for item in commits]
-        # After a lost answer one of the winners may be this very commit.
-        if not winners or any(winner.txn_id == request.txn_id for winner in winners):
-            return
-        read_state = self._state_read(request, state)
-        attempt = Attempt.of(request.actions, request.reads, read_state)
-        check_conflicts(attempt, winners, read_state)
+        if winners:
+            check_conflicts(Attempt.of(request.actions, request.reads, state), winners, state)
 
     def _state_read(self, request: CommitRequest, state: TableState) -> TableState:
         version = request.read_version
@@ -199,18 +185,28 @@ class CommitLoop:
         record = self._store.state(request.table_id, version)
         return state if record is None else record.parsed()
 
+    def _find(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
+        """What the requests became, if they were committed.
+
+        Under the lock: a commit that is still on its way is over before we look.
+        """
+        with self._store.locked([request.table_id for request in requests]) as log:
+            found = [log.find_commit(request.table_id, request.commit_id) for request in requests]
+        done: list[Done] = [item for item in found if item is not None]
+        return done if len(done) == len(requests) else None
+
     # --- until the answer is known ------------------------------------------------------
 
     def _until_known(
-        self, requests: Sequence[CommitRequest], attempt: Callable[[bool], _Result]
-    ) -> _Result:
+        self, requests: Sequence[CommitRequest], attempt: Callable[[bool], list[Done]]
+    ) -> list[Done]:
         started = time.monotonic()
         deadline = started + self._timeout
         pause = FIRST_PAUSE
         may_be_in = False
         while True:
             try:
-                done = attempt(may_be_in)
+                done = (self._find(requests) if may_be_in else None) or attempt(may_be_in)
                 metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
                 metrics.VERSIONS_COMMITTED.inc(len(requests))
                 return done
@@ -280,12 +276,6 @@ def _txns_must_agree(requests: Sequence[CommitRequest], done: Sequence[Done]) ->
             cause=f"the application's txn is in {', '.join(names)} and not in the others",
             remedy="use an application id of its own for each set of tables",
         )
-
-
-def _find_all(log: LockedLog, requests: Sequence[CommitRequest]) -> list[Done] | None:
-    found = [log.find_commit(request.table_id, request.commit_id) for request in requests]
-    done = [item for item in found if item is not None]
-    return list(done) if len(done) == len(requests) else None
 
 
 def _done(request: CommitRequest, outcome: object) -> Done:

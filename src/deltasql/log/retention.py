@@ -11,6 +11,7 @@ from deltasql.errors import ValidationError
 DAY_MS: Final = 86_400_000
 TOMBSTONES: Final = "delta.deletedFileRetentionDuration"
 LOG: Final = "delta.logRetentionDuration"
+TXNS: Final = "delta.setTransactionRetentionDuration"
 CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
 OWN_CHECKPOINT_INTERVAL: Final = "mirror.checkpoint_interval"
 
@@ -33,6 +34,11 @@ def tombstone_ms(properties: Mapping[str, str]) -> int:
 def log_ms(properties: Mapping[str, str]) -> int:
     """How long commits are kept in the mirror: thirty days by default."""
     return _duration_ms(properties, LOG, 30 * DAY_MS)
+
+
+def txn_ms(properties: Mapping[str, str]) -> int | None:
+    """How long an application's txn is kept; None for ever, which is the default."""
+    return _duration_ms(properties, TXNS, 0) if TXNS in properties else None
 
 
 def checkpoint_interval(properties: Mapping[str, str], default: int) -> int:

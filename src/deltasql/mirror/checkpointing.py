@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from deltasql.errors import DeltaSqlError, MirrorGapError
-from deltasql.log.retention import tombstone_ms
+from deltasql.log.retention import tombstone_ms, txn_ms
 from deltasql.mirror.checkpoint import CheckpointSource, CheckpointSummary, write_checkpoint
 from deltasql.mirror.checkpoint_file import Sink
 from deltasql.mirror.checkpoint_v2 import uses_v2, write_v2_checkpoint
@@ -86,12 +86,18 @@ class CheckpointFlight:
         record = log.state(table_id, version)
         assert record is not None, "a due version is in SQL"
         state = record.parsed()
-        expired = log.clock_ms() - tombstone_ms(state.properties)
+        now = log.clock_ms()
+        expired = now - tombstone_ms(state.properties)
+        kept_for = txn_ms(state.properties)
         return CheckpointSource(
             state=state,
             files=log.files(table_id, version),
             tombstones=log.tombstones(table_id, version, newer_than=expired),
-            txns=log.txns(table_id, version),
+            txns=[
+                txn
+                for txn in log.txns(table_id, version)
+                if kept_for is None or (txn.last_updated or now) >= now - kept_for
+            ],
             domains=log.domains(table_id, version),
         )
 

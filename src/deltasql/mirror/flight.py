@@ -84,10 +84,17 @@ class CommitFlight:
             earliest = head.earliest_version if head else 0
             must_follow(self._objects, part[0].version, earliest)
             publish_commits(self._objects, part)
-            totals = self._write_checksums(part)
+            self._finish(part)
         except DeltaSqlError as error:
-            self._failed(part[0], error)
+            done = int(error.details.get("done", 0))
+            if done:
+                self._finish(part[:done])
+            self._failed(part[done], error)
             raise
+
+    def _finish(self, part: Sequence[PendingVersion]) -> None:
+        """What follows commit files that are visible: their checksums, and word to SQL."""
+        totals = self._write_checksums(part)
         for interval, run in groupby(self._intervals.items(), key=itemgetter(1)):
             versions = [version for version, _ in run]
             recorded = self._log.record_mirrored(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-from deltasql.errors import MirrorConflictError, MirrorError, MirrorGapError
+from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, MirrorGapError
 from deltasql.mirror.log_names import commit_name
 from deltasql.objectstore import ObjectStore
 from deltasql.store.mirror_log import PendingVersion
@@ -14,16 +14,25 @@ LOG = "_delta_log/"
 
 
 def publish_commits(objects: ObjectStore, versions: Sequence[PendingVersion]) -> None:
-    """Make commit files visible, each after the one before it."""
+    """Make commit files visible, each after the one before it.
+
+    An error's detail `done` says how many of them are.
+    """
     items = [(LOG + commit_name(item.version), checked_body(item)) for item in versions]
-    position = 0
-    while position < len(items):
-        done = objects.put_many_if_absent(items[position:])
-        position += len(done)
-        if done and not done[-1]:
+    done = 0
+    try:
+        while done < len(items):
+            put = objects.put_many_if_absent(items[done:])
+            if all(put):
+                done += len(put)
+                continue
             # Somebody was here before: ourselves, whose answer was lost, or a stranger.
-            path, body = items[position - 1]
-            must_be_ours(objects, path, body)
+            done += len(put) - 1
+            must_be_ours(objects, *items[done])
+            done += 1
+    except DeltaSqlError as error:
+        error.details["done"] = done + int(error.details.get("done", 0))
+        raise
 
 
 def publish(objects: ObjectStore, path: str, body: bytes) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
-from deltasql.errors import ConfigError
+from deltasql.errors import ConfigError, DeltaSqlError
 from deltasql.store.interface import LogStore
 
 _AUTHORITY = re.compile(r"(?<=://)([^/?#@:]*):(.*)@")
 _SECRET_OPTION = re.compile(r"((?:ssl)?password|passfile)=[^&#\s]*", re.IGNORECASE)
+_SHORTEST_SECRET = 3
 _FORMS = "postgresql://user@host/database, sqlite:///lake.db or duckdb:///lake.duckdb"
 
 
@@ -20,8 +22,17 @@ def open_log(
     `timeout` bounds, in seconds, every wait for a connection or a lock. `schema` says what
     to do with a database whose schema is missing or old: `create` it, or raise an `error`.
     """
+    try:
+        return _open(url, pool_size=pool_size, timeout=timeout, schema=schema)
+    except DeltaSqlError as error:
+        # Drivers quote what they can't read, and what they can't read may be a password.
+        told = [_scrubbed(text, url) for text in (error.problem, error.cause, error.remedy)]
+        raise type(error)(told[0], cause=told[1], remedy=told[2], **error.details) from None
+
+
+def _open(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:
     scheme, separator, _ = url.partition("://")
-    if not separator:
+    if not separator or not scheme.isalnum():
         raise ConfigError(
             # Not shown: without a scheme nobody knows where a password would be.
             "the URL of the database has no scheme",
@@ -42,6 +53,24 @@ def open_log(
 def mask(url: str) -> str:
     """The URL without its passwords, for messages."""
     return _SECRET_OPTION.sub(r"\1=***", _AUTHORITY.sub(r"\1:***@", url))
+
+
+def _scrubbed(text: str, url: str) -> str:
+    """A message without any word of the URL that may be secret."""
+    rest = url.partition("://")[2]
+    authority, at, _ = rest.rpartition("@")
+    options = re.split(r"[?#]", rest, maxsplit=1)[1:]
+    hidden = [authority.partition(":")[2] if at else "", *options]
+    words = {
+        word
+        for piece in hidden
+        for form in (piece, unquote(piece, errors="replace"))
+        for word in re.split(r"\W+", form)
+        if len(word) >= _SHORTEST_SECRET
+    }
+    for word in sorted(words, key=len, reverse=True):
+        text = text.replace(word, "***")
+    return text
 
 
 def _open_postgres(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:

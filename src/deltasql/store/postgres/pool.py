@@ -42,6 +42,12 @@ class Connections:
             missing = {key: value for key, value in limits.items() if key not in given}
             self._conninfo = make_conninfo(url, **missing)
         self._size = size
+        limit = round(timeout * 1000)
+        # Whoever waits for a lock gives up in time, and whoever falls silent with one loses it.
+        self._begin = (
+            f"BEGIN; SET LOCAL lock_timeout = {limit};"
+            f" SET LOCAL idle_in_transaction_session_timeout = {limit}"
+        )
         self._pool = ConnectionPool(
             self._conninfo,
             min_size=1,
@@ -89,7 +95,7 @@ class Connections:
         for is_last in (*[False] * self._size, True):
             connection = self._pool.getconn()
             try:
-                connection.execute("BEGIN")
+                connection.execute(self._begin)
                 return connection
             except psycopg.OperationalError:
                 self._pool.putconn(connection)

@@ -65,11 +65,8 @@ class PostgresWriter:
     @contextmanager
     def locked(self, table_ids: Collection[int]) -> Iterator[PostgresLockedLog]:
         with self._connections.transaction("committing") as connection:
-            limits = {"lock_timeout": self._limit, "idle_timeout": self._limit}
-            with connection.pipeline():
-                connection.execute(SQL["transaction_limits"], limits)
-                cursor = connection.execute(SQL["heads_lock"], {"table_ids": list(table_ids)})
-                found = cursor.fetchall()
+            cursor = connection.execute(SQL["heads_lock"], {"table_ids": list(table_ids)})
+            found = cursor.fetchall()
             yield PostgresLockedLog(connection, found, lock_timeout=self._limit)
 
     def create_table(self, name: str, location: str, proposal: Proposal) -> int | NameTaken:
@@ -93,17 +90,20 @@ class PostgresWriter:
             return int(table_id)
 
     def rename_table(self, table_id: int, name: str) -> bool | NameTaken:
-        with self._connections.statement("renaming a table") as connection:
+        with self._connections.transaction("renaming a table") as connection:
             try:
                 found = connection.execute(
                     SQL["table_rename"], {"table_id": table_id, "name": name}
                 ).fetchone()
             except errors.UniqueViolation:
+                connection.execute("ROLLBACK")
                 return NameTaken()
         return found is not None
 
     def drop_table(self, table_id: int) -> bool:
-        with self._connections.statement("dropping a table") as connection:
+        with self._connections.transaction("dropping a table") as connection:
+            # The head first, as commits do. Without it nothing can be committed any more.
+            connection.execute(SQL["head_drop"], {"table_id": table_id})
             found = connection.execute(SQL["table_drop"], {"table_id": table_id}).fetchone()
         return found is not None
 

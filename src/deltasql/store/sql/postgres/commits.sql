@@ -13,10 +13,6 @@ WHERE table_id = ANY(:table_ids)
 ORDER BY table_id
 FOR UPDATE;
 
--- name: transaction_limits
-SELECT set_config('lock_timeout', :lock_timeout, true),
-       set_config('idle_in_transaction_session_timeout', :idle_timeout, true);
-
 -- name: mirror_notify
 NOTIFY dl_mirror;
 
@@ -62,16 +58,6 @@ INSERT INTO dl_tables (name, location, protocol_min_reader, protocol_min_writer,
 VALUES (:name, :location, :protocol_min_reader, :protocol_min_writer, :properties)
 ON CONFLICT (name, dropped_id) DO NOTHING
 RETURNING table_id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
-
--- name: table_drop
-WITH head AS (
-    -- Without a head nothing can be committed any more.
-    DELETE FROM dl_table_heads WHERE table_id = :table_id
-)
-UPDATE dl_tables
-SET dropped_id = table_id, dropped_at = now()
-WHERE table_id = :table_id AND dropped_id = 0
-RETURNING table_id;
 
 -- name: server_settings
 SELECT name, setting
