@@ -31,7 +31,7 @@ test-gcs: $(READY) ## Run the object-store contract on a real bucket: BUCKET=…
 
 # Stress tests run alone: they measure fairness, and want the machine to themselves.
 suite: $(READY) parts
-	$(BIN)/pytest -n 2 -m "not stress" --ignore=tests/unit
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not stress" --ignore=tests/unit
 	$(BIN)/pytest -n 0 -m stress $(OR_NONE)
 
 unit: $(READY) ## Tests of the pure layers only: no database, no files
@@ -51,7 +51,7 @@ types: $(READY) ## Check the types
 imports: $(READY) ## Check that imports go down the layers only
 	$(BIN)/lint-imports
 
-parts: $(READY) ## Install what tests need beyond Python: pgbouncer, toxiproxy, Azurite
+parts: $(READY) ## Install what tests need beyond Python: pgbouncer, toxiproxy, Azurite, Spark
 	$(BIN)/python -m tests.parts
 
 bench-log: $(READY) ## Measure the SQL log

@@ -18,7 +18,7 @@ from rich.console import Console
 
 import deltasql
 from bench import lab as labs
-from bench import report
+from bench import ours, report
 from bench.lab import Lab, say
 from bench.lines import bulk, million, opening, writers
 from bench.peers import raw_postgres
@@ -102,11 +102,12 @@ def _durability(lab: Lab) -> dict[str, Any]:
     """What our stores say of themselves, and what the server says that the peers write to."""
     found: dict[str, Any] = {}
     sqlite = lab.folder("describe") / "lake.db"
-    with deltasql.connect(f"sqlite:///{sqlite}") as lake:
+    location = sqlite.parent.as_uri()
+    with ours.connect(f"sqlite:///{sqlite}", location) as lake:
         found["ours, SQLite"] = dict(lake.store.describe())
     if lab.has_postgres:
         with lab.database("describe") as url:
-            with deltasql.connect(url, location=sqlite.parent.as_uri()) as lake:
+            with ours.connect(url, location) as lake:
                 found["ours, PostgreSQL"] = dict(lake.store.describe())
             found["peers, PostgreSQL"] = raw_postgres.settings(url)
     return found

@@ -6,13 +6,13 @@ import json
 import sys
 from pathlib import Path
 
-import deltasql
+from bench import ours
 
 
 def main() -> None:
     url, location, name = sys.argv[1:]
     files = batches = 0
-    with deltasql.connect(url, location=location) as lake:
+    with ours.connect(url, location) as lake:
         imported = peak_mb()
         for batch in lake.table(name).snapshot().file_batches():
             files += batch.num_rows

@@ -17,6 +17,11 @@ FILES = "bench.files"
 _GIVEN = 10_000
 
 
+def connect(url: str, location: str) -> Lake:
+    """A lake whose mirror is off: it has a benchmark of its own."""
+    return deltasql.connect(url, location=location, settings={"mirror.mode": "off"})
+
+
 def add_file(number: int, *, partitioned: bool = True) -> AddFile:
     """File `number` as an action; in a table without partitions its day is only in the path."""
     wire = wire_add(number)
@@ -42,7 +47,7 @@ def create_small_table(lake: Lake, name: str) -> Table:
 @contextmanager
 def appender(url: str, location: str, name: str, worker: int) -> Iterator[Callable[[int], Any]]:
     """Appends three rows with their data file."""
-    with deltasql.connect(url, location=location) as lake:
+    with connect(url, location) as lake:
         table = lake.table(name)
         yield lambda turn: table.append(pa.table(three_rows(worker, turn), schema=SMALL_SCHEMA))
 
@@ -53,7 +58,7 @@ def committer(
 ) -> Iterator[Callable[[int], Any]]:
     """Commits one given add with statistics; making the action is not what is measured."""
     given = [add_file(first + turn, partitioned=partitioned) for turn in range(_GIVEN)]
-    with deltasql.connect(url, location=location) as lake:
+    with connect(url, location) as lake:
         table = lake.table(FILES)
 
         def commit(turn: int) -> None:

@@ -8,7 +8,6 @@ from functools import partial
 
 import psycopg
 
-import deltasql
 from bench import ours
 from bench.lab import REPEATS, Lab, say, timed
 from bench.peers import raw_postgres
@@ -29,7 +28,7 @@ def _commit(lab: Lab, name: str, files: int) -> Row:
     with lab.database("bulk") as url:
         location = lab.folder("bulk").as_uri()
         with (
-            deltasql.connect(url, location=location) as lake,
+            ours.connect(url, location) as lake,
             psycopg.connect(url, autocommit=True) as connection,
         ):
             table = ours.create_files_table(lake)

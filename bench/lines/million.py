@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import deltasql
 from bench import history, ours
 from bench.files import DAYS, ROWS_PER_FILE, wire_adds
 from bench.lab import REPEATS, Lab, alternated, say
@@ -39,7 +38,7 @@ def list_partition(lab: Lab) -> Iterator[Row]:
     table = _loaded(lab)
     day = DAYS[6]
     where = f"day = '{day}'"
-    with deltasql.connect(table.url, location=table.location) as lake:
+    with ours.connect(table.url, table.location) as lake:
         count = lake.table(ours.FILES).snapshot().files(where).num_rows
         theirs = len(deltars.open_and_prune(table.log, where))
         if not count == theirs == len(range(DAYS.index(day), table.files, len(DAYS))):
@@ -67,7 +66,7 @@ def list_by_stats(lab: Lab) -> Iterator[Row]:
     # Another id each time, so that nobody has the answer ready.
     step = table.files * ROWS_PER_FILE // 40
     ours_ids, peer_ids = (iter(range(step // 3, 40 * step, step)) for _ in range(2))
-    with deltasql.connect(table.url, location=table.location) as lake:
+    with ours.connect(table.url, table.location) as lake:
 
         def mine() -> int:
             where = f"id = {next(ours_ids)}"
@@ -122,8 +121,8 @@ def open_with_history(lab: Lab) -> Iterator[Row]:
         history.generate(url, ours.FILES, versions=versions, dead_files=dead)
         tidy(url)
         with (
-            deltasql.connect(url, location=table.location) as old,
-            deltasql.connect(table.url, location=table.location) as young,
+            ours.connect(url, table.location) as old,
+            ours.connect(table.url, table.location) as young,
         ):
             snapshot = old.table(ours.FILES).snapshot()
             if (snapshot.version, snapshot.files().num_rows) != (versions, table.files):
@@ -178,7 +177,7 @@ def _load(lab: Lab) -> Million:
     say(f"  loading {files:,} files by commits of 1,000")
     database, location = "million", lab.folder("million").as_uri()
     url = lab.postgres.create_database(database)
-    with deltasql.connect(url, location=location) as lake:
+    with ours.connect(url, location) as lake:
         load(lake, files)
     tidy(url)
     say("  the same for delta-rs")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import psycopg
 
-import deltasql
 from bench import ours
 from bench.files import wire_adds
 from bench.lab import REPEATS, Lab, alternated, say
@@ -81,7 +80,7 @@ def open_small_commits(lab: Lab) -> Iterator[Row]:
 @contextmanager
 def _lake(lab: Lab) -> Iterator[tuple[Lake, str]]:
     location = lab.folder("opening").as_uri()
-    with lab.database("opening") as url, deltasql.connect(url, location=location) as lake:
+    with lab.database("opening") as url, ours.connect(url, location) as lake:
         yield lake, url
 
 

@@ -7,7 +7,6 @@ from functools import partial
 
 import psycopg
 
-import deltasql
 from bench import ours, workers
 from bench.lab import ROUND_TRIP_MS, Lab, say
 from bench.peers import ducklake, raw_postgres
@@ -95,7 +94,7 @@ def _append(lab: Lab, *, tables: int, name: str, bar: float) -> Row:
     with lab.database("ours") as url, lab.database("ducklake"):
         location, data = lab.folder("ours").as_uri(), lab.folder("ducklake")
         place = (lab.postgres.port, "ducklake", data)
-        with deltasql.connect(url, location=location) as lake:
+        with ours.connect(url, location) as lake:
             for table in names:
                 ours.create_small_table(lake, table)
         ducklake.create_tables(*place, names)
@@ -142,7 +141,7 @@ def _commit(
 ) -> Row:
     with lab.database("ours") as direct, lab.database("raw") as raw:
         location = lab.folder("ours").as_uri()
-        with deltasql.connect(direct, location=location) as lake:
+        with ours.connect(direct, location) as lake:
             ours.create_files_table(lake, partitioned=partitioned)
             # From a number that no writer reaches, and as long as theirs.
             probe = ours.add_file(2 * WRITERS * ROUNDS * _SPACING, partitioned=partitioned)
@@ -209,7 +208,7 @@ def _committers(url: str, location: str, turn: int, *, partitioned: bool = False
 def _sqlite_lake(lab: Lab) -> tuple[str, str]:
     folder = lab.folder("sqlite")
     url, location = f"sqlite:///{folder / 'lake.db'}", (folder / "data").as_uri()
-    with deltasql.connect(url, location=location) as lake:
+    with ours.connect(url, location) as lake:
         ours.create_files_table(lake, partitioned=False)
         ours.create_small_table(lake, "t0")
     return url, location
@@ -223,7 +222,7 @@ def _check_versions(
 ) -> None:
     """Every acknowledged commit is a version with its file, and there are no others."""
     done = tally.done + tally.warmed + before
-    with deltasql.connect(url, location=location) as lake:
+    with ours.connect(url, location) as lake:
         snapshots = [lake.table(name).snapshot() for name in names]
         versions = sum(snapshot.version for snapshot in snapshots)
         files = sum(snapshot.files().num_rows for snapshot in snapshots)

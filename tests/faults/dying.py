@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from threading import current_thread, main_thread
 from typing import Any
 
 import psycopg
@@ -71,7 +72,8 @@ class _Fuse:
 
     def wrapped(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def stepping(*arguments: Any, **options: Any) -> Any:
-            if not self.is_lit:
+            # The pool opens connections in the background, when it likes: not a step of ours.
+            if not self.is_lit or current_thread() is not main_thread():
                 return call(*arguments, **options)
             step = next(self._steps)
             self.burn((step, "before"))

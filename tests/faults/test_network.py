@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from deltasql.commit.request import propose
 from tests.faults.network import FaultyLake
 from tests.faults.waiting import Background, blocked, until
 from tests.stress import swarm
+from tests.stress.database import query
 from tests.stress.writers import SCHEMA, new_add, removes
 
 KINDS = ("append", "append_txn", "replace_files", "several", "large")
@@ -157,6 +159,61 @@ class TestLostResponse:
             until(lambda: blocked(faulty.url) == 0)
             assert table.version == before + 1
 
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            "append",
+            pytest.param(
+                "replace",
+                marks=pytest.mark.xfail(
+                    strict=True, reason="src: a retry conflicts with its own first try"
+                ),
+            ),
+        ],
+    )
+    def test_a_zombie_that_wakes_late(self, faulty, kind):
+        """The first try is still unread when the second one looks for it, then it commits."""
+        table = faulty.lake.table(faulty.tables[0])
+        old = new_add("old", 1)
+        base = table.commit([old])
+        gone = removes([old.path], 1) if kind == "replace" else []
+        reads = table.parse_reads("p = 1" if kind == "replace" else None)
+        request = table.request(
+            [*gone, new_add("zombie", 1)], operation="WRITE", read_version=base, reads=reads
+        )
+        store, backends = faulty.lake.store, _Backends(faulty.url)
+        commit, commits = store.commit, store.commits
+
+        def first_try(*arguments, **options):
+            store.commit = second_try
+            backends.stop()
+            return commit(*arguments, **options)
+
+        def awake():
+            if backends.resume():
+                until(lambda: _version(faulty.url, table.table_id) == base + 1)
+
+        def second_try(*arguments, **options):
+            awake()
+            return commit(*arguments, **options)
+
+        def look(*arguments, **options):
+            awake()
+            return commits(*arguments, **options)
+
+        store.commit, store.commits = first_try, look
+        try:
+            waiting = Background(lambda: faulty.lake.commits.commit(request))
+            until(lambda: backends.are_stopped)
+            # Time for the request to reach the buffers of the server.
+            waiting.join(0.3)
+            faulty.proxy.disable()
+            faulty.proxy.enable()
+            assert waiting.result().version == base + 1
+        finally:
+            backends.resume()
+        assert table.version == base + 1
+
     @pytest.mark.parametrize("kind", ["replace", "transaction"])
     def test_what_others_do_afterwards_is_no_conflict(self, faulty, kind):
         """A commit that is in can't conflict any more, least of all with later ones."""
@@ -213,6 +270,41 @@ class TestLostResponse:
             faulty.reconnect()
             assert child.exitcode == INTERRUPTED
             assert table.scan().to_arrow().num_rows == 1
+
+
+class _Backends:
+    """The server's processes for the connections that a lake has now."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._pids: list[int] = []
+        self.are_stopped = False
+
+    def stop(self) -> None:
+        found = query(
+            self._url,
+            "SELECT pid FROM pg_stat_activity "
+            "WHERE datname = current_database() AND application_name = 'deltasql'",
+        )
+        self._pids = [pid for (pid,) in found]
+        for pid in self._pids:
+            os.kill(pid, signal.SIGSTOP)
+        self.are_stopped = True
+
+    def resume(self) -> bool:
+        """Let them go on; False if they never stopped."""
+        for pid in self._pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        stopped, self.are_stopped, self._pids = self.are_stopped, False, []
+        return stopped
+
+
+def _version(url: str, table_id: int) -> int:
+    ((version,),) = query(
+        url, f"SELECT current_version FROM dl_table_heads WHERE table_id = {table_id}"
+    )
+    return int(version)
 
 
 INTERRUPTED = 77
