@@ -159,18 +159,7 @@ class TestLostResponse:
             until(lambda: blocked(faulty.url) == 0)
             assert table.version == before + 1
 
-    @pytest.mark.parametrize(
-        "kind",
-        [
-            "append",
-            pytest.param(
-                "replace",
-                marks=pytest.mark.xfail(
-                    strict=True, reason="src: a retry conflicts with its own first try"
-                ),
-            ),
-        ],
-    )
+    @pytest.mark.parametrize("kind", ["append", "replace"])
     def test_a_zombie_that_wakes_late(self, faulty, kind):
         """The first try is still unread when the second one looks for it, then it commits."""
         table = faulty.lake.table(faulty.tables[0])

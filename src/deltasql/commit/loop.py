@@ -23,7 +23,9 @@ from deltasql.errors import (
     MetadataChangedError,
     ProtocolChangedError,
     StoreError,
+    TableError,
     TableNotFoundError,
+    ValidationError,
     VersionConflictError,
 )
 from deltasql.log.conflict import Attempt, Winner, check_conflicts
@@ -208,10 +210,19 @@ class CommitLoop:
             try:
                 done = (self._find(requests) if may_be_in else None) or attempt(may_be_in)
                 metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
-                metrics.VERSIONS_COMMITTED.inc(len(requests))
+                metrics.VERSIONS_COMMITTED.inc(sum(item.is_new for item in done))
                 return done
-            except CommitError:
-                metrics.COMMIT_CONFLICTS.inc()
+            except (CommitError, ValidationError, TableError) as error:
+                # A first try that was still under way may be what refused the second one. What
+                # is not there now never comes: the refusal stands for the first try as well.
+                try:
+                    found = self._find(requests) if may_be_in else None
+                except StoreError as lost:
+                    raise _unknown(requests, lost) from lost
+                if found is not None:
+                    return found
+                if isinstance(error, CommitError):
+                    metrics.COMMIT_CONFLICTS.inc()
                 raise
             except StoreError as error:
                 may_be_in = may_be_in or _is_lost(error)
