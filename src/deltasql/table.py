@@ -32,7 +32,15 @@ from deltasql.moments import Moment, from_ms, to_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Overlay, Scan, Snapshot
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, DomainMetadata, Metadata, Protocol, Txn
+from deltasql.spec.actions import (
+    Action,
+    AddFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    Txn,
+)
 from deltasql.spec.features import features_of
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import parse_schema
@@ -232,7 +240,11 @@ class Table:
         `reads` what was read of it: None for nothing, "all", or a WHERE text. A txn that was
         committed before is skipped, and the version that holds it returned.
         """
-        parsed = [codec.parse_action(action) for action in actions]
+        # Files may be many, and validation looks at their types anyway.
+        parsed = [
+            action if isinstance(action, AddFile | RemoveFile) else codec.parse_action(action)
+            for action in actions
+        ]
         request = self.request(
             [*parsed, *_txn(app_id, app_version), *self._upgrade(parsed)],
             operation=operation,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import orjson
 
@@ -49,29 +48,39 @@ def copy_chunks(table_id: int, version: int, adds: Iterable[Row]) -> Iterator[st
     start = f"{table_id}\t{version}\t"
     lines: list[str] = []
     for row in adds:
-        lines.append(start + "\t".join([_field(value) for value in row]))
+        lines.append(start + _copy_line(row))
         if len(lines) == _COPY_CHUNK:
-            yield "\n".join(lines) + "\n"
+            yield "".join(lines)
             lines.clear()
     if lines:
-        yield "\n".join(lines) + "\n"
+        yield "".join(lines)
 
 
-def _field(value: Any) -> str:
-    kind = type(value)
+def _copy_line(row: Row) -> str:
+    """A row in the order of `ADD_COLUMNS`, written out because a commit may have many."""
+    path_key, dv_key, partition_key, size, modified, records, base_row, row_version = row[:8]
+    changes, low, high, nulls = row[8:12]
+    texts = "\t".join([_text(value) for value in row[12:]])
+    return (
+        f"\\\\x{path_key.hex()}\t\\\\x{dv_key.hex()}\t{partition_key}\t{size}\t{modified}"
+        f"\t{_number(records)}\t{_number(base_row)}\t{_number(row_version)}"
+        f"\t{'t' if changes else 'f'}\t{_list(low)}\t{_list(high)}\t{_list(nulls)}\t{texts}\n"
+    )
+
+
+def _number(value: int | None) -> str:
+    return "\\N" if value is None else str(value)
+
+
+def _list(values: Sequence[float | None] | None) -> str:
+    # Python's own text of a list is PostgreSQL's but for the brackets and the word for null.
+    return "\\N" if values is None else f"{{{str(list(values))[1:-1]}}}".replace("None", "NULL")
+
+
+def _text(value: str | None) -> str:
     if value is None:
         return "\\N"
-    if kind is str:
-        text: str = value
-        return _SPECIAL.sub(_escape, text) if _SPECIAL.search(text) else text
-    if kind is int:
-        return str(value)
-    if kind is bytes:
-        return "\\\\x" + bytes(value).hex()
-    if kind is bool:
-        return "t" if value else "f"
-    items: list[str] = ["NULL" if item is None else repr(item) for item in value]
-    return "{" + ",".join(items) + "}"
+    return _SPECIAL.sub(_escape, value) if _SPECIAL.search(value) else value
 
 
 def _escape(match: re.Match[str]) -> str:
