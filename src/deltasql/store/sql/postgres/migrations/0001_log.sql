@@ -520,39 +520,46 @@ COMMENT ON FUNCTION dl_restate_files IS
 CREATE FUNCTION dl_write_other(p_table_id bigint, p_version bigint, p_other json)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO dl_partitions
-    SELECT p_table_id, r.*
-    FROM json_to_recordset(p_other -> 'partitions') AS r (
-        partition_key bigint, partition_values text)
-    ON CONFLICT DO NOTHING;
+    -- Most commits have one of these or none: an INSERT of nothing costs as much as a look.
+    IF p_other -> 'partitions' IS NOT NULL THEN
+        INSERT INTO dl_partitions
+        SELECT p_table_id, r.*
+        FROM json_to_recordset(p_other -> 'partitions') AS r (
+            partition_key bigint, partition_values text)
+        ON CONFLICT DO NOTHING;
+    END IF;
 
-    INSERT INTO dl_domain_metadata
-        (table_id, version, domain_key, domain, configuration, removed)
-    SELECT p_table_id, p_version, r.*
-    FROM json_to_recordset(p_other -> 'domains') AS r (
-        domain_key bytea, domain text, configuration text, removed boolean);
+    IF p_other -> 'domains' IS NOT NULL THEN
+        INSERT INTO dl_domain_metadata
+            (table_id, version, domain_key, domain, configuration, removed)
+        SELECT p_table_id, p_version, r.*
+        FROM json_to_recordset(p_other -> 'domains') AS r (
+            domain_key bytea, domain text, configuration text, removed boolean);
+    END IF;
 
-    INSERT INTO dl_cdc_files
-    SELECT p_table_id, p_version, r.*
-    FROM json_to_recordset(p_other -> 'cdc') AS r (
-        path text, size_bytes bigint, partition_values text, action text);
+    IF p_other -> 'cdc' IS NOT NULL THEN
+        INSERT INTO dl_cdc_files
+        SELECT p_table_id, p_version, r.*
+        FROM json_to_recordset(p_other -> 'cdc') AS r (
+            path text, size_bytes bigint, partition_values text, action text);
+    END IF;
 
-    INSERT INTO dl_metadata_updates
-    SELECT p_table_id, p_version, r.*
-    FROM json_to_recordset(p_other -> 'metadata') AS r (
-        schema_json text, partition_columns text, table_properties text, stats_columns text,
-        action text);
-    IF FOUND THEN
+    IF p_other -> 'metadata' IS NOT NULL THEN
+        INSERT INTO dl_metadata_updates
+        SELECT p_table_id, p_version, r.*
+        FROM json_to_recordset(p_other -> 'metadata') AS r (
+            schema_json text, partition_columns text, table_properties text,
+            stats_columns text, action text);
         UPDATE dl_table_heads SET metadata_version = p_version WHERE table_id = p_table_id;
         UPDATE dl_tables SET properties = p_other -> 'metadata' -> 0 ->> 'table_properties'
         WHERE table_id = p_table_id;
     END IF;
 
-    INSERT INTO dl_protocol_updates
-    SELECT p_table_id, p_version, r.*
-    FROM json_to_recordset(p_other -> 'protocol') AS r (
-        min_reader_version integer, min_writer_version integer, action text);
-    IF FOUND THEN
+    IF p_other -> 'protocol' IS NOT NULL THEN
+        INSERT INTO dl_protocol_updates
+        SELECT p_table_id, p_version, r.*
+        FROM json_to_recordset(p_other -> 'protocol') AS r (
+            min_reader_version integer, min_writer_version integer, action text);
         UPDATE dl_table_heads SET protocol_version = p_version WHERE table_id = p_table_id;
         UPDATE dl_tables
         SET protocol_min_reader = (p_other -> 'protocol' -> 0 ->> 'min_reader_version')::integer,
