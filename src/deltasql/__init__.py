@@ -8,52 +8,57 @@
 Commits are ordinary ACID transactions, over one table or many, and a snapshot is a query.
 """
 
-from deltasql.catalog import AuditEntry, Lake, connect
-from deltasql.errors import (
-    CommitError,
-    CommitStateUnknownError,
-    ConcurrentAppendError,
-    ConcurrentDeleteDeleteError,
-    ConcurrentDeleteReadError,
-    ConcurrentTransactionError,
-    ConfigError,
-    DatabaseError,
-    DeltaSqlError,
-    LogFormatError,
-    MetadataChangedError,
-    MirrorConflictError,
-    MirrorError,
-    MirrorGapError,
-    ProtocolChangedError,
-    SchemaMismatchError,
-    SchemaVersionError,
-    StoreError,
-    StoreTimeoutError,
-    TableError,
-    TableExistsError,
-    TableNotFoundError,
-    UnsupportedFeatureError,
-    ValidationError,
-    VersionConflictError,
-    VersionNotFoundError,
-)
-from deltasql.snapshot import Scan, Snapshot
-from deltasql.spec.actions import (
-    AddFile,
-    CdcFile,
-    CommitInfo,
-    DeletionVector,
-    DomainMetadata,
-    Format,
-    Metadata,
-    Protocol,
-    RemoveFile,
-    Txn,
-    UnknownAction,
-)
-from deltasql.table import Change, HistoryEntry, Table
-from deltasql.transaction import Transaction, TransactionTable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from deltasql.version import __version__
+
+if TYPE_CHECKING:
+    from deltasql.catalog import AuditEntry, Lake, connect
+    from deltasql.errors import (
+        CommitError,
+        CommitStateUnknownError,
+        ConcurrentAppendError,
+        ConcurrentDeleteDeleteError,
+        ConcurrentDeleteReadError,
+        ConcurrentTransactionError,
+        ConfigError,
+        DatabaseError,
+        DeltaSqlError,
+        LogFormatError,
+        MetadataChangedError,
+        MirrorConflictError,
+        MirrorError,
+        MirrorGapError,
+        ProtocolChangedError,
+        SchemaMismatchError,
+        SchemaVersionError,
+        StoreError,
+        StoreTimeoutError,
+        TableError,
+        TableExistsError,
+        TableNotFoundError,
+        UnsupportedFeatureError,
+        ValidationError,
+        VersionConflictError,
+        VersionNotFoundError,
+    )
+    from deltasql.snapshot import Scan, Snapshot
+    from deltasql.spec.actions import (
+        AddFile,
+        CdcFile,
+        CommitInfo,
+        DeletionVector,
+        DomainMetadata,
+        Format,
+        Metadata,
+        Protocol,
+        RemoveFile,
+        Txn,
+        UnknownAction,
+    )
+    from deltasql.table import Change, HistoryEntry, Table
+    from deltasql.transaction import Transaction, TransactionTable
 
 __all__ = [
     "AddFile",
@@ -105,3 +110,45 @@ __all__ = [
     "__version__",
     "connect",
 ]
+
+# Each module is loaded when something of it is first asked for: the command line's help, and
+# Spark's executors, need neither pyarrow nor a driver.
+_MODULES = {
+    "AuditEntry": "deltasql.catalog",
+    "Lake": "deltasql.catalog",
+    "connect": "deltasql.catalog",
+    "Scan": "deltasql.snapshot",
+    "Snapshot": "deltasql.snapshot",
+    "AddFile": "deltasql.spec.actions",
+    "CdcFile": "deltasql.spec.actions",
+    "CommitInfo": "deltasql.spec.actions",
+    "DeletionVector": "deltasql.spec.actions",
+    "DomainMetadata": "deltasql.spec.actions",
+    "Format": "deltasql.spec.actions",
+    "Metadata": "deltasql.spec.actions",
+    "Protocol": "deltasql.spec.actions",
+    "RemoveFile": "deltasql.spec.actions",
+    "Txn": "deltasql.spec.actions",
+    "UnknownAction": "deltasql.spec.actions",
+    "Change": "deltasql.table",
+    "HistoryEntry": "deltasql.table",
+    "Table": "deltasql.table",
+    "Transaction": "deltasql.transaction",
+    "TransactionTable": "deltasql.transaction",
+}
+
+
+if not TYPE_CHECKING:  # or checkers would believe in every name
+
+    def __getattr__(name: str) -> Any:
+        if name == "errors":
+            return import_module("deltasql.errors")
+        if name not in __all__:
+            raise AttributeError(f"module 'deltasql' has no attribute {name!r}")
+        value = getattr(import_module(_MODULES.get(name, "deltasql.errors")), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -17,6 +16,7 @@ import pyarrow as pa
 from deltasql import config, writing
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
+from deltasql.configuration import Configuration, resolve
 from deltasql.data.arrow_schema import from_arrow
 from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, ValidationError
 from deltasql.log.validation import validate_commit
@@ -24,7 +24,6 @@ from deltasql.mirror.engine import MirrorEngine, MirrorSettings
 from deltasql.mirrors import LakeMirror
 from deltasql.moments import Moment, to_ms
 from deltasql.objectstore import ObjectStore, open_store
-from deltasql.objectstore.options import is_option, options_in
 from deltasql.spec.actions import Action, Metadata
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
 from deltasql.spec.features import stored_properties
@@ -52,36 +51,42 @@ def connect(
     location: str | None = None,
     committer: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    profile: str | None = None,
 ) -> Lake:
     """Open a lake, creating or migrating its schema (unless `sql.schema` is `error`).
 
-    `url` is `sqlite:///lake.db`, `duckdb:///lake.duckdb` or `postgresql://…`, by default
-    the variable DELTASQL_URL; `location` is where new tables go, by default
-    DELTASQL_LOCATION, else for the embedded databases a folder beside the file.
-    `settings` holds keys such as `sql.pool_size` or `s3.region`; each has a variable too.
+    `url` is `sqlite:///lake.db`, `duckdb:///lake.duckdb` or `postgresql://…`; `location` is
+    where new tables go, for the embedded databases by default a folder beside the file.
+    `settings` holds keys such as `sql.pool_size` or `s3.region`. What is not given comes from
+    the environment (DELTASQL_URL, DELTASQL_SQL_POOL_SIZE, …), then from deltasql.toml, of
+    which `profile` chooses a part.
     """
-    url = url or os.environ.get("DELTASQL_URL")
+    names = {"url": url, "location": location, "committer": committer}
+    return open_lake(resolve({**(settings or {}), **names}, profile=profile))
+
+
+def open_lake(configuration: Configuration) -> Lake:
+    """Open the lake that a configuration names."""
+    url = configuration.text("url")
     if not url:
         raise ConfigError(
             "no database was named",
             remedy="pass a URL such as sqlite:///lake.db, or set DELTASQL_URL",
         )
-    given = dict(settings or {})
-    storage = {key: given.pop(key) for key in list(given) if is_option(key)}
-    loaded = config.load(given, os.environ)
+    settings = configuration.settings
     store = open_log(
         url,
-        pool_size=loaded.sql_pool_size,
-        timeout=loaded.sql_timeout,
-        schema=loaded.sql_schema,
+        pool_size=settings.sql_pool_size,
+        timeout=settings.sql_timeout,
+        schema=settings.sql_schema,
     )
     return Lake(
         store,
         url=mask(url),
-        location=location or os.environ.get("DELTASQL_LOCATION") or _beside(url),
-        committer=committer or _user(),
-        settings=loaded,
-        storage={**options_in(os.environ), **storage},
+        location=_absolute(configuration.text("location")) or _beside(url),
+        committer=configuration.text("committer") or _user(),
+        settings=settings,
+        storage=configuration.storage,
     )
 
 
@@ -155,7 +160,7 @@ class Lake:
             if exists_ok:
                 return Table(self, existing)
             raise _exists(name)
-        place = location or self._place(name)
+        place = _absolute(location) or self._place(name)
         proposal = propose(self._version_zero(name, schema, tuple(partition_by), properties), None)
         created = self.store.create_table(name, place, proposal)
         if isinstance(created, NameTaken) and not exists_ok:
@@ -284,6 +289,13 @@ def _mirror_settings(settings: config.Settings) -> MirrorSettings:
         field.name: getattr(settings, f"mirror_{field.name}") for field in fields(MirrorSettings)
     }
     return MirrorSettings(**values)
+
+
+def _absolute(location: str | None) -> str | None:
+    """A location that means the same wherever it is read: paths from the root."""
+    if location is None or ":" in location:
+        return location
+    return str(Path(location).expanduser().absolute())
 
 
 def _beside(url: str) -> str | None:

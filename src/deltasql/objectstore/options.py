@@ -106,19 +106,32 @@ def parse_options(given: Mapping[str, Any], kind: str) -> StoreOptions:
 
 def options_in(environment: Mapping[str, str]) -> dict[str, str]:
     """The options that variables name: `DELTASQL_S3_REGION` is `s3.region`."""
-    found = {}
-    for kind, own in _OWN.items():
-        for name in own | _CLIENT | _RETRY | {short for whose, short in _SHORT if whose == kind}:
-            value = environment.get(f"DELTASQL_{kind}_{name}".upper())
-            if value is not None:
-                found[f"{kind}.{name}"] = value
-    return found
+    variables = {name: f"DELTASQL_{name.replace('.', '_')}".upper() for name in option_names()}
+    return {
+        name: environment[variable]
+        for name, variable in variables.items()
+        if variable in environment
+    }
 
 
 def is_option(key: str) -> bool:
     """Whether the key, as `s3.region`, is an option of a store."""
     owner, dot, name = key.partition(".")
     return bool(dot) and owner in _OWN and _known(owner, name) is not None
+
+
+def option_names() -> list[str]:
+    """Every option there is, as `s3.region`."""
+    return sorted(
+        f"{kind}.{name}"
+        for kind, own in _OWN.items()
+        for name in own | _CLIENT | _RETRY | {short for whose, short in _SHORT if whose == kind}
+    )
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of an option must not be shown."""
+    return is_option(key) and any(part in key.partition(".")[2] for part in _SECRET)
 
 
 def _own_name(key: str, kind: str) -> tuple[str, str]:

@@ -41,6 +41,11 @@ def migrate(connection: Connection, dialect: str, mode: str) -> int:
     return len(missing)
 
 
+def newest_version(dialect: str) -> int:
+    """The schema version of this release."""
+    return queries.migrations("postgres" if dialect == "postgresql" else dialect)[-1][0]
+
+
 def is_current(connection: Connection, dialect: str) -> bool:
     """Whether nothing is to be done: a look that needs no lock."""
     return found_version(connection, dialect) == queries.migrations(dialect)[-1][0]

@@ -17,6 +17,7 @@ from typing import Any
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 # Not a cast (`::`), not a time in a literal.
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_NO_QUERIES = ("schema.sql", "functions.sql", "grants.sql")
 _STYLES = {"postgres": r"%(\1)s", "sqlite": r":\1", "duckdb": r"$\1"}
 # The few words of time that no two databases share: now, a time as milliseconds, and a time
 # some milliseconds from now.
@@ -74,7 +75,7 @@ def migrations(dialect: str) -> list[tuple[int, str, str]]:
 def _read(folder: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for item in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if not item.name.endswith(".sql") or item.name in ("schema.sql", "functions.sql"):
+        if not item.name.endswith(".sql") or item.name in _NO_QUERIES:
             continue
         _, *parts = _NAME.split(item.read_text("utf-8"))
         for name, text in zip(parts[::2], parts[1::2], strict=True):

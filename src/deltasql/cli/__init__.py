@@ -1,0 +1,1 @@
+"""The command line `deltasql`: the facade in words, with no logic of its own."""

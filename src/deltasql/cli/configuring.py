@@ -1,0 +1,105 @@
+"""A lake's beginning, and its settings: init, config show."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deltasql.cli.session import Session, command
+from deltasql.errors import ConfigError
+
+app = typer.Typer(name="config", help="The settings in force.", no_args_is_help=True)
+
+_PASSWORD = re.compile(r"(?<=://)([^/?#@:]*):.*@")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command."""
+    command(
+        root,
+        "init",
+        examples=[
+            "deltasql init sqlite:///lake.db --location ./lake",
+            "deltasql init postgresql://me@db/lake --location s3://bucket/lake",
+        ],
+    )(init)
+
+
+def init(
+    session: Session,
+    database: Annotated[
+        str | None,
+        typer.Argument(
+            help="URL of the database: sqlite:///…, duckdb:///… or postgresql://…",
+            metavar="URL",
+            show_default=False,
+        ),
+    ] = None,
+    file: Annotated[
+        bool, typer.Option(help="Write deltasql.toml, so that other commands need no options.")
+    ] = True,
+) -> None:
+    """Make a lake, and deltasql.toml for it.
+
+    The tables of the log are created in the database; the file lets other commands do without
+    options. A lake that is there already is left as it is.
+    """
+    session.url = database or session.url
+    with session.lake(creating=True) as lake:
+        url, location = session.configuration().text("url") or "", lake.location
+        written = _write_file(url, session.location and location) if file else None
+        values = {"url": lake.url, "location": location, "file": written}
+    text = f"the lake is in {values['url']}"
+    text += f", new tables go to {location}" if location else ", new tables have no location yet"
+    session.out.done(text, values)
+    if written and _PASSWORD.search(url):
+        session.out.note(f"the password was left out of {written}: set PGPASSWORD or DELTASQL_URL")
+
+
+def _write_file(url: str, location: str | None) -> str | None:
+    from deltasql.configuration import FILE_NAME, resolve
+
+    path = Path(FILE_NAME)
+    public = _PASSWORD.sub(r"\1@", url)
+    if path.exists():
+        found = resolve(environment={}, file=path).text("url")
+        if found in (url, public):
+            return None
+        raise ConfigError(
+            f"{FILE_NAME} names another lake",
+            cause="the database is ready; the file was left as it is",
+            remedy="pass --no-file, or move the file away",
+        )
+    lines = [f"url = {_quoted(public)}"]
+    if location:
+        lines.append(f"location = {_quoted(location)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return FILE_NAME
+
+
+def _quoted(text: str) -> str:
+    """A TOML string: like JSON's, but that DEL must be escaped."""
+    import json
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+@command(
+    app,
+    "show",
+    examples=["deltasql config show", "deltasql config show --profile prod --output json"],
+)
+def show(session: Session) -> None:
+    """Show every setting, and where it comes from.
+
+    Secrets are masked."""
+    found = session.configuration()
+    rows = [(value.key, value.shown, value.source) for value in found.everything()]
+    session.out.table(
+        ("key", "value", "source"),
+        rows,
+        style=lambda row: "dim" if row[2] in ("default", "not set") else None,
+    )

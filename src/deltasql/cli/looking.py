@@ -1,0 +1,231 @@
+"""Looking at tables: tables, show, history, files, scan, audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deltasql.cli.session import Session, TableName, command
+from deltasql.cli.text import jsonable
+
+if TYPE_CHECKING:
+    from deltasql.snapshot import Snapshot
+    from deltasql.table import HistoryEntry, Table
+
+Where = Annotated[
+    str | None,
+    typer.Option("--where", help="Condition, e.g. \"day = '2026-11-01'\".", metavar="CONDITION"),
+]
+Version = Annotated[
+    int | None, typer.Option("--version", help="As of this version.", metavar="N", min=0)
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", help="As of this time, ISO-8601, UTC by default.", metavar="TIME"),
+]
+Limit = Annotated[
+    int, typer.Option("--limit", help="At most so many; 0 for all.", metavar="N", min=0)
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(app, "tables", examples=["deltasql tables", "deltasql tables 'sales.*' --output json"])(
+        tables
+    )
+    command(
+        app,
+        "show",
+        examples=["deltasql show sales.orders", "deltasql show sales.orders --version 7"],
+    )(show)
+    command(app, "history", examples=["deltasql history sales.orders --limit 5"])(history)
+    command(
+        app,
+        "files",
+        examples=[
+            "deltasql files sales.orders",
+            "deltasql files sales.orders --where \"day = '2026-11-01'\"",
+        ],
+    )(files)
+    command(
+        app,
+        "scan",
+        examples=[
+            "deltasql scan sales.orders --limit 20",
+            "deltasql scan sales.orders --columns id,day --where 'id > 7' --output json",
+        ],
+    )(scan)
+    command(
+        app,
+        "audit",
+        examples=[
+            "deltasql audit --from 2026-11-01",
+            "deltasql audit --from 2026-11-01T08:00 --to 2026-11-01T09:00 --output json",
+        ],
+    )(audit)
+
+
+def tables(
+    session: Session,
+    pattern: Annotated[str, typer.Argument(help="Which, with * and ?.", metavar="PATTERN")] = "*",
+) -> None:
+    """List the tables of the lake."""
+    with session.lake() as lake:
+        rows = [
+            (table.name, table.version, table.location)
+            for table in lake.tables()
+            if fnmatchcase(table.name, pattern)
+        ]
+    session.out.table(("table", "version", "location"), rows)
+
+
+def show(session: Session, table: TableName, version: Version = None, as_of: AsOf = None) -> None:
+    """Show a table: schema, properties, size."""
+    with session.lake() as lake:
+        found = lake.table(table)
+        snapshot = found.snapshot(version=version, timestamp=as_of)
+        described = _described(found, snapshot)
+    out = session.out
+    if out.is_json:
+        out.record(described)
+        return
+    columns = described.pop("schema")
+    properties = described.pop("properties")
+    out.record({**described, **{f"property {key}": value for key, value in properties.items()}})
+    out.table(
+        ("column", "type", "nullable"),
+        [(column["name"], column["type"], column["nullable"]) for column in columns],
+    )
+
+
+def _described(table: Table, snapshot: Snapshot) -> dict[str, Any]:
+    count = size = 0
+    for batch in snapshot.file_batches():
+        count += batch.num_rows
+        size += sum(batch.column("size").to_pylist())
+    return {
+        "table": table.name,
+        "location": table.location,
+        "version": snapshot.version,
+        "timestamp": snapshot.timestamp,
+        "partitioned by": list(snapshot.metadata.partition_columns),
+        "files": count,
+        "bytes": size,
+        "reader version": snapshot.protocol.min_reader_version,
+        "writer version": snapshot.protocol.min_writer_version,
+        "features": sorted(
+            {
+                *(snapshot.protocol.reader_features or ()),
+                *(snapshot.protocol.writer_features or ()),
+            }
+        ),
+        "schema": [
+            {"name": field.name, "type": str(field.type), "nullable": field.nullable}
+            for field in snapshot.schema
+        ],
+        "properties": dict(snapshot.properties),
+    }
+
+
+def history(session: Session, table: TableName, limit: Limit = 20) -> None:
+    """List the versions of a table, newest first."""
+    with session.lake() as lake:
+        entries = lake.table(table).history(limit=limit or None)
+    session.out.table(_HISTORY, [_entry(entry) for entry in entries])
+
+
+_HISTORY = ("version", "timestamp", "operation", "parameters", "committer", "commit_id",
+            "transaction_id")  # fmt: skip
+
+
+def _entry(entry: HistoryEntry) -> tuple[Any, ...]:
+    return (
+        entry.version,
+        entry.timestamp,
+        entry.operation,
+        entry.operation_params,
+        entry.committer,
+        entry.commit_id,
+        entry.transaction_id,
+    )
+
+
+def files(
+    session: Session,
+    table: TableName,
+    where: Where = None,
+    version: Version = None,
+    as_of: AsOf = None,
+    limit: Limit = 0,
+) -> None:
+    """List the live files of a table.
+
+    With --where only those that may hold matching rows: the choice is made inside the
+    database, by partition values and statistics.
+    """
+    columns = ("path", "size", "modification_time", "partition_values", "stats")
+    with session.lake() as lake:
+        snapshot = lake.table(table).snapshot(version=version, timestamp=as_of)
+        rows = (
+            tuple(row[name] for name in columns)
+            for batch in snapshot.file_batches(where)
+            for row in batch.to_pylist()
+        )
+        session.out.table(columns, islice(rows, limit) if limit else rows)
+
+
+def scan(
+    session: Session,
+    table: TableName,
+    where: Where = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", help="Which columns, with commas between.", metavar="NAMES"),
+    ] = None,
+    version: Version = None,
+    as_of: AsOf = None,
+    limit: Limit = 20,
+) -> None:
+    """Print the rows of a table."""
+    names = [name.strip() for name in columns.split(",")] if columns else None
+    with session.lake() as lake:
+        snapshot = lake.table(table).snapshot(version=version, timestamp=as_of)
+        found = snapshot.scan(where, names)
+        rows = _rows(found.to_batches())
+        shown = list(islice(rows, limit)) if limit else rows
+        session.out.table(found.schema.names, shown)
+        if limit and next(rows, None) is not None:
+            session.out.note(f"the first {limit} rows; --limit 0 shows all")
+
+
+def _rows(batches: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
+    for batch in batches:
+        yield from zip(*(_values(column) for column in batch.columns), strict=True)
+
+
+def _values(column: Any) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        # Years beyond 9999 and nanoseconds are no Python datetime.
+        return [None if not item.is_valid else jsonable(str(item)) for item in column]
+
+
+def audit(
+    session: Session,
+    start: Annotated[
+        str, typer.Option("--from", help="From this time on, ISO-8601.", metavar="TIME")
+    ] = "1970-01-01",
+    end: Annotated[
+        str | None, typer.Option("--to", help="Up to this time; now by default.", metavar="TIME")
+    ] = None,
+) -> None:
+    """List who committed what, over all tables."""
+    with session.lake() as lake:
+        found = lake.audit(start, end or datetime.now(UTC).replace(year=9999))
+    session.out.table(("table", *_HISTORY), [(item.table, *_entry(item.entry)) for item in found])

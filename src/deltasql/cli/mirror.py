@@ -1,0 +1,275 @@
+"""The mirror: status, run, repair, validate, pause, resume, cleanup."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deltasql.cli.failures import BEHIND, FAILED
+from deltasql.cli.session import Session, TableName, command, complete_table
+
+if TYPE_CHECKING:
+    from deltasql.catalog import Lake
+    from deltasql.mirror.validate import ValidationReport
+    from deltasql.mirrors import MirrorStatus
+
+app = typer.Typer(
+    name="mirror", help="The mirror: the _delta_log in object storage.", no_args_is_help=True
+)
+
+Tables = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Which tables; all by default.", metavar="[TABLE]...", autocompletion=complete_table
+    ),
+]
+_STATUS = ("table", "version", "mirrored_version", "lag_versions", "lag_seconds",
+           "pending_checkpoints", "is_paused", "is_failed", "error_message")  # fmt: skip
+
+
+@command(
+    app,
+    "status",
+    examples=["deltasql mirror status", "deltasql mirror status sales.orders --output json"],
+)
+def status(session: Session, tables: Tables = None) -> None:
+    """Say how far the mirror of each table is.
+
+    The exit code is 3 if one is behind."""
+    with session.lake() as lake:
+        found = _chosen(lake, tables)
+    session.out.table(
+        _STATUS,
+        [tuple(getattr(item, name) for name in _STATUS) for item in found],
+        style=lambda row: "red" if row[7] else "yellow" if row[3] else None,
+    )
+    if any(_is_behind(item) for item in found):
+        raise typer.Exit(BEHIND)
+
+
+def _chosen(lake: Lake, tables: list[str] | None) -> list[MirrorStatus]:
+    if tables:
+        return [lake.table(name).mirror.status() for name in tables]
+    return lake.mirror.status()
+
+
+def _is_behind(item: MirrorStatus) -> bool:
+    return item.is_failed or item.lag_versions > 0
+
+
+@command(
+    app,
+    "run",
+    examples=[
+        "deltasql mirror run --metrics-port 9108",
+        "deltasql mirror run --once",
+        "deltasql mirror run --set log.format=json --set mirror.parallelism=20",
+    ],
+)
+def run(
+    session: Session,
+    once: Annotated[
+        bool, typer.Option("--once", help="Mirror what is pending, checkpoints too, and end.")
+    ] = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            help="Serve Prometheus metrics on 127.0.0.1 at this port.",
+            metavar="PORT",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
+) -> None:
+    """Be the worker, until SIGTERM or Ctrl-C.
+
+    It mirrors commits and writes checkpoints. Flights under way are finished first. Several workers may run, on any machines.
+    """
+    with session.lake(log_level="warning" if once else "info") as lake:
+        if metrics_port is not None:
+            from deltasql.monitoring import serve
+
+            session.out.note(f"metrics at {serve(lake, metrics_port)}")
+        if not once:
+            lake.mirror.run()
+            return
+        with session.out.progress("mirroring") as advance, _watched(lake, advance):
+            written = lake.mirror.run(once=True)
+        left = [item for item in lake.mirror.status() if _is_behind(item) and not item.is_paused]
+    session.out.done(
+        f"{written} versions and checkpoints written, {len(left)} tables still behind",
+        {"written": written, "behind": [item.table for item in left]},
+    )
+    if left:
+        raise typer.Exit(BEHIND)
+
+
+@contextmanager
+def _watched(lake: Lake, advance: Any) -> Iterator[None]:
+    """Tell how much of the backlog is gone, twice a second."""
+    total = sum(item.lag_versions for item in lake.mirror.status())
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.5):
+            left = sum(item.lag_versions for item in lake.mirror.status())
+            advance(max(0, total - left), total)
+
+    watcher = threading.Thread(target=look, name="deltasql-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+@command(
+    app,
+    "repair",
+    examples=[
+        "deltasql mirror repair sales.orders",
+        "deltasql mirror repair sales.orders --version=7",
+        "deltasql mirror repair sales.orders --take-back",
+    ],
+)
+def repair(
+    session: Session,
+    table: TableName,
+    version: Annotated[
+        int | None,
+        typer.Option("--version", help="This version only, byte by byte.", metavar="N", min=0),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Move objects that somebody else wrote aside.")
+    ] = False,
+    take_back: Annotated[
+        bool,
+        typer.Option("--take-back", help="Take versions that only the mirror has into SQL again."),
+    ] = False,
+) -> None:
+    """Write again what was deleted or cut off.
+
+    The exit code is 3 if drift remains."""
+    with session.lake() as lake:
+        report = lake.table(table).mirror.repair(version, force, take_back=take_back)
+    session.out.record({"ok": report.ok, **asdict(report)})
+    if report.errors:
+        raise typer.Exit(FAILED)
+    if not report.ok:
+        raise typer.Exit(BEHIND)
+
+
+@command(
+    app,
+    "validate",
+    examples=["deltasql mirror validate", "deltasql mirror validate sales.orders --version 7"],
+)
+def validate(
+    session: Session,
+    tables: Tables = None,
+    version: Annotated[
+        int | None,
+        typer.Option("--version", help="As of this version, of one table.", metavar="N", min=0),
+    ] = None,
+) -> None:
+    """Compare the mirror with SQL.
+
+    Digest by digest and file by file; the exit code is 3 on drift."""
+    if version is not None and (tables is None or len(tables) != 1):
+        raise typer.BadParameter("--version needs exactly one table")
+    with session.lake() as lake, session.out.progress("validating") as advance:
+        if tables:
+            reports = []
+            for number, name in enumerate(tables, start=1):
+                reports.append(lake.table(name).mirror.validate(version))
+                advance(number, len(tables))
+        else:
+            found = lake.mirror.validate(lambda done, total, _: advance(done, total))
+            reports = list(found.tables.values())
+    _show_reports(session, reports)
+    if not all(report.ok for report in reports):
+        raise typer.Exit(BEHIND)
+
+
+def _show_reports(session: Session, reports: Sequence[ValidationReport]) -> None:
+    if session.out.is_json:
+        names = list(asdict(reports[0])) if reports else []
+        session.out.table(
+            ("ok", *names),
+            [(report.ok, *(getattr(report, name) for name in names)) for report in reports],
+        )
+        return
+    session.out.table(
+        ("table", "ok", "version", "first_drift", "lag_versions", "findings"),
+        [
+            (
+                report.table,
+                report.ok,
+                report.version,
+                report.first_drift,
+                report.lag_versions,
+                _findings(report),
+            )
+            for report in reports
+        ],
+        style=lambda row: None if row[1] else "red",
+    )
+
+
+def _findings(report: ValidationReport) -> str:
+    told = []
+    for name in ("missing", "extra", "different", "digest_mismatches", "missing_versions",
+                 "foreign_versions"):  # fmt: skip
+        found = getattr(report, name)
+        if found:
+            told.append(f"{name}: {', '.join(map(str, found[:3]))}{', …' * (len(found) > 3)}")
+    flags = ("metadata_differs", "protocol_differs", "txns_differ", "domains_differ")
+    told += [name for name in flags if getattr(report, name)]
+    told += [text for text in (report.error, report.reader_error) if text]
+    return "; ".join(told)
+
+
+@command(app, "pause", examples=["deltasql mirror pause sales.orders"])
+def pause(session: Session, table: TableName) -> None:
+    """Stop mirroring a table; commits go on, and wait in SQL."""
+    with session.lake() as lake:
+        lake.table(table).mirror.pause()
+    session.out.done(f"the mirror of {table} is paused", {"table": table, "is_paused": True})
+
+
+@command(app, "resume", examples=["deltasql mirror resume sales.orders"])
+def resume(session: Session, table: TableName) -> None:
+    """Mirror a table again, from where it stopped."""
+    with session.lake() as lake:
+        lake.table(table).mirror.resume()
+    session.out.done(f"the mirror of {table} goes on", {"table": table, "is_paused": False})
+
+
+@command(
+    app,
+    "cleanup",
+    examples=[
+        "deltasql mirror cleanup sales.orders",
+        "deltasql mirror cleanup sales.orders --delete",
+    ],
+)
+def cleanup(
+    session: Session,
+    table: TableName,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete; without it only say what would go.")
+    ] = False,
+) -> None:
+    """Delete old commits from the mirror.
+
+    Those that delta.logRetentionDuration no longer asks for; SQL keeps every version."""
+    with session.lake() as lake:
+        report = lake.table(table).mirror.cleanup(dry_run=not delete)
+    session.out.record(asdict(report))

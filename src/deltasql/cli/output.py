@@ -1,0 +1,145 @@
+"""The one way out: tables and messages, for a terminal, for a pipe, or as JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any, TextIO
+
+from deltasql.cli.text import cell, dumps, printable
+
+Advance = Callable[[int, int], None]
+
+
+class Format(StrEnum):
+    """How answers are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Output:
+    """Writes answers to stdout, and what only people want to know to stderr."""
+
+    def __init__(self, form: Format = Format.TEXT) -> None:
+        self.form = form
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a program reads the answer."""
+        return self.form is Format.JSON
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        style: Callable[[Sequence[Any]], str | None] = lambda _: None,
+        title: str = "",
+    ) -> None:
+        """Rows under headings: drawn, tab-separated in a pipe, or a JSON array of objects."""
+        if self.is_json:
+            _write_array(dict(zip(columns, row, strict=True)) for row in rows)
+        elif sys.stdout.isatty():
+            _draw(columns, rows, style, title)
+        else:
+            _line("\t".join(cell(name) for name in columns))
+            for row in rows:
+                _line("\t".join(cell(value) for value in row))
+
+    def record(self, values: Mapping[str, Any]) -> None:
+        """One thing: its properties line by line, or a JSON object."""
+        if self.is_json:
+            _line(dumps(values, indent=2))
+            return
+        if sys.stdout.isatty():
+            _draw_record(values)
+            return
+        for key, value in values.items():
+            _line(f"{cell(key)}\t{cell(value)}")
+
+    def done(self, text: str, values: Mapping[str, Any]) -> None:
+        """What was done: a sentence, or a JSON object."""
+        _line(dumps(values, indent=2) if self.is_json else printable(text, keep="\n"))
+
+    def raw(self, text: str) -> None:
+        """Text that is the answer itself, such as SQL."""
+        _line(printable(text, keep="\n\t"))
+
+    def note(self, text: str) -> None:
+        """Something beside the answer, for people."""
+        if not self.is_json:
+            print(printable(text, keep="\n"), file=sys.stderr)
+
+    @contextmanager
+    def progress(self, doing: str) -> Iterator[Advance]:
+        """A bar on stderr while something long goes on, if somebody watches."""
+        if self.is_json or not sys.stderr.isatty():
+            yield lambda _done, _total: None
+            return
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        with Progress(
+            TextColumn(escape(printable(doing))),
+            BarColumn(),
+            MofNCompleteColumn(),
+            console=Console(file=sys.stderr),
+            transient=True,
+        ) as bar:
+            task = bar.add_task(doing, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _line(text: str, file: TextIO | None = None) -> None:
+    print(text, file=file or sys.stdout)
+
+
+def _write_array(items: Iterable[Mapping[str, Any]]) -> None:
+    """A JSON array, element by element: an answer may be larger than memory."""
+    count = 0
+    for count, item in enumerate(items, start=1):
+        sys.stdout.write("[\n" if count == 1 else ",\n")
+        sys.stdout.write("  " + dumps(item))
+    sys.stdout.write("\n]\n" if count else "[]\n")
+
+
+def _draw(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    style: Callable[[Sequence[Any]], str | None],
+    title: str,
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=box.SIMPLE_HEAD, title=Text(printable(title)) if title else None)
+    grid.title_justify = "left"
+    all_rows = list(rows)
+    for position, name in enumerate(columns):
+        numbers = [isinstance(row[position], int | float) for row in all_rows]
+        right = bool(numbers) and all(numbers)
+        heading = Text(printable(name), style="bold")
+        grid.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for row in all_rows:
+        # Text, not str: nothing in a value is markup.
+        grid.add_row(*(Text(cell(value)) for value in row), style=style(row))
+    Console(highlight=False).print(grid)
+
+
+def _draw_record(values: Mapping[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column()
+    grid.add_column(overflow="fold")
+    for key, value in values.items():
+        grid.add_row(Text(printable(str(key)), style="bold"), Text(cell(value)))
+    Console(highlight=False).print(grid)

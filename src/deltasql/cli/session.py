@@ -1,0 +1,181 @@
+"""What every command shares: the options that name the lake, and the lake itself."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from deltasql.cli.failures import PipeClosedError
+from deltasql.cli.output import Format, Output
+from deltasql.errors import ConfigError, DeltaSqlError
+
+if TYPE_CHECKING:
+    from deltasql.catalog import Lake
+    from deltasql.configuration import Configuration
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", help="Database of the lake, e.g. sqlite:///lake.db.", metavar="URL"),
+]
+Location = Annotated[
+    str | None,
+    typer.Option("--location", help="Where new tables go, e.g. s3://bucket/lake.", metavar="URI"),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option("--profile", help="Profile of deltasql.toml to use.", metavar="NAME"),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help="Another file than deltasql.toml.", metavar="FILE"),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A setting, e.g. mirror.mode=async.", metavar="KEY=VALUE"),
+]
+OutputFormat = Annotated[
+    Format | None,
+    typer.Option("--output", "-o", help="text for people, json for programs.", metavar="FORMAT"),
+]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error, and log everything.")
+]
+SHARED: dict[str, tuple[Any, Any]] = {
+    "url": (Url, None),
+    "location": (Location, None),
+    "profile": (Profile, None),
+    "config": (Config, None),
+    "settings": (Settings, None),
+    "output": (OutputFormat, None),
+    "debug": (Debug, False),
+}
+
+
+@dataclass
+class Session:
+    """One run of the program; options given to a command win over those before it."""
+
+    url: str | None = None
+    location: str | None = None
+    profile: str | None = None
+    config: Path | None = None
+    settings: list[str] = field(default_factory=list)
+    output: Format = Format.TEXT
+    debug: bool = False
+
+    def take(self, **given: Any) -> None:
+        """Take options that were given."""
+        self.settings += given.pop("settings") or []
+        for name, value in given.items():
+            if value not in (None, False):
+                setattr(self, name, value)
+
+    @property
+    def out(self) -> Output:
+        """Where answers go."""
+        return Output(self.output)
+
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        from deltasql.configuration import resolve
+
+        arguments: dict[str, Any] = dict(_pair(text) for text in self.settings)
+        if self.debug:
+            arguments.setdefault("log.level", "debug")
+        arguments |= {"url": self.url, "location": self.location}
+        return resolve(arguments, profile=self.profile, file=self.config)
+
+    @contextmanager
+    def lake(self, *, creating: bool = False, log_level: str = "warning") -> Iterator[Lake]:
+        """The lake. Only who says so creates or migrates its schema: a typing error in a URL
+        must not make a new lake.
+        """
+        from deltasql import logs
+        from deltasql.catalog import open_lake
+
+        configuration = self.configuration().defaulting(
+            {"sql.schema": "create" if creating else "error", "log.level": log_level}
+        )
+        settings = configuration.settings
+        logs.configure(form=settings.log_format, level=settings.log_level)
+        with open_lake(configuration) as lake:
+            yield lake
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise ConfigError(
+            "--set takes KEY=VALUE", cause=f"found {key!r:.80}", remedy="e.g. mirror.mode=async"
+        )
+    return key.strip(), value
+
+
+def command(
+    app: typer.Typer, name: str, *, examples: Sequence[str]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function that takes a session first a command, with the shared options."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
+            for parameter in list(inspect.signature(function).parameters.values())[1:]
+        ]
+        shared = [
+            inspect.Parameter(
+                key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+            )
+            for key, (annotation, default) in SHARED.items()
+        ]
+        context = inspect.Parameter(
+            "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
+        )
+
+        @functools.wraps(function)
+        def run(context: typer.Context, **given: Any) -> None:
+            session = context.find_root().obj
+            session.take(**{key: given.pop(key) for key in SHARED})
+            try:
+                function(session, **given)
+            except BrokenPipeError:
+                raise PipeClosedError from None
+
+        parameters = [context, *own, *shared]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {item.name: item.annotation for item in parameters}
+        del run.__wrapped__  # type: ignore[attr-defined]
+        text = inspect.getdoc(function) or ""
+        shown = "\n".join(f"  {example}" for example in examples)
+        app.command(name, help=f"{text}\n\n\b\nExamples:\n{shown}")(run)
+        return function
+
+    return register
+
+
+def complete_table(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of tables that begin so; whatever goes wrong, nothing."""
+    session = Session()
+    session.take(**{key: context.params.get(key) for key in SHARED})
+    try:
+        with session.lake(log_level="error") as lake:
+            return [table.name for table in lake.tables() if table.name.startswith(incomplete)]
+    except DeltaSqlError:
+        return []
+
+
+TableName = Annotated[
+    str,
+    typer.Argument(
+        help="Name of the table.",
+        autocompletion=complete_table,
+        show_default=False,
+    ),
+]

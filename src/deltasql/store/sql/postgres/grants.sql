@@ -1,0 +1,44 @@
+-- What each role needs, and no more. Run it as the owner of the log's tables, after deltasql init
+-- and after each deltasql db migrate. Nobody but the owner can migrate, purge, or change a
+-- committed version.
+--
+--   {reader}  reads snapshots, files, history
+--   {writer}  creates tables and commits as well, and mirrors what it committed
+--   {mirror}  mirrors, and touches no action, version or head
+--
+-- Roles that don't exist yet:
+--   CREATE ROLE {reader} NOLOGIN;
+--   CREATE ROLE {writer} NOLOGIN;
+--   CREATE ROLE {mirror} NOLOGIN;
+
+BEGIN;
+
+GRANT USAGE ON SCHEMA {schema} TO {reader}, {writer}, {mirror};
+
+GRANT SELECT ON
+    {schema}.dl_schema_migrations, {schema}.dl_tables, {schema}.dl_table_heads,
+    {schema}.dl_table_versions, {schema}.dl_active_files, {schema}.dl_dead_files,
+    {schema}.dl_partitions, {schema}.dl_metadata_updates, {schema}.dl_protocol_updates,
+    {schema}.dl_txn_actions, {schema}.dl_domain_metadata, {schema}.dl_cdc_files,
+    {schema}.dl_mirror_status, {schema}.dl_mirror_leases,
+    {schema}.dl_add_files, {schema}.dl_remove_files,
+    {schema}.vw_latest_action_per_path, {schema}.vw_active_files
+TO {reader}, {writer}, {mirror};
+
+-- Commits: rows are added; only heads, tables and live files change.
+GRANT INSERT ON
+    {schema}.dl_tables, {schema}.dl_table_heads, {schema}.dl_table_versions,
+    {schema}.dl_active_files, {schema}.dl_dead_files, {schema}.dl_partitions,
+    {schema}.dl_metadata_updates, {schema}.dl_protocol_updates, {schema}.dl_txn_actions,
+    {schema}.dl_domain_metadata, {schema}.dl_cdc_files
+TO {writer};
+GRANT UPDATE, DELETE ON {schema}.dl_table_heads TO {writer};
+GRANT UPDATE ON {schema}.dl_tables TO {writer};
+GRANT DELETE ON {schema}.dl_active_files TO {writer};
+
+-- The mirror: its status, its leases, and the switch that pauses a table.
+GRANT INSERT, UPDATE ON {schema}.dl_mirror_status, {schema}.dl_mirror_leases
+TO {writer}, {mirror};
+GRANT UPDATE (mirror_paused) ON {schema}.dl_tables TO {mirror};
+
+COMMIT;
