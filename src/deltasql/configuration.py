@@ -124,7 +124,7 @@ def resolve(
         {value.key: value for value in layers}, file=path, profile=str(chosen) if chosen else None
     )
     # Ill-typed values are told now, whether anybody asks for them or not.
-    assert result.settings
+    _ = result.settings
     return result
 
 

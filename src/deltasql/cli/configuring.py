@@ -95,7 +95,8 @@ def _quoted(text: str) -> str:
 def show(session: Session) -> None:
     """Show every setting, and where it comes from.
 
-    Secrets are masked."""
+    Secrets are masked.
+    """
     found = session.configuration()
     rows = [(value.key, value.shown, value.source) for value in found.everything()]
     session.out.table(

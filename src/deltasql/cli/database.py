@@ -17,7 +17,8 @@ app = typer.Typer(name="db", help="The database that holds the log.", no_args_is
 def migrate(session: Session) -> None:
     """Bring the database to the schema of this release.
 
-    All or nothing."""
+    All or nothing.
+    """
     from deltasql import databases
 
     done = databases.migrate(session.configuration())
@@ -31,7 +32,8 @@ def migrate(session: Session) -> None:
 def status(session: Session) -> None:
     """Say which schema the database has.
 
-    The exit code is 3 if it is not this release's."""
+    The exit code is 3 if it is not this release's.
+    """
     from deltasql import databases
 
     found = databases.status(session.configuration())
@@ -65,7 +67,8 @@ def grants(
 ) -> None:
     """Print PostgreSQL grants for three roles.
 
-    Reader, writer, and mirror; nothing is changed."""
+    Reader, writer, and mirror; nothing is changed.
+    """
     from deltasql import databases
 
     text = databases.grants(reader=reader, writer=writer, mirror=mirror, schema=schema)

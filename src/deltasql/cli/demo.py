@@ -31,7 +31,8 @@ def demo(
 ) -> None:
     """Show what deltasql does, in one screen.
 
-    On SQLite, in a folder that is removed afterwards."""
+    On SQLite, in a folder that is removed afterwards.
+    """
     from deltasql.catalog import connect
 
     with _place(folder) as place:

@@ -33,7 +33,7 @@ from deltasql.errors import DeltaSqlError
 from deltasql.version import __version__
 
 # Typer brings its own click; these are its errors of usage, under whatever name.
-_UsageError = typer.BadParameter.__mro__[1]
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="deltasql",

@@ -40,7 +40,8 @@ _STATUS = ("table", "version", "mirrored_version", "lag_versions", "lag_seconds"
 def status(session: Session, tables: Tables = None) -> None:
     """Say how far the mirror of each table is.
 
-    The exit code is 3 if one is behind."""
+    The exit code is 3 if one is behind.
+    """
     with session.lake() as lake:
         found = _chosen(lake, tables)
     session.out.table(
@@ -89,7 +90,8 @@ def run(
 ) -> None:
     """Be the worker, until SIGTERM or Ctrl-C.
 
-    It mirrors commits and writes checkpoints. Flights under way are finished first. Several workers may run, on any machines.
+    It mirrors commits and writes checkpoints. Flights under way are finished first. Several
+    workers may run, on any machines.
     """
     with session.lake(log_level="warning" if once else "info") as lake:
         if metrics_port is not None:
@@ -156,7 +158,8 @@ def repair(
 ) -> None:
     """Write again what was deleted or cut off.
 
-    The exit code is 3 if drift remains."""
+    The exit code is 3 if drift remains.
+    """
     with session.lake() as lake:
         report = lake.table(table).mirror.repair(version, force, take_back=take_back)
     session.out.record({"ok": report.ok, **asdict(report)})
@@ -181,7 +184,8 @@ def validate(
 ) -> None:
     """Compare the mirror with SQL.
 
-    Digest by digest and file by file; the exit code is 3 on drift."""
+    Digest by digest and file by file; the exit code is 3 on drift.
+    """
     if version is not None and (tables is None or len(tables) != 1):
         raise typer.BadParameter("--version needs exactly one table")
     with session.lake() as lake, session.out.progress("validating") as advance:
@@ -269,7 +273,8 @@ def cleanup(
 ) -> None:
     """Delete old commits from the mirror.
 
-    Those that delta.logRetentionDuration no longer asks for; SQL keeps every version."""
+    Those that delta.logRetentionDuration no longer asks for; SQL keeps every version.
+    """
     with session.lake() as lake:
         report = lake.table(table).mirror.cleanup(dry_run=not delete)
     session.out.record(asdict(report))

@@ -151,7 +151,7 @@ def command(
         parameters = [context, *own, *shared]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {item.name: item.annotation for item in parameters}
-        del run.__wrapped__  # type: ignore[attr-defined]
+        del run.__wrapped__
         text = inspect.getdoc(function) or ""
         shown = "\n".join(f"  {example}" for example in examples)
         app.command(name, help=f"{text}\n\n\b\nExamples:\n{shown}")(run)
