@@ -1,9 +1,10 @@
 """Logs: what modules say, as lines for people or as JSON for programs.
 
 Modules use the standard library's loggers, below `deltasql`, and give facts as `extra`: table,
-version, key, attempt, error, commit_id. A commit's id is the same in every line about it, in
-`dl_table_versions` and, as `txnId`, in the commit file. Values that may hold a password are not
-logged; what looks like one is taken out here all the same.
+version, key, attempt, error, commit_id. The commit id is `txnId` of the commit file, the same in
+every line about a commit; all versions of a transaction over several tables share one.
+Values that may hold a password are not logged; what looks like one is taken out here all the
+same.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ import json
 import logging
 import re
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 from deltasql.errors import DeltaSqlError
 
+_bound: ContextVar[Mapping[str, Any]] = ContextVar("deltasql_log_facts", default={})  # noqa: B039
 FACTS: Final = ("table", "version", "commit_id", "key", "attempt", "operation", "error")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _SECRETS: Final = (
@@ -43,6 +48,16 @@ def configure(
     logger.propagate = False
 
 
+@contextmanager
+def bound(**facts: Any) -> Iterator[None]:
+    """Facts that belong to every line that this thread logs inside the block."""
+    token = _bound.set({**_bound.get(), **facts})
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
 class _Handler(logging.StreamHandler[TextIO]):
     """Ours, to be told from the application's."""
 
@@ -61,7 +76,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return redact(json.dumps(line, default=str))
+        return json.dumps({key: _clean(value) for key, value in line.items()})
 
 
 class ConsoleFormatter(logging.Formatter):
@@ -69,8 +84,14 @@ class ConsoleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        facts = "".join(f" {name}={value}" for name, value in _facts(record).items())
-        text = f"{_time(record)} {record.levelname:<7} {record.getMessage()}{facts}"
+        message = record.getMessage()
+        facts = _facts(record)
+        for name in ("table", "error"):
+            # What the message says already is not said twice.
+            if str(facts.get(name, "")) in message:
+                facts.pop(name, None)
+        text = f"{_time(record)} {record.levelname:<7} {message}"
+        text += "".join(f" {name}={value}" for name, value in facts.items())
         line = redact(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
         if record.exc_info:
             line += "\n" + redact(self.formatException(record.exc_info))
@@ -84,10 +105,15 @@ def redact(text: str) -> str:
     return text
 
 
+def _clean(value: Any) -> Any:
+    return value if isinstance(value, int) else redact(str(value))
+
+
 def _facts(record: logging.LogRecord) -> dict[str, Any]:
-    facts = {}
+    facts, around = {}, _bound.get()
     for name in FACTS:
         value = getattr(record, name, None)
+        value = around.get(name) if value is None else value
         if isinstance(value, DeltaSqlError):
             value = f"{type(value).__name__}: {value.problem}" + (
                 f": {value.cause}" if value.cause else ""

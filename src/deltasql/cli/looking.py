@@ -136,11 +136,12 @@ def history(session: Session, table: TableName, limit: Limit = 20) -> None:
     """List the versions of a table, newest first."""
     with session.lake() as lake:
         entries = lake.table(table).history(limit=limit or None)
-    session.out.table(_HISTORY, [_entry(entry) for entry in entries])
+    session.out.table(_HISTORY, [_entry(entry) for entry in entries], brief=_BRIEF)
 
 
 _HISTORY = ("version", "timestamp", "operation", "parameters", "committer", "commit_id",
             "transaction_id")  # fmt: skip
+_BRIEF = ("version", "timestamp", "operation", "committer")
 
 
 def _entry(entry: HistoryEntry) -> tuple[Any, ...]:
@@ -176,7 +177,8 @@ def files(
             for batch in snapshot.file_batches(where)
             for row in batch.to_pylist()
         )
-        session.out.table(columns, islice(rows, limit) if limit else rows)
+        chosen = islice(rows, limit) if limit else rows
+        session.out.table(columns, chosen, brief=("path", "size", "partition_values"))
 
 
 def scan(
@@ -228,4 +230,8 @@ def audit(
     """List who committed what, over all tables."""
     with session.lake() as lake:
         found = lake.audit(start, end or datetime.now(UTC).replace(year=9999))
-    session.out.table(("table", *_HISTORY), [(item.table, *_entry(item.entry)) for item in found])
+    session.out.table(
+        ("table", *_HISTORY),
+        [(item.table, *_entry(item.entry)) for item in found],
+        brief=("table", *_BRIEF),
+    )

@@ -48,6 +48,7 @@ def status(session: Session, tables: Tables = None) -> None:
         _STATUS,
         [tuple(getattr(item, name) for name in _STATUS) for item in found],
         style=lambda row: "red" if row[7] else "yellow" if row[3] else None,
+        brief=(*_STATUS[:5], "is_paused", "error_message"),
     )
     if any(_is_behind(item) for item in found):
         raise typer.Exit(BEHIND)

@@ -38,12 +38,18 @@ class Output:
         *,
         style: Callable[[Sequence[Any]], str | None] = lambda _: None,
         title: str = "",
+        brief: Sequence[str] = (),
     ) -> None:
-        """Rows under headings: drawn, tab-separated in a pipe, or a JSON array of objects."""
+        """Rows under headings: drawn, tab-separated in a pipe, or a JSON array of objects.
+
+        `brief` names the columns that a terminal has room for.
+        """
         if self.is_json:
             _write_array(dict(zip(columns, row, strict=True)) for row in rows)
         elif sys.stdout.isatty():
-            _draw(columns, rows, style, title)
+            places = [columns.index(name) for name in brief or columns]
+            styled = [([row[place] for place in places], style(row)) for row in rows]
+            _draw([columns[place] for place in places], styled, title)
         else:
             _line("\t".join(cell(name) for name in columns))
             for row in rows:
@@ -109,8 +115,7 @@ def _write_array(items: Iterable[Mapping[str, Any]]) -> None:
 
 def _draw(
     columns: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    style: Callable[[Sequence[Any]], str | None],
+    rows: Sequence[tuple[Sequence[Any], str | None]],
     title: str,
 ) -> None:
     from rich import box
@@ -120,15 +125,13 @@ def _draw(
 
     grid = Table(box=box.SIMPLE_HEAD, title=Text(printable(title)) if title else None)
     grid.title_justify = "left"
-    all_rows = list(rows)
     for position, name in enumerate(columns):
-        numbers = [isinstance(row[position], int | float) for row in all_rows]
-        right = bool(numbers) and all(numbers)
-        heading = Text(printable(name), style="bold")
+        right = all(isinstance(row[position], int | float) for row, _ in rows) and bool(rows)
+        heading = Text(printable(name).replace("_", " "), style="bold")
         grid.add_column(heading, justify="right" if right else "left", overflow="fold")
-    for row in all_rows:
+    for row, style in rows:
         # Text, not str: nothing in a value is markup.
-        grid.add_row(*(Text(cell(value)) for value in row), style=style(row))
+        grid.add_row(*(Text(cell(value)) for value in row), style=style)
     Console(highlight=False).print(grid)
 
 

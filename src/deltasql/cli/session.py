@@ -175,6 +175,7 @@ TableName = Annotated[
     str,
     typer.Argument(
         help="Name of the table.",
+        metavar="TABLE",
         autocompletion=complete_table,
         show_default=False,
     ),

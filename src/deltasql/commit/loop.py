@@ -8,9 +8,11 @@ A lost connection is answered by asking for the same commit id again.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 
 from deltasql import metrics
 from deltasql.commit.request import CommitRequest, propose
@@ -43,6 +45,8 @@ from deltasql.store.interface import (
     TxnSeen,
     VersionTaken,
 )
+
+logger = logging.getLogger("deltasql.commit")
 
 Done = Committed | TxnSeen
 FIRST_PAUSE = 0.05
@@ -206,11 +210,12 @@ class CommitLoop:
         deadline = started + self._timeout
         pause = FIRST_PAUSE
         may_be_in = False
-        while True:
+        for number in count(1):
             try:
                 done = (self._find(requests) if may_be_in else None) or attempt(may_be_in)
                 metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
                 metrics.VERSIONS_COMMITTED.inc(sum(item.is_new for item in done))
+                _tell_done(requests, done, number)
                 return done
             except (CommitError, ValidationError, TableError) as error:
                 # A first try that was still under way may be what refused the second one. What
@@ -223,6 +228,7 @@ class CommitLoop:
                     return found
                 if isinstance(error, CommitError):
                     metrics.COMMIT_CONFLICTS.inc()
+                _tell(logging.INFO, "the commit was refused", requests, number, error)
                 raise
             except StoreError as error:
                 may_be_in = may_be_in or _is_lost(error)
@@ -233,8 +239,36 @@ class CommitLoop:
                     if may_be_in:
                         raise _unknown(requests, error) from error
                     raise
+                _tell(logging.WARNING, "the commit is sent again", requests, number, error)
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_PAUSE)
+        raise AssertionError("unreachable")
+
+
+def _tell_done(requests: Sequence[CommitRequest], done: Sequence[Done], attempt: int) -> None:
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    for request, item in zip(requests, done, strict=True):
+        logger.info(
+            "committed" if item.is_new else "committed before",
+            extra={**_facts(request), "version": item.version, "attempt": attempt},
+        )
+
+
+def _tell(
+    level: int, what: str, requests: Sequence[CommitRequest], attempt: int, error: Exception
+) -> None:
+    if logger.isEnabledFor(level):
+        for request in requests:
+            logger.log(level, what, extra={**_facts(request), "attempt": attempt, "error": error})
+
+
+def _facts(request: CommitRequest) -> dict[str, object]:
+    return {
+        "table": request.table_name,
+        "commit_id": request.txn_id,
+        "operation": request.operation,
+    }
 
 
 def _is_lost(error: StoreError) -> bool:

@@ -96,7 +96,9 @@ class MirrorEngine:
             # An object store that is down, or hangs, stops no commit; nor does it hold up each.
             looking.result(timeout=self.settings.sync_timeout)
         except (StoreError, TimeoutError) as error:
-            logger.warning("%s: can't tell whether the mirror is ahead: %s", target.name, error)
+            facts = {"table": target.name, "error": error}
+            message = "%s: can't tell whether the mirror is ahead: %s"
+            logger.warning(message, target.name, error, extra=facts)
             self._look_again[target.table_id] = time.monotonic() + _LOOK_AGAIN
             return
         self._not_ahead.add(target.table_id)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from hashlib import sha256
 
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, MirrorGapError
 from deltasql.mirror.log_names import commit_name
 from deltasql.objectstore import ObjectStore
+from deltasql.spec import codec
 from deltasql.store.mirror_log import PendingVersion
+
+logger = logging.getLogger("deltasql.mirror")
 
 LOG = "_delta_log/"
 
@@ -33,6 +37,17 @@ def publish_commits(objects: ObjectStore, versions: Sequence[PendingVersion]) ->
     except DeltaSqlError as error:
         error.details["done"] = done + int(error.details.get("done", 0))
         raise
+    if logger.isEnabledFor(logging.INFO):
+        _tell(objects, versions)
+
+
+def _tell(objects: ObjectStore, versions: Sequence[PendingVersion]) -> None:
+    for item in versions:
+        info = codec.loads((item.body or b"{}").partition(b"\n")[0]).get("commitInfo") or {}
+        facts = {"version": item.version, "attempt": item.retry_count + 1}
+        key = f"{objects.location.rstrip('/')}/{LOG}{commit_name(item.version)}"
+        commit = {"commit_id": info.get("txnId"), "operation": info.get("operation")}
+        logger.info("mirrored", extra={**facts, **commit, "key": key})
 
 
 def publish(objects: ObjectStore, path: str, body: bytes) -> None:

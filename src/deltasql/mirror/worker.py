@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, Final
 
-from deltasql import metrics
+from deltasql import logs, metrics
 from deltasql.errors import DeltaSqlError
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.validate import ValidationReport
@@ -126,13 +126,19 @@ class Worker:
 
     def _work(self, item: Backlog) -> int | None:
         """Catch a table up; None when it can't be just now."""
+        with logs.bound(table=item.name):
+            return self._catch_up(item)
+
+    def _catch_up(self, item: Backlog) -> int | None:
         target = Target(item.table_id, item.name, item.location)
         try:
             done = self._engine.catch_up(target)
             # A checkpoint that fails holds up no commit, nor the other way round.
             written = self._engine.write_checkpoints(target)
         except DeltaSqlError as error:
-            logger.warning("%s: the mirror is behind: %s", item.name, error)
+            attempt = item.retry_count + 1
+            facts = {"version": item.first_version, "attempt": attempt, "error": error}
+            logger.warning("%s: the mirror is behind: %s", item.name, error, extra=facts)
             self._quietly(lambda: self._checkpoints_after_failure(target))
             return None
         if done is None or written is None:
@@ -144,14 +150,17 @@ class Worker:
         try:
             reports = self._validate()
         except DeltaSqlError as error:
-            logger.warning("the mirror could not be validated: %s", error)
+            facts = {"error": error}
+            logger.warning("the mirror could not be validated: %s", error, extra=facts)
             return
         for report in reports:
             if not report.ok:
+                facts = {"version": report.first_drift, "error": report.error}
                 logger.error(
                     "%s: the mirror drifted from SQL at version %s: run mirror.validate()",
                     report.table,
                     report.first_drift if report.first_drift is not None else report.error,
+                    extra={"table": report.table, **facts},
                 )
         self._drifted = {report.table for report in reports if not report.ok}
 
@@ -163,7 +172,7 @@ class Worker:
         try:
             work()
         except DeltaSqlError as error:
-            logger.warning("the worker goes on after: %s", error)
+            logger.warning("the worker goes on after: %s", error, extra={"error": error})
             time.sleep(0.2)
 
     # --- lag ----------------------------------------------------------------------------
@@ -179,12 +188,14 @@ class Worker:
             is_bad = item.is_failed or lag > self._settings.lag_alert
             metrics.MIRROR_ALERT.labels(item.name).set(is_bad or item.name in self._drifted)
             if is_bad and item.table_id not in self._alerted:
+                facts = {"version": item.first_version, "error": item.error_message}
                 logger.error(
                     "%s: the mirror is %d versions and %.0f s behind: %s",
                     item.name,
                     item.versions,
                     lag,
                     item.error_message or "no error yet",
+                    extra={"table": item.name, "attempt": item.retry_count, **facts},
                 )
             (self._alerted.add if is_bad else self._alerted.discard)(item.table_id)
         return found

@@ -1,0 +1,105 @@
+"""On a terminal: tables in colour, progress, Ctrl-C; in a pipe: none of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import rows
+
+ESCAPE = "\x1b["
+
+
+def test_tables_are_drawn_and_coloured(program, orders):
+    shown = program.on_terminal("tables")
+    assert shown.code == 0
+    assert ESCAPE in shown.out
+    assert "─" in shown.out
+    assert "sales.orders" in shown.out
+
+
+def test_failed_tables_stand_out(program, orders):
+    orders.mirror.pause()
+    orders.append(rows(4))
+    shown = program.on_terminal("mirror", "status")
+    assert shown.code == 3
+    assert f"{ESCAPE}33m" in shown.out
+
+
+def test_a_pipe_gets_plain_text(program, orders):
+    for arguments in (["tables"], ["show", "sales.orders"], ["show", "nope"], ["--help"]):
+        done = program(*arguments)
+        assert ESCAPE not in done.out + done.err, arguments
+
+
+def test_no_color_is_honoured(program, orders):
+    shown = program.on_terminal("mirror", "status", environment={"NO_COLOR": "1"})
+    assert not re.search(r"\x1b\[3\dm", shown.out)
+
+
+def test_an_error_is_one_red_block(program, lake):
+    shown = program.on_terminal("show", "nope")
+    assert shown.code == 1
+    assert shown.out.startswith(f"{ESCAPE}31;1merror:{ESCAPE}0m there is no table nope\n  cause: ")
+
+
+def test_long_work_has_a_bar(program, orders):
+    assert "validating" in program.on_terminal("mirror", "validate").out
+    assert "validating" not in program("mirror", "validate").err
+
+
+def test_json_stays_json_on_a_terminal(program, orders):
+    assert program.on_terminal("tables", "-o", "json").json[0]["table"] == "sales.orders"
+
+
+def test_a_closed_pipe_is_no_error(program, lake):
+    table = lake.create_table("many", rows(1).schema)
+    table.append(rows(*range(50_000)))
+    writer = program.start("scan", "many", "--limit", "0")
+    assert writer.stdout.readline() == "id\tday\tamount\n"
+    writer.stdout.close()
+    assert writer.stderr.read() == ""
+    assert writer.wait(timeout=60) == 141
+
+
+@pytest.mark.usefixtures("orders")
+class TestInterrupted:
+    def test_the_worker_ends_in_order(self, program):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = program.start("mirror", "run", "--metrics-port", "0")
+            assert "metrics at" in process.stderr.readline()
+            _until_waiting(process)
+            process.send_signal(number)
+            _, err = process.communicate(timeout=30)
+            assert process.returncode == 0, err
+            assert "Traceback" not in err
+
+    def test_ctrl_c_elsewhere(self, program, orders):
+        # A lake whose database is locked by somebody keeps the program waiting.
+        with orders._lake.store.locked([orders.table_id]):
+            process = program.start("mirror", "pause", "sales.orders")
+            time.sleep(3)
+            assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert err == "interrupted; what was committed stays committed\n"
+
+
+def _until_waiting(process: subprocess.Popen[str]) -> None:
+    """Until the worker has set its signal handlers."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        caught = next(line for line in status if line.startswith("SigCgt:"))
+        if int(caught.split()[1], 16) & (1 << (signal.SIGTERM - 1)):
+            return
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    raise AssertionError("the worker never began")
