@@ -1,0 +1,185 @@
+"""Roles in PostgreSQL: each can do its job, and nothing else."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+import psycopg
+import pyarrow as pa
+import pytest
+from psycopg import sql
+
+import deltasql
+from deltasql.databases import grants
+from deltasql.errors import DatabaseError
+
+ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
+ROLES = ("reader", "writer", "mirror")
+RELATIONS = """
+SELECT c.relname, c.relkind = 'r' FROM pg_class AS c
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v')
+ORDER BY 1
+"""
+MIRROR_TABLES = {"dl_mirror_status", "dl_mirror_leases"}
+
+
+@pytest.fixture
+def names(postgres_server) -> dict[str, str]:
+    """Roles of the cluster, with names that need quoting."""
+    made = {role: f'{role} "{uuid.uuid4().hex[:8]}"' for role in ROLES}
+    with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+        for name in made.values():
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
+    return made
+
+
+@pytest.fixture
+def connect_as(postgres_url, names, tmp_path) -> Iterator[Callable[[str], deltasql.Lake]]:
+    lakes = []
+
+    def connect(role: str) -> deltasql.Lake:
+        user = _in_url(names[role]) if role != "owner" else "postgres"
+        url = postgres_url.replace("postgres@", f"{user}@")
+        lake = deltasql.connect(
+            url, location=str(tmp_path / "lake"), settings={"sql.timeout": "5s"}
+        )
+        lakes.append(lake)
+        return lake
+
+    owner = connect("owner")
+    owner.create_table("t", ROWS.schema).append(ROWS)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(grants(**names))
+    yield connect
+    for lake in lakes:
+        lake.close()
+
+
+def _in_url(name: str) -> str:
+    return quote(name, safe="")
+
+
+def test_reader_reads(connect_as):
+    lake = connect_as("reader")
+    table = lake.table("t")
+    assert table.scan(where="id = 2").to_arrow().num_rows == 1
+    assert table.snapshot(version=0).files().num_rows == 0
+    assert len(table.history()) == 2
+    assert len(lake.audit("2020-01-01", "2999-01-01")) == 2
+    assert table.changes(0)
+    assert table.mirror.status().lag_versions == 0
+    assert table.mirror.validate().ok
+
+
+def test_reader_cannot_commit(connect_as, tmp_path):
+    table = connect_as("reader").table("t")
+    before = sorted(tmp_path.rglob("*.parquet"))
+    for attempt in (
+        lambda: table.append(ROWS),
+        lambda: table.overwrite(ROWS),
+        lambda: connect_as("reader").create_table("x", ROWS.schema),
+        lambda: connect_as("reader").drop_table("t"),
+        table.mirror.pause,
+    ):
+        with pytest.raises(DatabaseError, match="permission denied"):
+            attempt()
+    assert connect_as("owner").table("t").version == 1
+    assert sorted(tmp_path.rglob("*.parquet")) == before
+
+
+def test_writer_commits_and_mirrors(connect_as):
+    lake = connect_as("writer")
+    table = lake.create_table("w", ROWS.schema, partition_by=["day"])
+    table.append(ROWS)
+    table.append(ROWS, app_id="job", app_version=1)
+    table.overwrite(ROWS.slice(0, 1), where="day = 'a'")
+    table.append(pa.table({"new": [1]}), schema_mode="merge")
+    table.commit([{"domainMetadata": {"domain": "d", "configuration": "{}", "removed": False}}])
+    with lake.transaction() as tx:
+        tx.table("w").append(ROWS)
+        tx.table("t").append(ROWS)
+    assert all(item.lag_versions == 0 for item in lake.mirror.status())
+    lake.rename_table("w", "v")
+    lake.drop_table("v")
+    # Many rows take another way into the database.
+    adds = [
+        {"add": {"path": f"f{n}", "size": 1, "partitionValues": {}, "modificationTime": 1,
+                 "dataChange": True}}
+        for n in range(3000)
+    ]  # fmt: skip
+    lake.table("t").commit(adds)
+    lake.mirror.run(once=True)
+
+
+def test_mirror_mirrors(connect_as, postgres_url, tmp_path):
+    owner = deltasql.connect(
+        postgres_url, location=str(tmp_path / "lake"), settings={"mirror.mode": "off"}
+    )
+    for _ in range(12):
+        owner.table("t").append(ROWS)
+    owner.close()
+    lake = connect_as("mirror")
+    assert lake.mirror.run(once=True) >= 12
+    table = lake.table("t")
+    assert table.mirror.status().lag_versions == 0
+    next((tmp_path / "lake" / "t" / "_delta_log").glob("*05.json")).unlink()
+    assert table.mirror.repair().restored == [5]
+    assert table.mirror.validate().ok
+    table.mirror.cleanup(dry_run=False)
+    table.mirror.pause()
+    table.mirror.resume()
+
+
+def test_mirror_cannot_commit(connect_as):
+    table = connect_as("mirror").table("t")
+    with pytest.raises(DatabaseError, match="permission denied"):
+        table.append(ROWS)
+    assert table.version == 1
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_privileges_are_exactly_these(connect_as, postgres_url, names, role):
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        relations = connection.execute(RELATIONS).fetchall()
+        found = {
+            (relation, privilege)
+            for relation, is_table in relations
+            for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
+            if connection.execute(
+                "SELECT has_table_privilege(%s, %s, %s)", (names[role], relation, privilege)
+            ).fetchone()[0]
+        }
+    everything = {relation for relation, _ in relations}
+    assert {relation for relation, privilege in found if privilege == "SELECT"} == everything
+    changes = {(relation, kind) for relation, kind in found if kind != "SELECT"}
+    mirroring = {(table, kind) for table in MIRROR_TABLES for kind in ("INSERT", "UPDATE")}
+    if role == "reader":
+        assert not changes
+    elif role == "mirror":
+        assert changes == mirroring
+    else:
+        assert mirroring <= changes
+        assert ("dl_table_versions", "INSERT") in changes
+        # What is committed stays.
+        assert not {kind for table, kind in changes if table == "dl_table_versions"} - {"INSERT"}
+        assert not {kind for table, kind in changes if table == "dl_dead_files"} - {"INSERT"}
+        assert not {table for table, kind in changes if kind == "TRUNCATE"}
+
+
+def test_the_mirror_role_cannot_touch_actions(connect_as, postgres_url, names):
+    user = _in_url(names["mirror"])
+    url = postgres_url.replace("postgres@", f"{user}@")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        tables = [name for name, is_table in connection.execute(RELATIONS) if is_table]
+    with psycopg.connect(url, autocommit=True) as connection:
+        for name in sorted(set(tables) - MIRROR_TABLES):
+            for form in ("DELETE FROM {}", "INSERT INTO {} DEFAULT VALUES", "TRUNCATE {}"):
+                statement = sql.SQL(form).format(sql.Identifier(name))
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(statement)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("UPDATE dl_table_heads SET current_version = 0")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("UPDATE dl_tables SET name = 'stolen'")
