@@ -12,13 +12,19 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo test test-full test-gcs suite unit lint format types imports parts lock bench-log clean
+.PHONY: help demo docs reference test test-full test-gcs suite unit lint format types imports parts lock bench-log clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY) ## Run the guided example
-	$(BIN)/python examples/demo.py
+	$(BIN)/deltasql demo
+
+docs: $(READY) ## Build the documentation into build/site; a warning is an error
+	$(BIN)/mkdocs build --strict --quiet
+
+reference: $(READY) ## Write the generated pages of the documentation anew
+	$(BIN)/python -m tests.docs.reference
 
 test: export DELTASQL_STRESS ?= 0.1
 test: lint types imports unit suite ## All checks and tests, stress tests at a tenth
