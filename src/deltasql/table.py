@@ -131,6 +131,11 @@ class Table:
         return self._lake.objects(self.location)
 
     @property
+    def read_only(self) -> str | None:
+        """Why the table can't be written; None if it can."""
+        return self._lake.store.read_only_reason(self.table_id)
+
+    @property
     def version(self) -> int:
         """The newest version."""
         head = self._lake.store.head(self.table_id)
