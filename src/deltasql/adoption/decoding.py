@@ -28,6 +28,8 @@ from deltasql.spec.protocol import check_well_formed
 from deltasql.spec.schema import parse_schema
 
 _NUL: Final = b"\\u0000"
+# Where counting quotes and colons could be wrong.
+_ODD: Final = (b"\\\\", b" :", b"\t:", b"\r:")
 
 
 class Line(NamedTuple):
@@ -50,7 +52,7 @@ def decode_line(line: bytes, source: str) -> Line:
     action = codec.from_wire(value, source=source)
     # A quote before a colon ends a key, unless a backslash says that it is inside a text.
     keys = line.count(b'":') - line.count(b'\\":')
-    if keys != _keys_in(value) or b"\\\\" in line:
+    if keys != _keys_in(value) or any(odd in line for odd in _ODD):
         _refuse_doubled_keys(line, source)
     if _NUL in line:
         _refuse_nul(action, source)
