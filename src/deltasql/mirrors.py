@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from deltasql.adoption.exporting import ExportReport, export
 from deltasql.errors import DeltaSqlError, TableNotFoundError
 from deltasql.mirror.cleanup import CleanupReport, cleanup
 from deltasql.mirror.repair import RepairReport, repair
@@ -161,6 +162,17 @@ class TableMirror:
             table.target,
             version=version,
             options=lake.reader_options,
+        )
+
+    def export(self, location: str, *, copy_data: bool = False) -> ExportReport:
+        """Write the whole log to another place.
+
+        Data files stay where they are and are referred to by absolute paths; with `copy_data`
+        they are copied, and the commit files have the bytes that they have here.
+        """
+        lake, table = self._lake, self._table
+        return export(
+            lake.store, table.objects, lake.objects(location), table.target, copy_data=copy_data
         )
 
     def cleanup(self, dry_run: bool = True) -> CleanupReport:  # noqa: FBT001, FBT002

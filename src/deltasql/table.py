@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltasql import metrics, writing
+from deltasql.adoption.releasing import release
 from deltasql.commit import CommitRequest
 from deltasql.commit.loop import Done
 from deltasql.data.writer import discard
@@ -42,7 +43,7 @@ from deltasql.spec.actions import (
     Txn,
 )
 from deltasql.spec.features import features_of
-from deltasql.spec.protocol import upgraded
+from deltasql.spec.protocol import check_readable, upgraded
 from deltasql.spec.schema import parse_schema
 from deltasql.store.interface import TableRecord, VersionRecord
 
@@ -131,12 +132,36 @@ class Table:
         return self._lake.objects(self.location)
 
     @property
+    def read_only(self) -> str | None:
+        """Why the table can't be written; None if it can."""
+        return self._lake.store.read_only_reason(self.table_id)
+
+    @property
     def version(self) -> int:
         """The newest version."""
         head = self._lake.store.head(self.table_id)
         if head is None:
             raise _gone(self.name)
         return head.version
+
+    def release(self, *, keep_timestamps: bool | None = None) -> int:
+        """Hand the table back to plain Delta writers; returns the version of the last commit.
+
+        Everything is mirrored, then the fence goes down. In-commit timestamps go off again
+        where adoption turned them on; `keep_timestamps` decides otherwise.
+        """
+        lake = self._lake
+        try:
+            return release(
+                lake.engine,
+                lake.store,
+                self.target,
+                committer=lake.committer,
+                engine_info=lake.engine_info,
+                keep_timestamps=keep_timestamps,
+            )
+        finally:
+            lake.states.refresh(self.table_id)
 
     # --- reading ----------------------------------------------------------------------
 
@@ -165,7 +190,10 @@ class Table:
             if self._lake.store.head(self.table_id) is None:
                 raise _gone(self.name)
             raise self._no_version(f"version {version}")
-        return Snapshot(self._lake.store, self.objects, self.table_id, record.parsed(), overlay)
+        state = record.parsed()
+        # An adopted table may have versions from before a feature was dropped.
+        check_readable(state.protocol)
+        return Snapshot(self._lake.store, self.objects, self.table_id, state, overlay)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows of the newest version, lazily: `.to_arrow()`, `.to_batches()`, …"""

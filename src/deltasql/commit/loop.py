@@ -60,6 +60,8 @@ class CommitLoop:
         self._store = store
         self._states = states
         self._timeout = timeout
+        # By table: the protocol under which it was last seen to be writable.
+        self._writable: dict[int, int] = {}
 
     def commit(self, request: CommitRequest) -> Done:
         """Commit to one table."""
@@ -91,6 +93,7 @@ class CommitLoop:
         state = self._states.current(request.table_id)
         while True:
             _metadata_must_be_as_read(request, state)
+            self._must_be_writable(request, state)
             validate_commit(request.actions, state)
             proposal = propose(request, state, expected_head=_pinned_head(request))
             outcome = self._store.commit(proposal, is_retry=is_retry)
@@ -102,6 +105,7 @@ class CommitLoop:
 
     def _commit_checked(self, request: CommitRequest, *, is_retry: bool) -> Done:
         state = self._states.refresh(request.table_id)
+        self._must_be_writable(request, state)
         validate_commit(request.actions, state)
         if not state.row_tracking:
             checked = self._check_outside(request)
@@ -142,6 +146,7 @@ class CommitLoop:
         ):
             state = self._states.remember(request.table_id, log.state(request.table_id))
         _metadata_must_be_as_read(request, state)
+        self._must_be_writable(request, state)
         if not request.is_blind_append:
             # The metadata is as it was read, so that the check needs no other state.
             self._check(request, state, log.commits(request.table_id, after=checked))
@@ -153,6 +158,22 @@ class CommitLoop:
             )
         outcome = log.write(propose(request, state, actions=actions, expected_head=head.version))
         return _done(request, outcome)
+
+    def _must_be_writable(self, request: CommitRequest, state: TableState) -> None:
+        """Raise `ValidationError` if the table is read-only.
+
+        Whatever makes it so changes its protocol in the same moment: one look a protocol will do.
+        """
+        if self._writable.get(request.table_id) == state.protocol_version:
+            return
+        reason = self._store.read_only_reason(request.table_id)
+        if reason is not None:
+            raise ValidationError(
+                f"{request.table_name} is read-only",
+                cause=reason,
+                remedy="write it with a client that can; docs/adopting.md tells how to get it back",
+            )
+        self._writable[request.table_id] = state.protocol_version
 
     # --- what happened meanwhile --------------------------------------------------------
 

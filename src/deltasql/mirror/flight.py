@@ -82,7 +82,8 @@ class CommitFlight:
         try:
             head = self._log.head(self._lease.table_id)
             earliest = head.earliest_version if head else 0
-            must_follow(self._objects, part[0].version, earliest)
+            if not self._follows_checkpoint(part[0].version - 1, earliest):
+                must_follow(self._objects, part[0].version, earliest)
             publish_commits(self._objects, part)
             self._finish(part)
         except DeltaSqlError as error:
@@ -91,6 +92,13 @@ class CommitFlight:
                 self._finish(part[:done])
             self._failed(part[done], error)
             raise
+
+    def _follows_checkpoint(self, before: int, earliest: int) -> bool:
+        """Whether the version before is the oldest and was adopted without a commit file."""
+        if before != earliest:
+            return False
+        found = self._log.commits(self._lease.table_id, after=before - 1, upto=before)
+        return any(not record.body for record in found)
 
     def _finish(self, part: Sequence[PendingVersion]) -> None:
         """What follows commit files that are visible: their checksums, and word to SQL."""

@@ -131,6 +131,7 @@ class _Repair:
         self._head = self._read_head()
         self._first = self._earliest
         self._rewritten: set[int] = set()
+        self._bodiless: set[int] = set()
         self.report = RepairReport(table=target.name)
 
     def _read_head(self) -> int:
@@ -213,6 +214,10 @@ class _Repair:
         return pending[0].version if pending else self._head + 1
 
     def _commit_file(self, record: CommitRecord, first: int, *, is_deep: bool) -> None:
+        if not record.body:
+            # Adopted from its checkpoint alone: there was no commit file, and nobody waits for it.
+            self._bodiless.add(record.version)
+            return
         name = commit_name(record.version)
         found = self._listing.commits.get(record.version)
         if found is not None:
@@ -229,7 +234,8 @@ class _Repair:
             else:
                 self.report.conflicts.append(name)
                 return
-        before = commit_name(record.version - 1) if record.version > first else None
+        is_first = record.version == first or record.version - 1 in self._bodiless
+        before = None if is_first else commit_name(record.version - 1)
         if before is not None and self._objects.head(LOG + before) is None:
             self.report.errors.append(f"{name} has to wait for {before}: repair that one first")
             return

@@ -24,6 +24,8 @@ from deltasql.store.file_rows import from_batch
 from deltasql.store.interface import LogStore
 
 _PARALLEL: Final = 8
+# A version that was adopted from its checkpoint alone has no commit file.
+NO_FILE: Final = sha256(b"").digest()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,7 +131,7 @@ def _compare_commits(
     digests = {
         record.version: record.digest
         for record in log.history(target.table_id)
-        if first <= record.version
+        if first <= record.version and record.digest != NO_FILE
     }
     report.missing_versions = sorted(
         version for version in digests if version <= newest and version not in listing.commits

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from deltasql.errors import LogFormatError, ValidationError
-from deltasql.spec.actions import Action, DeletionVector, Format, UnknownAction
+from deltasql.spec.actions import Action, CommitInfo, DeletionVector, Format, UnknownAction
 from deltasql.spec.shapes import (
     KINDS,
     NAMES,
@@ -178,6 +178,10 @@ def _from_fields(kind: type, content: Any, *, name: str, source: str) -> Any:
         if inner is not None:
             value = _from_fields(inner, item, name=f"{name}.{wire}", source=source)
         if not field.check(value):
+            if kind is CommitInfo:
+                # Provenance is free-form by the spec: whatever is there is kept.
+                extra[wire] = item
+                continue
             raise _wrong_type(f"{name}.{wire}", field.check, value, source)
         found[field.attr] = tuple(value) if field.check is is_text_list else value
     missing = [wire for wire in shape.required if content.get(wire) is None]

@@ -10,13 +10,14 @@ from typing import Any
 from deltasql.errors import ValidationError
 from deltasql.store import committing
 from deltasql.store.committing import Draft, EmbeddedLockedLog, Session
+from deltasql.store.embedded_history import EmbeddedHistory
 from deltasql.store.interface import Head, NameTaken, Outcome, Proposal
 from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.reading import QueryReader
 from deltasql.store.rows import CommitRows, Row
 
 
-class EmbeddedStore(QueryReader, MirrorQueries):
+class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory):
     """A log store whose commits queue for the whole database.
 
     `locks_tables_apart` is what can't be equal: a block of `locked` holds up the writers of

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deltasql.log.ranges import Ranges
 from deltasql.log.state import TableState
+from deltasql.store.history import HistoryLog
 from deltasql.store.mirror_log import MirrorLog
 from deltasql.store.rows import CommitRows
 
@@ -298,6 +299,9 @@ class LockedLog(Protocol):
         must be after the head's.
         """
 
+    def set_read_only(self, table_id: int, reason: str) -> None:
+        """Forbid writing a locked table, from the end of the block on."""
+
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run the application's own statement inside the same transaction."""
 
@@ -330,7 +334,7 @@ class TxnLogWriter(Protocol):
         """Lock the heads of tables, in id order; commit at the end, roll back on error."""
 
 
-class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, Protocol):
+class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, Protocol):
     """A SQL database that holds the log of a lake.
 
     `locks_tables_apart` says whether a block of `locked` holds up the writers of its own

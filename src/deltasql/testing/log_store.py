@@ -8,11 +8,14 @@ writers of all tables wait for a lock on one of them.
 from __future__ import annotations
 
 from deltasql.testing.commit_contract import CommitContract
+from deltasql.testing.history_contract import HistoryContract
 from deltasql.testing.lock_contract import LockContract
 from deltasql.testing.read_contract import ReadContract
 from deltasql.testing.replay_contract import ReplayContract
 from deltasql.testing.table_contract import TableContract
 
 
-class LogStoreContract(TableContract, CommitContract, ReadContract, ReplayContract, LockContract):
+class LogStoreContract(
+    TableContract, CommitContract, ReadContract, ReplayContract, LockContract, HistoryContract
+):
     """Everything that a log store must do, as tests."""

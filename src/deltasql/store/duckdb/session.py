@@ -30,7 +30,7 @@ SQL = queries.load("duckdb")
 # Up to here rows bound one by one are quicker than an Arrow table.
 FEW = 3
 
-_TYPES = {
+TYPES = {
     **dict.fromkeys(("path_key", "dv_key", "app_key", "domain_key"), pa.binary()),
     **dict.fromkeys(("data_change", "removed"), pa.bool_()),
     **dict.fromkeys(("min_keys", "max_keys"), pa.list_(pa.float64())),
@@ -135,6 +135,12 @@ class DuckdbSession:
                 self.rows("incoming_delete", table_id=place["table_id"])
             self.rows("adds_insert", **place)
 
+    def write_incoming(self, names: Sequence[str], table: pa.Table, **parameters: Any) -> None:
+        """Run statements that take their rows from a table."""
+        with self._incoming(table):
+            for name in names:
+                self.rows(name, **parameters)
+
     @contextmanager
     def _incoming(self, table: pa.Table) -> Iterator[None]:
         with translated(self._doing, self._path):
@@ -176,7 +182,7 @@ def _check_added_once(adds: Sequence[Row]) -> None:
 def _to_table(columns: Sequence[str], rows: Sequence[Row]) -> pa.Table:
     values = zip(*rows, strict=True) if rows else [[] for _ in columns]
     arrays = [
-        pa.array(column, _TYPES.get(name, pa.string()))
+        pa.array(column, TYPES.get(name, pa.string()))
         for name, column in zip(columns, values, strict=True)
     ]
     return pa.Table.from_arrays(arrays, names=list(columns))

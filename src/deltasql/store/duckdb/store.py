@@ -11,11 +11,14 @@ import pyarrow as pa
 
 from deltasql.log.ranges import Ranges
 from deltasql.store import range_sql
+from deltasql.store.committing import Session
 from deltasql.store.duckdb import session
 from deltasql.store.duckdb.database import Database, close_database, open_database
 from deltasql.store.duckdb.failures import closed, nested_write, translated, turn_timeout
+from deltasql.store.duckdb.history import PreparedHistory, prepare_history, write_history
 from deltasql.store.duckdb.session import SQL, DuckdbSession
 from deltasql.store.embedded import EmbeddedStore
+from deltasql.store.history import HistoryRows
 from deltasql.store.migrations import is_current, migrate
 from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
 
@@ -24,6 +27,9 @@ _BATCH = 8_192
 
 class DuckdbStore(EmbeddedStore):
     """A log in a DuckDB file, which one process has open."""
+
+    # A unique key that a transaction has freed is taken for it until it ends.
+    _frees_names_at_once = False
 
     def __init__(self, database: Database, *, timeout: float) -> None:
         self._database = database
@@ -88,6 +94,13 @@ class DuckdbStore(EmbeddedStore):
 
     def _prepare(self, rows: CommitRows) -> session.PreparedRows:
         return session.prepare(rows)
+
+    def _prepare_history(self, rows: HistoryRows) -> PreparedHistory:
+        return prepare_history(rows)
+
+    def _write_history(self, writer: Session, table_id: int, prepared: PreparedHistory) -> None:
+        assert isinstance(writer, DuckdbSession)
+        write_history(writer, table_id, prepared)
 
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
         with self._opened().reader("reading") as connection:

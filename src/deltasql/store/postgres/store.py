@@ -1,16 +1,17 @@
-"""The PostgreSQL log store: its two halves, and its schema brought up to date."""
+"""The PostgreSQL log store: its parts, and its schema brought up to date."""
 
 from __future__ import annotations
 
 from typing import Self
 
 from deltasql.store.migrations import migrate
+from deltasql.store.postgres.history import PostgresHistory
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL, PostgresReader
 from deltasql.store.postgres.writer import PostgresWriter
 
 
-class PostgresStore(PostgresReader, PostgresWriter):
+class PostgresStore(PostgresReader, PostgresWriter, PostgresHistory):
     """A log in PostgreSQL."""
 
     locks_tables_apart = True

@@ -148,6 +148,9 @@ class PostgresLockedLog:
         row = self._connection.execute(SQL["commit_find"], parameters).fetchone()
         return Committed(*row) if row else None
 
+    def set_read_only(self, table_id: int, reason: str) -> None:
+        self._connection.execute(SQL["read_only_set"], {"table_id": table_id, "reason": reason})
+
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         cursor = self._connection.execute(statement, parameters)
         return cursor.fetchall() if cursor.description else []

@@ -97,6 +97,10 @@ class SqliteSession:
             paths = [row[ADD_COLUMNS.index("path")] for row in adds]
             raise added_twice(next(path for path in paths if paths.count(path) > 1))
 
+    def many(self, name: str, rows: Iterable[Row]) -> None:
+        """Run a statement for each of the rows."""
+        self._many(name, rows)
+
     def _many(self, name: str, rows: Iterable[Row]) -> int:
         """Run a statement for each of the rows; how many rows it touched in all."""
         try:

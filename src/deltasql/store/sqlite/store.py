@@ -13,13 +13,16 @@ import pyarrow as pa
 
 from deltasql.log.ranges import Ranges
 from deltasql.store import range_sql
+from deltasql.store.committing import Session
 from deltasql.store.embedded import EmbeddedStore
+from deltasql.store.history import HistoryRows
 from deltasql.store.migrations import is_current, migrate
 from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
 from deltasql.store.sqlite import session
 from deltasql.store.sqlite.connections import Connections
 from deltasql.store.sqlite.failures import nested_write, translated, turn_timeout
 from deltasql.store.sqlite.file_queue import FileQueue
+from deltasql.store.sqlite.history import prepare_history, write_history
 from deltasql.store.sqlite.session import SQL, SqliteSession
 
 _BATCH = 8_192
@@ -94,6 +97,13 @@ class SqliteStore(EmbeddedStore):
 
     def _prepare(self, rows: CommitRows) -> session.PreparedRows:
         return session.prepare(rows)
+
+    def _prepare_history(self, rows: HistoryRows) -> HistoryRows:
+        return prepare_history(rows)
+
+    def _write_history(self, writer: Session, table_id: int, prepared: HistoryRows) -> None:
+        assert isinstance(writer, SqliteSession)
+        write_history(writer, table_id, prepared)
 
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
         with self._connections.reader("reading") as connection:

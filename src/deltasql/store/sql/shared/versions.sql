@@ -51,6 +51,8 @@ SELECT t.name,
 FROM dl_table_versions AS v
 JOIN dl_tables AS t ON t.table_id = v.table_id
 WHERE v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
+  -- Tables that are still being loaded have neither a place nor a time of dropping.
+  AND (t.dropped_id = 0 OR t.dropped_at IS NOT NULL)
 ORDER BY v.in_commit_timestamp, v.table_id, v.version;
 
 -- name: commit_find

@@ -1,0 +1,1 @@
+"""Tables that others wrote, taken in, proven, and handed back."""

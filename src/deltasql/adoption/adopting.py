@@ -1,0 +1,278 @@
+"""Adoption: a log read into SQL while nobody sees it, proven, fenced, and shown at once.
+
+Until the fence's commit file is in the log, other writers may win any version; the object
+store decides, by put-if-absent. Whoever won, its commit is read from the log like all others.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from deltasql.adoption.fencing import Author, is_fenced, raise_fence, read_only_reason
+from deltasql.adoption.foreign_log import LogPlan, plan_log
+from deltasql.adoption.loading import Loader, Progress
+from deltasql.errors import DeltaSqlError, LogFormatError, MirrorError, StoreError
+from deltasql.log.state import TableState
+from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.log_names import commit_name
+from deltasql.mirror.publish import LOG
+from deltasql.mirror.repair import held_lease
+from deltasql.objectstore import ObjectStore
+from deltasql.spec import codec
+from deltasql.spec.protocol import check_readable
+from deltasql.store.history import HistoryEnd, HistoryRows, StagedTable
+from deltasql.store.interface import LogStore
+from deltasql.store.mirror_log import Lease
+
+# A stock writer needs a moment for each commit: whoever loses this often is not in a race.
+_MOST_ATTEMPTS: Final = 200
+# How often the log is looked at again where no fence can hold it still.
+_MOST_LOOKS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionSettings:
+    """How a table is adopted.
+
+    `replaces` is the table whose name it takes; `prove` is called with the id of the staged
+    table and the version before anything is committed, and raises if SQL says something else
+    than the log.
+    """
+
+    fence: bool
+    committer: str | None
+    engine_info: str
+    replaces: int | None = None
+    progress: Callable[[Progress], None] | None = None
+    prove: Callable[[int, LogPlan, TableState], None] | None = None
+
+
+def adopt(
+    engine: MirrorEngine,
+    log: LogStore,
+    objects: ObjectStore,
+    name: str,
+    settings: AdoptionSettings,
+) -> int:
+    """Adopt the table at the store's root; returns its id.
+
+    An adoption that was cut off goes on where it was. One that finds the log faulty leaves
+    nothing behind.
+    """
+    plan = plan_log(objects)
+    staged = _staged(log, name, objects.location)
+    target = Target(staged.table_id, name, objects.location)
+    try:
+        with held_lease(engine, log, target) as lease:
+            run = _Adoption(log, objects, lease, settings)
+            run.resume(plan)
+            run.settle(plan)
+            run.finish(name)
+    except (StoreError, MirrorError):
+        raise  # what is loaded stays for the next try
+    except DeltaSqlError:
+        log.purge_table(staged.table_id)
+        raise
+    return staged.table_id
+
+
+def _staged(log: LogStore, name: str, location: str) -> StagedTable:
+    for found in log.staged_tables():
+        if (found.name, found.location) == (name, location):
+            return found
+    return StagedTable(log.stage_table(name, location), name, location, None)
+
+
+class _Adoption:
+    """One run, while the lease on the staged table is held."""
+
+    def __init__(
+        self, log: LogStore, objects: ObjectStore, lease: Lease, settings: AdoptionSettings
+    ) -> None:
+        self._log = log
+        self._objects = objects
+        self._lease = lease
+        self._settings = settings
+        self._loader = self._new_loader(None)
+        self._earliest = 0
+        self._is_proven = False
+
+    def _new_loader(self, state: TableState | None) -> Loader:
+        known = [] if state is None else self._log.history(self._lease.table_id)
+        return Loader(
+            self._objects,
+            self._write,
+            state=state,
+            commit_ids=[record.commit_id for record in known],
+            progress=self._settings.progress,
+        )
+
+    def _write(self, rows: HistoryRows) -> None:
+        self._must_hold(held=self._log.load_history(self._lease, rows))
+
+    def _must_hold(self, *, held: bool) -> None:
+        if not held:
+            raise MirrorError(
+                f"the adoption of {self._objects.location} was taken over",
+                cause="this process was silent for so long that another one went on with it",
+                remedy="nothing is lost; look whether the other one is done",
+            )
+
+    # --- what an earlier run left ---------------------------------------------------------
+
+    def resume(self, plan: LogPlan) -> None:
+        """Keep what is loaded, if it is still what the log says; the half of a version goes."""
+        newest = self._newest_loaded(plan)
+        table_id = self._lease.table_id
+        self._must_hold(held=self._log.trim_history(self._lease, after=newest))
+        if newest >= 0:
+            record = self._log.state(table_id, newest)
+            assert record is not None, "a version is loaded with what is current at it"
+            self._loader = self._new_loader(record.parsed())
+            self._earliest = plan.earliest
+
+    def _newest_loaded(self, plan: LogPlan) -> int:
+        """The last version that an earlier run loaded and that has the bytes it had; else -1."""
+        history = self._log.history(self._lease.table_id, limit=1)
+        if not history:
+            return -1
+        newest = history[0]
+        found = plan.listing.commits.get(newest.version)
+        readable = self._log.state(self._lease.table_id, plan.earliest) is not None
+        if found is None or not readable:
+            return -1
+        same = sha256(self._objects.read(found.path)).digest() == newest.digest
+        return newest.version if same else -1
+
+    # --- until the log stands still -------------------------------------------------------
+
+    def settle(self, plan: LogPlan) -> None:
+        """Load to the end of the log, fence it, and load whatever came in between."""
+        self._earliest = plan.earliest
+        looks = 0
+        for _ in range(_MOST_ATTEMPTS):
+            self._loader.load(plan)
+            state = self._state()
+            check_readable(state.protocol)
+            self._prove(plan, state)
+            if self._wants_fence(state):
+                self._put_fence(state)
+                plan = plan_log(self._objects)
+                continue
+            looks += 1
+            plan = plan_log(self._objects)
+            if plan.newest <= state.version or looks >= _MOST_LOOKS:
+                return
+        raise MirrorError(
+            f"the table at {self._objects.location} could not be fenced",
+            cause=f"other writers won {_MOST_ATTEMPTS} versions in a row",
+            remedy="pause them, then adopt again: what is loaded is kept",
+        )
+
+    def _state(self) -> TableState:
+        assert self._loader.state is not None, "something is loaded"
+        return self._loader.state
+
+    def _prove(self, plan: LogPlan, state: TableState) -> None:
+        if self._settings.prove is not None and not self._is_proven:
+            self._settings.prove(self._lease.table_id, plan, state)
+            self._is_proven = True
+
+    def _wants_fence(self, state: TableState) -> bool:
+        return self._settings.fence and not is_fenced(state) and read_only_reason(state) is None
+
+    def _put_fence(self, state: TableState) -> None:
+        """Try to be the next version. Lost or won, the log tells what it is."""
+        author = Author(
+            committer=self._settings.committer,
+            engine=self._settings.engine_info,
+            commit_id=str(uuid.uuid4()),
+        )
+        body = raise_fence(state, now_ms=self._log.clock_ms(), author=author)
+        self._objects.put_if_absent(LOG + commit_name(state.version + 1), body)
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def finish(self, name: str) -> None:
+        """Let everybody see the table."""
+        state = self._state()
+        protocol = state.protocol
+        end = HistoryEnd(
+            name=name,
+            version=state.version,
+            last_ict=state.in_commit_timestamp,
+            earliest_version=self._earliest,
+            metadata_version=state.metadata_version,
+            protocol_version=state.protocol_version,
+            min_reader=protocol.min_reader_version,
+            min_writer=protocol.min_writer_version,
+            properties=codec.dumps(dict(state.properties)).decode(),
+            read_only_reason=read_only_reason(state),
+            replaces=self._settings.replaces,
+        )
+        self._must_hold(held=self._log.finish_history(self._lease, end))
+
+
+# --- without writing anything ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionReport:
+    """What adoption would find: a dry run reads the whole log and writes nothing.
+
+    `versions` can be read, the oldest being `earliest_version`; `files` are live at `version`.
+    `read_only` says why the table would not be writable, `commits` whether the adoption would
+    add a version of its own, and `problems` what is odd but no obstacle.
+    """
+
+    location: str
+    version: int
+    earliest_version: int
+    versions: int
+    files: int
+    reader_features: tuple[str, ...]
+    writer_features: tuple[str, ...]
+    read_only: str | None
+    commits: bool
+    problems: tuple[str, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that readers or writers must know."""
+        return tuple(sorted({*self.reader_features, *self.writer_features}))
+
+
+def survey(
+    objects: ObjectStore, *, fence: bool, progress: Callable[[Progress], None] | None = None
+) -> AdoptionReport:
+    """Read a log as adoption would."""
+    plan = plan_log(objects)
+    live: set[bytes] = set()
+
+    def count(rows: HistoryRows) -> None:
+        live.difference_update(row[1] + row[2] for row in rows.retired)
+        live.update(row[1] + row[2] for row in rows.adds)
+
+    loader = Loader(objects, count, state=None, progress=progress)
+    loader.load(plan)
+    state = loader.state
+    if state is None:
+        raise LogFormatError(f"the log at {objects.location} has no version")
+    check_readable(state.protocol)
+    read_only = read_only_reason(state)
+    return AdoptionReport(
+        location=objects.location,
+        version=state.version,
+        earliest_version=plan.earliest,
+        versions=state.version - plan.earliest + 1,
+        files=len(live),
+        reader_features=tuple(sorted(state.reader_features)),
+        writer_features=tuple(sorted(state.writer_features)),
+        read_only=read_only,
+        commits=fence and read_only is None and not is_fenced(state),
+        problems=(*plan.problems, *loader.problems),
+    )

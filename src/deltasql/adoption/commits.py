@@ -1,0 +1,37 @@
+"""Commit files read ahead, a few at a time, and told in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from deltasql.objectstore import ObjectInfo, ObjectStore
+
+_PARALLEL: Final = 8
+_AHEAD: Final = 64
+_AHEAD_BYTES: Final = 64 * 1024 * 1024
+
+
+def read_ahead(
+    objects: ObjectStore, found: Iterable[tuple[int, ObjectInfo]]
+) -> Iterator[tuple[int, ObjectInfo, bytes]]:
+    """Version, object and bytes of each commit file, in order, in bounded memory."""
+    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="deltasql-adopt") as pool:
+        waiting: deque[tuple[int, ObjectInfo, Future[bytes]]] = deque()
+        size = 0
+        try:
+            for version, item in found:
+                while waiting and (len(waiting) >= _AHEAD or size + item.size > _AHEAD_BYTES):
+                    before = waiting.popleft()
+                    size -= before[1].size
+                    yield before[0], before[1], before[2].result()
+                waiting.append((version, item, pool.submit(objects.read, item.path)))
+                size += item.size
+            while waiting:
+                last = waiting.popleft()
+                yield last[0], last[1], last[2].result()
+        finally:
+            for _, _, future in waiting:
+                future.cancel()

@@ -1,0 +1,226 @@
+"""A table's whole log written to another place, for hand-over."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from deltasql.errors import StoreError, TableNotFoundError
+from deltasql.mirror.checkpoint import CheckpointSource, CheckpointSummary, write_checkpoint
+from deltasql.mirror.checkpoint_file import Sink
+from deltasql.mirror.checkpoint_v2 import uses_v2, write_v2_checkpoint
+from deltasql.mirror.engine import Target
+from deltasql.mirror.last_checkpoint import render_last_checkpoint
+from deltasql.mirror.log_names import LAST_CHECKPOINT, checkpoint_name, commit_name
+from deltasql.mirror.publish import LOG, publish
+from deltasql.objectstore import ObjectStore
+from deltasql.spec import codec
+from deltasql.spec.deletion_vectors import InFile, locate
+from deltasql.spec.paths import encode_path, is_absolute, object_key
+from deltasql.store.interface import LogStore
+from deltasql.store.rows import FILES_SCHEMA
+
+_FILES: Final = ("add", "remove", "cdc")
+_CHUNK: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportReport:
+    """What was written: versions, and with `copy_data` files, some of which were gone."""
+
+    location: str
+    version: int
+    earliest_version: int
+    versions: int
+    files_copied: int
+    files_missing: int
+
+
+def export(
+    log: LogStore, source: ObjectStore, place: ObjectStore, target: Target, *, copy_data: bool
+) -> ExportReport:
+    """Write the log of a table to another place.
+
+    With `copy_data` commit files have the bytes they have in SQL, and what they refer to by
+    relative paths is copied. Without it the files stay, and paths are made absolute.
+    """
+    head = log.head(target.table_id)
+    if head is None:
+        raise TableNotFoundError(
+            f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
+        )
+    names = Names(source, copy_data=copy_data)
+    versions = 0
+    if head.earliest_version > 0:
+        _write_base(log, place, target.table_id, head.earliest_version, names)
+    for record in log.commits(target.table_id, after=head.earliest_version - 1, upto=head.version):
+        if record.body:
+            publish(place, LOG + commit_name(record.version), names.body(record.body))
+        versions += 1
+    copied, missing = copy_objects(source, place, names.found)
+    return ExportReport(
+        location=place.location,
+        version=head.version,
+        earliest_version=head.earliest_version,
+        versions=versions,
+        files_copied=copied,
+        files_missing=missing,
+    )
+
+
+class Names:
+    """The paths in a log, kept and remembered or made absolute."""
+
+    def __init__(self, source: ObjectStore, *, copy_data: bool) -> None:
+        self._root = _encoded_root(source.location)
+        self._keep = copy_data
+        self.found: set[str] = set()
+
+    def body(self, body: bytes) -> bytes:
+        """A commit file as it should be in the new place."""
+        lines = body.split(b"\n")
+        changed = [self._line(line) for line in lines]
+        return body if self._keep else b"\n".join(changed)
+
+    def _line(self, line: bytes) -> bytes:
+        if not line or line.isspace():
+            return line
+        value = codec.loads(line)
+        ((kind, content),) = value.items()
+        if kind not in _FILES:
+            return line
+        return codec.dumps({kind: self.action(content)})
+
+    def action(self, content: dict[str, Any]) -> dict[str, Any]:
+        """A file action's own object."""
+        content["path"] = self.path(content["path"])
+        if content.get("deletionVector"):
+            content["deletionVector"] = self.vector(content["deletionVector"])
+        return content
+
+    def path(self, path: str) -> str:
+        """A path of the log; absolute ones stay as they are."""
+        if is_absolute(path) or path.startswith("/"):
+            return path
+        if self._keep:
+            self.found.add(object_key(path))
+            return path
+        return f"{self._root}/{path}"
+
+    def vector(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """A deletion vector; relative files become absolute ones."""
+        vector = codec.vector_from_wire({k: v for k, v in fields.items() if v is not None})
+        place = locate(vector) if vector.storage_type == "u" else None
+        if not isinstance(place, InFile):
+            return fields
+        if self._keep:
+            self.found.add(object_key(place.path))
+            return fields
+        return {**fields, "storageType": "p", "pathOrInlineDv": f"{self._root}/{place.path}"}
+
+
+def _encoded_root(location: str) -> str:
+    """The root as a URI; a local one is encoded already, a bucket's key is written plain."""
+    scheme, _, rest = location.rstrip("/").partition("://")
+    return f"{scheme}://{rest if scheme == 'file' else encode_path(rest)}"
+
+
+# --- the checkpoint that a cut history begins with --------------------------------------------
+
+
+def _write_base(
+    log: LogStore, place: ObjectStore, table_id: int, version: int, names: Names
+) -> None:
+    record = log.state(table_id, version)
+    assert record is not None, "the earliest version can be read"
+    state = record.parsed()
+    source = CheckpointSource(
+        state=state,
+        files=_files(log.files(table_id, version), names),
+        tombstones=_tombstones(log.tombstones(table_id, version, newer_than=-1), names),
+        txns=log.txns(table_id, version),
+        domains=log.domains(table_id, version),
+    )
+    if uses_v2(state):
+        summary = write_v2_checkpoint(
+            _sink_of(place),
+            source,
+            new_uuid=lambda: str(uuid.uuid4()),
+            modification_time=log.clock_ms(),
+        ).summary
+    else:
+        summary = _write_classic(place, version, source)
+    content = render_last_checkpoint(summary)
+    found = place.read_tagged(LOG + LAST_CHECKPOINT)
+    place.put_if_match(LOG + LAST_CHECKPOINT, content, None if found is None else found[1])
+
+
+def _write_classic(place: ObjectStore, version: int, source: CheckpointSource) -> CheckpointSummary:
+    with place.open_output(LOG + checkpoint_name(version)) as sink:
+        return write_checkpoint(sink, source)
+
+
+def _sink_of(place: ObjectStore) -> Any:
+    @contextmanager
+    def open_sink(name: str) -> Iterator[Sink]:
+        with place.open_output(LOG + name) as sink:
+            yield sink
+
+    return open_sink
+
+
+def _files(batches: Any, names: Names) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = {field.name: batch.column(field.name) for field in FILES_SCHEMA}
+        paths = [names.path(path) for path in batch.column("path").to_pylist()]
+        vectors = [
+            None if text is None else codec.dumps(names.vector(codec.loads(text))).decode()
+            for text in batch.column("deletion_vector").to_pylist()
+        ]
+        columns["path"] = pa.array(paths, pa.string())
+        columns["deletion_vector"] = pa.array(vectors, pa.string())
+        yield pa.RecordBatch.from_arrays(list(columns.values()), schema=FILES_SCHEMA)
+
+
+def _tombstones(batches: Any, names: Names) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        actions = [
+            codec.dumps(names.action(codec.loads(text))).decode()
+            for text in batch.column("action").to_pylist()
+        ]
+        yield pa.RecordBatch.from_arrays([pa.array(actions, pa.string())], schema=batch.schema)
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def copy_objects(source: ObjectStore, place: ObjectStore, keys: set[str]) -> tuple[int, int]:
+    """Copy objects in bounded memory; how many, and how many were not there any more."""
+    copied = missing = 0
+    for key in sorted(keys):
+        found = source.head(key)
+        if found is None:
+            # Vacuumed: old versions refer to it, and nobody can read them there either.
+            missing += 1
+            continue
+        _copy(source, place, key, found.size)
+        copied += 1
+    return copied, missing
+
+
+def _copy(source: ObjectStore, place: ObjectStore, key: str, size: int) -> None:
+    with place.open_output(key) as sink, source.open_input(key, size=size) as data:
+        while chunk := data.read(_CHUNK):
+            sink.write(chunk)
+    there = place.head(key)
+    if there is None or there.size != size:
+        raise StoreError(
+            f"{key} was not copied",
+            cause="another object of that name is there",
+            remedy="export to an empty place",
+        )

@@ -1,0 +1,128 @@
+"""The history of a table put together in parts, each as large as a transaction should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from deltasql.store.history import HistoryRows, LoadedVersion
+from deltasql.store.rows import CommitRows, Row
+
+MOST_ROWS: Final = 50_000
+MOST_VERSIONS: Final = 2_000
+MOST_BYTES: Final = 32 * 1024 * 1024
+
+# Where a remove's row has what a dead file's row ends with.
+_STAMP, _CHANGE, _ACTION = 3, 4, 6
+
+
+class Parts:
+    """Collects what versions did, and hands it on whenever there is enough of it.
+
+    Within a part a file that comes and goes is followed here; across parts the database
+    follows it. `is_fresh` says that nothing is loaded yet, so that no add can restate a file.
+    """
+
+    def __init__(self, write: Callable[[HistoryRows], None], *, is_fresh: bool) -> None:
+        self._write = write
+        self._is_fresh = is_fresh
+        self.files = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rows = HistoryRows()
+        self._live: dict[bytes, Row] = {}
+        self._retired: set[bytes] = set()
+        self._bytes = 0
+
+    # --- files ------------------------------------------------------------------------
+
+    def take(self, version: int, commit: CommitRows) -> None:
+        """Take the rows of a version, or of a piece of it; removes go before adds."""
+        for remove in commit.removes:
+            self._remove(version, remove)
+        for add in commit.adds:
+            self._add(version, add)
+        rows, place = self._rows, (version,)
+        for found, kept in (
+            (commit.txns, rows.txns),
+            (commit.domains, rows.domains),
+            (commit.cdc, rows.cdc),
+            (commit.metadata, rows.metadata),
+            (commit.protocol, rows.protocol),
+        ):
+            kept.extend(place + row for row in found)
+        rows.partitions.extend(commit.partitions)
+        if len(self._live) + len(rows.dead) + len(rows.retired) >= MOST_ROWS:
+            self.flush()
+
+    def _remove(self, version: int, remove: Row) -> None:
+        key = _key(remove)
+        add = self._live.pop(key, None)
+        if add is not None:
+            end = (version, remove[_STAMP], remove[_CHANGE], remove[_ACTION])
+            self._rows.dead.append(add + end)
+            return
+        if key in self._retired:
+            # Removed once more without being added: the database looks at each key once a part.
+            self.flush()
+        self._retired.add(key)
+        self._rows.retired.append((version, *remove))
+
+    def _add(self, version: int, add: Row) -> None:
+        key = _key(add)
+        old = self._live.get(key)
+        if old is not None:
+            self._rows.dead.append((*old, version, None, None, None))
+        elif not self._is_fresh and key not in self._retired:
+            self._retired.add(key)
+            self._rows.retired.append((version, add[0], add[1], "", None, None, None, None))
+        self._live[key] = (version, *add)
+
+    def take_live(self, adds: Sequence[Row], partitions: Sequence[Row]) -> None:
+        """Take files that are known to be no other's restatement, with their versions."""
+        self._rows.adds.extend(adds)
+        self._rows.partitions.extend(partitions)
+        self.files += len(adds)
+        if len(self._rows.adds) >= MOST_ROWS:
+            self.flush()
+
+    def take_tombstones(self, version: int, removes: Sequence[Row]) -> None:
+        """Take removes of files that are not live."""
+        self._rows.retired.extend((version, *row) for row in removes)
+        if len(self._rows.retired) >= MOST_ROWS:
+            self.flush()
+
+    # --- versions ---------------------------------------------------------------------
+
+    def end_version(self, version: LoadedVersion) -> None:
+        """Everything of a version is taken."""
+        self._rows.versions.append(version)
+        self._bytes += len(version.body)
+        if len(self._rows.versions) >= MOST_VERSIONS or self._bytes >= MOST_BYTES:
+            self.flush()
+
+    def put_times_before(self, version: int, timestamp: int) -> None:
+        """Let whatever was before a version be earlier than it."""
+        kept = []
+        for item in self._rows.versions:
+            latest = timestamp - (version - item.version)
+            kept.append(item._replace(in_commit_timestamp=min(item.in_commit_timestamp, latest)))
+        self._rows.versions = kept
+        self._rows.times_before = (version, timestamp)
+
+    def flush(self) -> None:
+        """Hand on what there is."""
+        rows = self._rows
+        rows.adds.extend(self._live.values())
+        # In the order of versions and partitions, as commits would have left them on disk.
+        rows.partitions = list(dict.fromkeys(rows.partitions))
+        self.files += len(self._live)
+        self._begin()
+        self._write(rows)
+        self._is_fresh = False
+
+
+def _key(row: Row) -> bytes:
+    key: bytes = row[0] + row[1]
+    return key

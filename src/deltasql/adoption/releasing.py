@@ -1,0 +1,131 @@
+"""Release: a table handed back to plain Delta, with everything in its mirror."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Final
+
+from deltasql.adoption.fencing import ENABLED_SINCE, is_fenced, lower_fence
+from deltasql.commit.request import CommitRequest, propose
+from deltasql.errors import MirrorError, TableNotFoundError
+from deltasql.log.state import TableState
+from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.flight import LEASE_SECONDS
+from deltasql.store.interface import Committed, LogStore
+
+RELEASED: Final = "released"
+_LOOK_EVERY: Final = 0.05
+
+
+def release(
+    engine: MirrorEngine,
+    log: LogStore,
+    target: Target,
+    *,
+    committer: str | None,
+    engine_info: str,
+    keep_timestamps: bool | None = None,
+) -> int:
+    """Mirror everything, let the fence down in a last commit, and mirror that; its version.
+
+    From that commit on deltasql refuses to write the table. In-commit timestamps go off again
+    where adoption had turned them on, since not every writer knows them; `keep_timestamps`
+    decides otherwise.
+    """
+    engine.must_not_be_ahead(target)
+    mirror_all(engine, log, target)
+    reason = log.read_only_reason(target.table_id)
+    if reason is None:
+        version = _commit_release(log, target, committer, engine_info, keep_timestamps)
+    else:
+        # Nothing of ours is in its log: there is no fence to let down.
+        version = _head(log, target)
+        if not reason.startswith(RELEASED):
+            log.set_read_only(target.table_id, _reason(version))
+    mirror_all(engine, log, target)
+    return version
+
+
+def _commit_release(
+    log: LogStore,
+    target: Target,
+    committer: str | None,
+    engine_info: str,
+    keep_timestamps: bool | None,  # noqa: FBT001
+) -> int:
+    head = log.state(target.table_id)
+    if head is None:
+        raise _gone(target)
+    if keep_timestamps is None:
+        keep_timestamps = not adoption_set_timestamps(log, target.table_id, head.parsed())
+    with log.locked([target.table_id]) as locked:
+        if target.table_id not in locked.heads:
+            raise _gone(target)
+        state = locked.state(target.table_id).parsed()
+        request = CommitRequest(
+            table_id=target.table_id,
+            table_name=target.name,
+            # Without a fence it restates the protocol: whoever writes has to look again.
+            actions=lower_fence(state, keep_timestamps=keep_timestamps),
+            commit_id=str(uuid.uuid4()),
+            operation="RELEASE",
+            committer=committer,
+            engine=engine_info,
+            read_version=state.version,
+        )
+        outcome = locked.write(propose(request, state, expected_head=state.version))
+        assert isinstance(outcome, Committed), "the head is locked"
+        locked.set_read_only(target.table_id, _reason(outcome.version))
+    return outcome.version
+
+
+def adoption_set_timestamps(log: LogStore, table_id: int, state: TableState) -> bool:
+    """Whether the commit that fenced the table turned in-commit timestamps on, too."""
+    since = state.properties.get(ENABLED_SINCE, "")
+    if not state.in_commit_timestamps or not since.isdecimal() or int(since) == 0:
+        return False
+    then, before = (log.state(table_id, int(since) - step) for step in (0, 1))
+    if then is None or before is None:
+        return False
+    return is_fenced(then.parsed()) and not is_fenced(before.parsed())
+
+
+def mirror_all(engine: MirrorEngine, log: LogStore, target: Target) -> None:
+    """Bring every commit file and checkpoint of a table to the object store, or raise."""
+    deadline = time.monotonic() + 2 * LEASE_SECONDS
+    while engine.catch_up(target) is None or engine.write_checkpoints(target) is None:
+        if time.monotonic() > deadline:
+            raise MirrorError(
+                f"{target.name}: the mirror is busy",
+                cause="another flight keeps the table's lease",
+                remedy="try again later; dl_mirror_leases names the holder",
+            )
+        time.sleep(_LOOK_EVERY)
+    waiting = log.pending(target.table_id, most=1)
+    if waiting:
+        raise MirrorError(
+            f"{target.name}: version {waiting[0].version} is not in the mirror",
+            cause="it was committed meanwhile, or another flight holds it",
+            remedy="try again",
+        )
+
+
+def _head(log: LogStore, target: Target) -> int:
+    head = log.head(target.table_id)
+    if head is None:
+        raise _gone(target)
+    return head.version
+
+
+def _reason(version: int) -> str:
+    return (
+        f"{RELEASED} at version {version}: it belongs to plain Delta writers, and SQL does not "
+        "follow them; adopt it again to write it here"
+    )
+
+
+def _gone(target: Target) -> TableNotFoundError:
+    return TableNotFoundError(
+        f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
+    )

@@ -1,0 +1,138 @@
+"""The seam for bulk history: a log that was written elsewhere, loaded part by part.
+
+A table is staged first: its rows are there, but it has no head and no name that anyone could
+find it by. Parts follow in the order of versions, each in a transaction of its own; the last
+call gives the table its head and its name, all at once. Whoever loads holds the table's lease.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from deltasql.errors import TableExistsError
+from deltasql.store.mirror_log import Lease
+from deltasql.store.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """A table whose history is being loaded; `newest` is the last version that is in."""
+
+    table_id: int
+    name: str
+    location: str
+    newest: int | None
+
+
+class LoadedVersion(NamedTuple):
+    """A version with its commit file, packed; `digest` is that of the plain bytes.
+
+    An empty body stands for a version of which only a checkpoint is left.
+    """
+
+    version: int
+    commit_id: str
+    in_commit_timestamp: int
+    committer: str | None
+    operation: str | None
+    operation_params: str
+    is_blind_append: bool
+    digest: bytes
+    body_encoding: str
+    body: bytes
+    checkpoint_written: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class HistoryRows:
+    """Some more of a history, in the order that the fields are written.
+
+    `times_before` are a version and its time: whatever is loaded before it and is not earlier
+    is set to the milliseconds before that. `retired` rows end files of earlier parts, each
+    (removed_version, *REMOVE_COLUMNS); without an action an add restated the file, and where
+    none is live nothing happens. `adds` are live at the end of the part, each (version,
+    *ADD_COLUMNS); `dead` came and went within it, with removed_version, deletion_timestamp,
+    remove_data_change and remove_action behind. The rest has the version first too.
+    """
+
+    times_before: tuple[int, int] | None = None
+    retired: list[Row] = field(default_factory=list)
+    adds: list[Row] = field(default_factory=list)
+    dead: list[Row] = field(default_factory=list)
+    txns: list[Row] = field(default_factory=list)
+    domains: list[Row] = field(default_factory=list)
+    cdc: list[Row] = field(default_factory=list)
+    metadata: list[Row] = field(default_factory=list)
+    protocol: list[Row] = field(default_factory=list)
+    partitions: list[Row] = field(default_factory=list)
+    versions: list[LoadedVersion] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEnd:
+    """What a loaded table becomes: its head, and what `dl_tables` says of it.
+
+    `replaces` is a table that gives up its name in the same moment.
+    """
+
+    name: str
+    version: int
+    last_ict: int
+    earliest_version: int
+    metadata_version: int
+    protocol_version: int
+    min_reader: int
+    min_writer: int
+    properties: str
+    read_only_reason: str | None = None
+    replaces: int | None = None
+
+
+class HistoryLog(Protocol):
+    """Takes histories. What shows a lease is refused, by False, once somebody else has it."""
+
+    def stage_table(self, name: str, location: str) -> int:
+        """A table that nobody sees yet; its id."""
+
+    def staged_tables(self) -> list[StagedTable]:
+        """Tables that were staged and not finished."""
+
+    def load_history(self, lease: Lease, rows: HistoryRows) -> bool:
+        """Write a part, all of it or nothing."""
+
+    def trim_history(self, lease: Lease, *, after: int) -> bool:
+        """Take away whatever is loaded of versions above `after`, halves of them too."""
+
+    def finish_history(self, lease: Lease, end: HistoryEnd) -> bool:
+        """Let everybody see the table; `TableExistsError` when a live one has its name."""
+
+    def read_only_reason(self, table_id: int) -> str | None:
+        """Why a table may not be written; None if it may."""
+
+    def set_read_only(self, table_id: int, reason: str | None) -> bool:
+        """Forbid writing a table, or allow it again; False if it is gone."""
+
+
+# Files come back before the rows go that say so.
+TRIMS: Final = (
+    "history_trim_adds",
+    "history_trim_back",
+    "history_trim_dead",
+    "history_trim_txns",
+    "history_trim_domains",
+    "history_trim_cdc",
+    "history_trim_metadata",
+    "history_trim_protocol",
+    "history_trim_status",
+    "history_trim_versions",
+)
+
+
+def name_taken(name: str) -> TableExistsError:
+    """The error for a name that a live table has."""
+    return TableExistsError(
+        f"there is a table {name} already",
+        cause="it came while this one was being loaded",
+        remedy="choose another name; what was loaded is kept and found again",
+    )
