@@ -20,11 +20,10 @@ NOTIFY dl_mirror;
 LISTEN dl_mirror;
 
 -- name: commit_one
-SELECT outcome, version, in_commit_timestamp, metadata_version, protocol_version
-FROM dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :metadata_version,
-               :protocol_version, :body_start, :body_middle, :body_end, :committer, :operation,
-               :operation_params, :transaction_id, :is_blind_append, :adds, :removes, :txns,
-               :other, :may_have_vectors);
+SELECT dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :metadata_version,
+                 :protocol_version, :body_start, :body_middle, :body_end, :committer, :operation,
+                 :operation_params, :transaction_id, :is_blind_append, :adds, :removes, :txns,
+                 :other, :may_have_vectors);
 
 -- name: txn_seen
 SELECT dl_seen_txn(:table_id, :txns);
