@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
-from deltasql import config, writing
+from deltasql import config, metrics, writing
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
 from deltasql.data.arrow_schema import from_arrow
@@ -107,6 +107,7 @@ class Lake:
         storage: Mapping[str, Any],
     ) -> None:
         self.store = store
+        metrics.STORES.watch(store)
         self.url = url
         self.location = location
         self.committer = committer
@@ -135,6 +136,7 @@ class Lake:
     def close(self) -> None:
         """Give back connections and locks."""
         self.engine.close()
+        metrics.STORES.unwatch(self.store)
         self.store.close()
 
     # --- tables -------------------------------------------------------------------------

@@ -7,7 +7,7 @@ us and the server may hand each transaction to another backend.
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -152,7 +152,7 @@ class Connections:
                     raise
         raise AssertionError("unreachable")
 
-    def arrow(self, query: str) -> Iterator[pa.RecordBatch]:
+    def arrow(self, query: str) -> Generator[pa.RecordBatch, None, None]:
         """Record batches of a query without parameters, streamed; the first one is empty."""
         connection, cursor = self._run_arrow(query)
         healthy = False
@@ -199,6 +199,12 @@ class Connections:
             except queue.Full:
                 pass
         connection.close()
+
+    def usage(self) -> tuple[int, int]:
+        """How many connections are in use, and how many threads wait for one."""
+        stats = self._pool.get_stats()
+        in_use = stats.get("pool_size", 0) - stats.get("pool_available", 0)
+        return in_use, stats.get("requests_waiting", 0)
 
     def connect_alone(self) -> LogConnection:
         """A connection outside the pool, for who needs a session of its own."""

@@ -52,6 +52,18 @@ JOIN dl_active_files AS o
 WHERE n.table_id = :table_id AND n.version = :version
 LIMIT 1;
 
+-- name: versions_audit
+-- By committed_at as well: it is the same time, and the one that has an index over all tables.
+SELECT t.name,
+       v.table_id, v.version, v.commit_id, v.in_commit_timestamp, v.committer, v.operation,
+       v.operation_params, v.transaction_id, v.is_blind_append, v.digest
+FROM dl_table_versions AS v
+JOIN dl_tables AS t ON t.table_id = v.table_id
+WHERE v.committed_at >= to_timestamp(:start / 1000.0)
+  AND v.committed_at <= to_timestamp(:stop / 1000.0)
+  AND v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
+ORDER BY v.in_commit_timestamp, v.table_id, v.version;
+
 -- name: table_create
 INSERT INTO dl_tables (name, location, protocol_min_reader, protocol_min_writer, properties)
 VALUES (:name, :location, :protocol_min_reader, :protocol_min_writer, :properties)
