@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
-from deltasql import config, writing
+from deltasql import config, metrics, writing
 from deltasql.adoption.adopting import AdoptionReport, AdoptionSettings, adopt, survey
 from deltasql.adoption.loading import Progress
 from deltasql.adoption.proving import Proof
@@ -115,6 +115,7 @@ class Lake:
         storage: Mapping[str, Any],
     ) -> None:
         self.store = store
+        metrics.STORES.watch(store)
         self.url = url
         self.location = location
         self.committer = committer
@@ -143,6 +144,7 @@ class Lake:
     def close(self) -> None:
         """Give back connections and locks."""
         self.engine.close()
+        metrics.STORES.unwatch(self.store)
         self.store.close()
 
     # --- tables -------------------------------------------------------------------------

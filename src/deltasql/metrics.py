@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+import time
+from collections import Counter as Sum
+from collections.abc import Iterator
+from typing import Final, Protocol
+from weakref import WeakKeyDictionary
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from deltasql.errors import StoreError
 
 REGISTRY: Final = CollectorRegistry()
 _MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000)
@@ -37,3 +45,81 @@ VERSIONS_COMMITTED: Final = Counter("versions_committed", "Versions committed", 
 COMMIT_CONFLICTS: Final = Counter(
     "commit_conflicts", "Commits refused for a conflict", registry=REGISTRY
 )
+
+
+# --- what is looked up when someone asks ----------------------------------------------
+
+# Counting the files of a large lake takes a while: not at every scrape.
+_COUNT_EVERY: Final = 60.0
+
+
+class Watched(Protocol):
+    """What a store tells of itself."""
+
+    def pool_usage(self) -> tuple[int, int]:
+        """Connections in use, and threads that wait for one."""
+
+    def file_counts(self) -> dict[str, int]:
+        """Live files by table."""
+
+
+class StoreGauges(Collector):
+    """Gauges of the open stores of this process, read at the time of the scrape."""
+
+    def __init__(self) -> None:
+        self._stores: WeakKeyDictionary[Watched, tuple[float, dict[str, int]]] = WeakKeyDictionary()
+
+    def watch(self, store: Watched) -> None:
+        """Report a store, until it is gone or `unwatch`ed."""
+        self._stores[store] = (-_COUNT_EVERY, {})
+
+    def unwatch(self, store: Watched) -> None:
+        """Report it no longer."""
+        self._stores.pop(store, None)
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """The gauges without values, so that registering them asks no database."""
+        yield from self._families()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The gauges."""
+        in_use, waiting, files = self._families()
+        stores = list(self._stores)
+        usages = [store.pool_usage() for store in stores]
+        in_use.add_metric([], sum(used for used, _ in usages))
+        waiting.add_metric([], sum(waits for _, waits in usages))
+        counts: Sum[str] = Sum()
+        for store in stores:
+            counts.update(self._file_counts(store))
+        for table, count in counts.items():
+            files.add_metric([table], count)
+        yield from (in_use, waiting, files)
+
+    def _file_counts(self, store: Watched) -> dict[str, int]:
+        counted, found = self._stores.get(store, (0.0, {}))
+        if time.monotonic() - counted >= _COUNT_EVERY:
+            try:
+                found = store.file_counts()
+            except StoreError:
+                # A database that is away has other alarms; the last counts stand.
+                return found
+            self._stores[store] = (time.monotonic(), found)
+        return found
+
+    @staticmethod
+    def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+        return (
+            GaugeMetricFamily("sql_pool_in_use", "Connections to the database in use"),
+            GaugeMetricFamily("sql_pool_waiting", "Threads that wait for a connection"),
+            GaugeMetricFamily("files_active_gauge", "Live files", labels=["table"]),
+        )
+
+
+STORES: Final = StoreGauges()
+REGISTRY.register(STORES)
+
+
+def serve(port: int) -> str:
+    """Serve the metrics on loopback from a thread; returns the address. Port 0 takes any."""
+    server, _ = start_http_server(port, addr="127.0.0.1", registry=REGISTRY)
+    return f"http://127.0.0.1:{server.server_port}/metrics"

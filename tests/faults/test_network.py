@@ -261,6 +261,55 @@ class TestLostResponse:
             assert table.scan().to_arrow().num_rows == 1
 
 
+class TestHungServer:
+    """The connection lives and nothing comes back: TCP sees no fault in that."""
+
+    @pytest.mark.parametrize("kind", ["append", "several"])
+    def test_a_commit_does_not_wait_for_ever(self, faulty, kind):
+        with _connect_impatiently(faulty) as lake:
+            tables = [lake.table(name) for name in faulty.tables[:2]]
+            requests = [table.request([new_add("hung", 1)], operation="WRITE") for table in tables]
+            _warm_up(tables[0])
+            faulty.proxy.add("timeout", timeout=0)
+            if kind == "append":
+                waiting = Background(lambda: lake.commits.commit(requests[0]))
+                expected = deltasql.CommitStateUnknownError
+            else:
+                # Not even BEGIN is answered, so that nothing can have happened.
+                waiting = Background(lambda: lake.commits.commit_all(requests))
+                expected = deltasql.StoreError
+            with pytest.raises(expected):
+                waiting.result()
+            faulty.reconnect()
+
+    def test_the_commit_is_found_when_the_server_speaks_again(self, faulty):
+        with _connect_impatiently(faulty) as lake:
+            table = lake.table(faulty.tables[0])
+            before = _warm_up(table)
+            with deltasql.connect(faulty.url, location=faulty.location) as direct:
+                there = direct.table(table.name)
+                pool = lake.store._connections._pool
+                toxic = faulty.proxy.add("timeout", timeout=0)
+                waiting = Background(lambda: table.commit([new_add("hung", 1)]))
+                until(lambda: there.version == before + 1)
+                until(lambda: pool.get_stats().get("returns_bad", 0) > 0)
+                faulty.proxy.remove(toxic)
+                assert waiting.result() == before + 1
+                assert there.version == before + 1
+
+
+def _connect_impatiently(faulty):
+    settings = {"sql.timeout": "2s", "sql.pool_size": 2, "mirror.mode": "off"}
+    return deltasql.connect(faulty.proxied_url, location=faulty.location, settings=settings)
+
+
+def _warm_up(table):
+    """Every connection of the pool has prepared its statement; returns the version."""
+    for _ in range(3):
+        table.commit([new_add("before", 1)])
+    return table.version
+
+
 class _Backends:
     """The server's processes for the connections that a lake has now."""
 

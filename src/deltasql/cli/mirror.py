@@ -96,9 +96,9 @@ def run(
     """
     with session.lake(log_level="warning" if once else "info") as lake:
         if metrics_port is not None:
-            from deltasql.monitoring import serve
+            from deltasql.metrics import serve
 
-            session.out.note(f"metrics at {serve(lake, metrics_port)}")
+            session.out.note(f"metrics at {serve(metrics_port)}")
         if not once:
             lake.mirror.run()
             return

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 
 from deltasql import metrics
+from deltasql.commit.collector import paused_for
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.states import StateCache
 from deltasql.errors import (
@@ -42,6 +43,7 @@ from deltasql.store.interface import (
     LockedLog,
     LogStore,
     NoTable,
+    Proposal,
     TxnSeen,
     VersionTaken,
 )
@@ -94,8 +96,7 @@ class CommitLoop:
         while True:
             _metadata_must_be_as_read(request, state)
             self._must_be_writable(request, state)
-            validate_commit(request.actions, state)
-            proposal = propose(request, state, expected_head=_pinned_head(request))
+            proposal = _checked_proposal(request, state, _pinned_head(request))
             outcome = self._store.commit(proposal, is_retry=is_retry)
             if isinstance(outcome, VersionTaken):
                 _pin_must_hold(request, outcome.head)
@@ -111,7 +112,8 @@ class CommitLoop:
             checked = self._check_outside(request)
             pinned = _pinned_head(request)
             head = checked if pinned is None else pinned
-            proposal = propose(request, state, expected_head=head)
+            with paused_for(len(request.actions)):
+                proposal = propose(request, state, expected_head=head)
             outcome = self._store.commit(proposal, is_retry=is_retry)
             if not isinstance(outcome, VersionTaken):
                 return _done(request, outcome)
@@ -156,8 +158,9 @@ class CommitLoop:
             actions = assign_row_ids(
                 actions, version=head.version + 1, domains=log.domains(request.table_id)
             )
-        outcome = log.write(propose(request, state, actions=actions, expected_head=head.version))
-        return _done(request, outcome)
+        with paused_for(len(actions)):
+            proposal = propose(request, state, actions=actions, expected_head=head.version)
+        return _done(request, log.write(proposal))
 
     def _must_be_writable(self, request: CommitRequest, state: TableState) -> None:
         """Raise `ValidationError` if the table is read-only.
@@ -252,7 +255,9 @@ class CommitLoop:
                 _tell(logging.INFO, "the commit was refused", requests, number, error)
                 raise
             except StoreError as error:
-                may_be_in = may_be_in or _is_lost(error)
+                if _is_lost(error) and not may_be_in:
+                    # However long the first answer took not to come: there is time to ask.
+                    may_be_in, deadline = True, time.monotonic() + self._timeout
                 again = _is_lost(error) or _is_transient(error)
                 if not again and not may_be_in:
                     raise
@@ -290,6 +295,12 @@ def _facts(request: CommitRequest) -> dict[str, object]:
         "commit_id": request.txn_id,
         "operation": request.operation,
     }
+
+
+def _checked_proposal(request: CommitRequest, state: TableState, head: int | None) -> Proposal:
+    with paused_for(len(request.actions)):
+        validate_commit(request.actions, state)
+        return propose(request, state, expected_head=head)
 
 
 def _is_lost(error: StoreError) -> bool:

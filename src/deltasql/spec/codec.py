@@ -15,7 +15,14 @@ from typing import Any
 import orjson
 
 from deltasql.errors import LogFormatError, ValidationError
-from deltasql.spec.actions import Action, CommitInfo, DeletionVector, Format, UnknownAction
+from deltasql.spec.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DeletionVector,
+    Format,
+    UnknownAction,
+)
 from deltasql.spec.shapes import (
     KINDS,
     NAMES,
@@ -86,14 +93,40 @@ def _dumps_exactly(value: Any) -> bytes:
 
 def encode(action: Action) -> bytes:
     """One canonical line, without its newline."""
-    return dumps(to_wire(action))
+    return _encode_plain(action) if type(action) is AddFile else dumps(to_wire(action))
+
+
+def _encode_plain(add: AddFile) -> bytes:
+    """An add that has no more than most have; commits have many of them."""
+    rest = (
+        add.tags, add.deletion_vector, add.base_row_id, add.default_row_commit_version,
+        add.clustering_provider,
+    )  # fmt: skip
+    if rest != _NOTHING_ELSE or add.extra or add.stats is None:
+        return dumps(to_wire(add))
+    return dumps(
+        {
+            "add": {
+                "dataChange": add.data_change,
+                "modificationTime": add.modification_time,
+                "partitionValues": add.partition_values,
+                "path": add.path,
+                "size": add.size,
+                "stats": add.stats,
+            }
+        }
+    )
+
+
+_NOTHING_ELSE = (None,) * 5
 
 
 def encode_lines(actions: Iterable[Action]) -> list[bytes]:
     """The canonical lines of a commit, in canonical order."""
-    ranked = [(RANK[type(action)], encode(action)) for action in actions]
-    ranked.sort()
-    return [line for _, line in ranked]
+    ranked: dict[int, list[bytes]] = {}
+    for action in actions:
+        ranked.setdefault(RANK[type(action)], []).append(encode(action))
+    return [line for rank in sorted(ranked) for line in sorted(ranked[rank])]
 
 
 def encode_commit(actions: Iterable[Action]) -> bytes:

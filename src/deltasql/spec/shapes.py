@@ -61,11 +61,17 @@ def _is_int(value: Any) -> bool:
 
 def is_map(value: Any) -> bool:
     """A JSON object."""
-    return type(value) is dict and all(type(key) is str for key in value)
+    return type(value) is dict and (not value or all(type(key) is str for key in value))
 
 
 def _is_text_map(value: Any) -> bool:
-    return is_map(value) and all(item is None or type(item) is str for item in value.values())
+    if type(value) is not dict:
+        return False
+    # A loop: every file has such a map of few keys, and a generator costs more than they do.
+    for key, item in value.items():
+        if type(key) is not str or (item is not None and type(item) is not str):
+            return False
+    return True
 
 
 def is_text_list(value: Any) -> bool:

@@ -217,6 +217,9 @@ class TxnLogReader(Protocol):
     def tables(self) -> list[TableRecord]:
         """All live tables, by name."""
 
+    def file_counts(self) -> dict[str, int]:
+        """Live files of every live table that has any, by name."""
+
     def head(self, table_id: int) -> Head | None:
         """The head of one table."""
 
@@ -347,7 +350,7 @@ class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, Protocol):
         """Give back connections and locks."""
 
     def pool_usage(self) -> tuple[int, int]:
-        """Connections in use, and callers that wait for one."""
+        """Connections in use, and threads that wait for one."""
 
     def describe(self) -> Mapping[str, str]:
         """Dialect, server version and durability settings, for reports; no secrets."""

@@ -55,6 +55,13 @@ class QueryReader(ABC):
     def tables(self) -> list[TableRecord]:
         return [to_table(row) for row in self._rows("tables_all")]
 
+    def file_counts(self) -> dict[str, int]:
+        return dict(self._rows("files_count"))
+
+    def pool_usage(self) -> tuple[int, int]:
+        """No pool: a database in our own process has none to wait for."""
+        return 0, 0
+
     def head(self, table_id: int) -> Head | None:
         found = self._rows("head_get", table_id=table_id)
         return Head(*found[0]) if found else None

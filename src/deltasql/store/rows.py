@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, TypeAlias
+from itertools import starmap
+from operator import itemgetter
+from typing import Any, TypeAlias, overload
 
 import pyarrow as pa
 
 from deltasql.log.stats_columns import StatsColumn, dump_stats_columns
-from deltasql.log.stats_keys import file_keys
+from deltasql.log.stats_keys import KeyMaker
 from deltasql.spec import codec
 from deltasql.spec.actions import (
     Action,
@@ -114,7 +116,62 @@ def partition_key_of(partition_values: str) -> int:
     return int.from_bytes(sha256(partition_values.encode()).digest()[:8], signed=True)
 
 
-_UNPARTITIONED = ("{}", partition_key_of("{}"))
+_UNPARTITIONED = (partition_key_of("{}"), "{}")
+
+
+class AddRows(Sequence[Row]):
+    """The rows of adds in the order of `ADD_COLUMNS`, each made when it is asked for.
+
+    So the client makes the rows of a large commit while the database writes those before.
+    """
+
+    __slots__ = ("_adds", "_keys_of")
+
+    def __init__(
+        self, adds: Sequence[tuple[int, str, AddFile]], stats_columns: Sequence[StatsColumn]
+    ) -> None:
+        self._adds = adds
+        self._keys_of = KeyMaker(stats_columns).keys
+
+    def __len__(self) -> int:
+        return len(self._adds)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | list[Row]:
+        if isinstance(place, slice):
+            return [self._row(*item) for item in self._adds[place]]
+        return self._row(*self._adds[place])
+
+    def __iter__(self) -> Iterator[Row]:
+        return starmap(self._row, self._adds)
+
+    def _row(self, partition_key: int, partition: str, add: AddFile) -> Row:
+        records, min_keys, max_keys, null_counts = self._keys_of(add.stats)
+        vector = add.deletion_vector
+        return (
+            key_of(add.path),
+            b"" if vector is None else key_of(vector.unique_id),
+            partition_key,
+            add.size,
+            add.modification_time,
+            records,
+            add.base_row_id,
+            add.default_row_commit_version,
+            add.data_change,
+            min_keys,
+            max_keys,
+            null_counts,
+            add.path,
+            partition,
+            add.stats,
+            None if add.tags is None else _json(add.tags),
+            None if vector is None else _vector(vector),
+            add.clustering_provider,
+            _json(add.extra) if add.extra else None,
+        )
 
 
 def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> CommitRows:
@@ -122,25 +179,30 @@ def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> 
 
     Adds are sorted by partition, so that a partition's files lie together on disk.
     """
-    adds: list[Row] = []
+    adds: list[tuple[int, str, AddFile]] = []
     partitions: dict[int, str] = {}
+    # Files are many, partitions few: the text and key of each are made once.
+    known: dict[tuple[tuple[str, str | None], ...], tuple[int, str]] = {(): _UNPARTITIONED}
     found: dict[type, list[Row]] = {
         RemoveFile: [], Txn: [], DomainMetadata: [], CdcFile: [], Metadata: [], Protocol: [],
     }  # fmt: skip
     for action in actions:
         if type(action) is AddFile:
-            text, key = _partition(action.partition_values)
-            if text != "{}":
-                partitions[key] = text
-            adds.append(_add_row(action, text, key, stats_columns))
+            values = tuple(action.partition_values.items())
+            partition = known.get(values)
+            if partition is None:
+                text = codec.dumps(action.partition_values).decode()
+                partition = known[values] = partition_key_of(text), text
+                partitions[partition[0]] = text
+            adds.append((*partition, action))
         elif type(action) is Metadata:
             found[Metadata].append(_metadata_row(action, stats_columns))
         elif type(action) in _ROW_MAKERS:
             found[type(action)].append(_ROW_MAKERS[type(action)](action))
     if len(partitions) > 1:
-        adds.sort(key=lambda row: row[2])
+        adds.sort(key=itemgetter(0))
     return CommitRows(
-        adds=adds,
+        adds=AddRows(adds, stats_columns),
         removes=found[RemoveFile],
         txns=found[Txn],
         domains=found[DomainMetadata],
@@ -148,40 +210,6 @@ def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> 
         metadata=found[Metadata],
         protocol=found[Protocol],
         partitions=sorted(partitions.items()),
-    )
-
-
-def _partition(values: Mapping[str, str | None]) -> tuple[str, int]:
-    if not values:
-        return _UNPARTITIONED
-    text = codec.dumps(values).decode()
-    return text, partition_key_of(text)
-
-
-def _add_row(
-    add: AddFile, partition: str, partition_key: int, columns: Sequence[StatsColumn]
-) -> Row:
-    keys = file_keys(add.stats, columns)
-    return (
-        key_of(add.path),
-        key_of(add.dv_id),
-        partition_key,
-        add.size,
-        add.modification_time,
-        keys.num_records,
-        add.base_row_id,
-        add.default_row_commit_version,
-        add.data_change,
-        keys.min_keys,
-        keys.max_keys,
-        keys.null_counts,
-        add.path,
-        partition,
-        add.stats,
-        _json(add.tags),
-        _vector(add.deletion_vector),
-        add.clustering_provider,
-        _json(add.extra or None),
     )
 
 

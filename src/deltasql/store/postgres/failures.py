@@ -14,6 +14,7 @@ from deltasql.store.committing import added_twice, doubled_path
 
 # What the functions in SQL refuse, by the states that they raise.
 _REFUSALS = {"DL001": doubled_path, "DL002": added_twice}
+FAILURES = (psycopg.Error, PoolTimeout)
 
 
 @contextmanager
@@ -21,7 +22,7 @@ def translated(doing: str) -> Iterator[None]:
     """Turn psycopg's errors into ours; `doing` says what failed."""
     try:
         yield
-    except (psycopg.Error, PoolTimeout) as error:
+    except FAILURES as error:
         raise translate(error, doing) from None
 
 

@@ -7,7 +7,7 @@ us and the server may hand each transaction to another backend.
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,9 +18,11 @@ from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
 from deltasql.errors import DatabaseError
-from deltasql.store.postgres.failures import translated
+from deltasql.store.postgres.connection import Call, LogConnection
+from deltasql.store.postgres.failures import FAILURES, translate, translated
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+# More than a server needs to say that it gave up on a lock.
+_GRACE = 1.0
 
 _ARROW_ERRORS = (dbapi.Error, pa.ArrowException, OSError)
 
@@ -42,65 +44,101 @@ class Connections:
             missing = {key: value for key, value in limits.items() if key not in given}
             self._conninfo = make_conninfo(url, **missing)
         self._size = size
+        self._patience = timeout + _GRACE
+        self._timeout = timeout
         limit = round(timeout * 1000)
+        # The limit on waiting for locks that a statement outside a transaction has to set for
+        # itself: none where connections begin with it, which a pooler would not let them.
+        self.lock_timeout: str | None = f"{limit}ms"
         # Whoever waits for a lock gives up in time, and whoever falls silent with one loses it.
         self._begin = (
             f"BEGIN; SET LOCAL lock_timeout = {limit};"
             f" SET LOCAL idle_in_transaction_session_timeout = {limit}"
-        )
-        self._pool = ConnectionPool(
-            self._conninfo,
-            min_size=1,
-            max_size=size,
-            timeout=timeout,
-            kwargs={"autocommit": True},
-            configure=_prepare_only_without_pooler,
-            open=False,
         )
         self._arrow: queue.LifoQueue[dbapi.Connection] = queue.LifoQueue(size)
 
     def open(self) -> None:
         """Connect; fails with the server's own words rather than by a timeout."""
         with translated("connecting"):
-            psycopg.connect(self._conninfo, autocommit=True).close()
-            self._pool.open()
+            with psycopg.connect(self._conninfo, autocommit=True) as connection:
+                direct = not is_pooled(connection)
+            conninfo = self._conninfo
+            if direct and "options" not in psycopg.conninfo.conninfo_to_dict(conninfo):
+                conninfo = make_conninfo(conninfo, options=f"-c lock_timeout={self.lock_timeout}")
+                self.lock_timeout = None
+            self._pool = ConnectionPool(
+                conninfo,
+                connection_class=LogConnection,
+                min_size=1,
+                max_size=self._size,
+                timeout=self._timeout,
+                kwargs={"autocommit": True},
+                configure=_prepare_only_without_pooler,
+                open=True,
+            )
 
     @contextmanager
-    def statement(self, doing: str) -> Iterator[Connection]:
+    def statement(self, doing: str) -> Iterator[LogConnection]:
         """A connection for one piece of work."""
-        with translated(doing), self._pool.connection() as connection:
-            yield connection
+        with translated(doing):
+            connection = self._take(self._patience)
+            try:
+                yield connection
+            finally:
+                self._pool.putconn(connection)
 
     @contextmanager
-    def transaction(self, doing: str) -> Iterator[Connection]:
-        """A connection inside a transaction that commits at the end."""
+    def transaction(self, doing: str, *, is_long: bool = False) -> Iterator[LogConnection]:
+        """A connection inside a transaction that commits at the end.
+
+        A long one may have statements that take longer than anyone should wait for an answer.
+        """
         with translated(doing):
-            connection = self._begun()
+            connection = self._begun(None if is_long else self._patience)
             try:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                if not connection.broken:
+                if not connection.closed:
                     connection.execute("ROLLBACK")
                 raise
             finally:
                 self._pool.putconn(connection)
 
-    def _begun(self) -> Connection:
+    def call(self, call: Call, values: Mapping[str, Any], doing: str) -> str:
+        """The answer to a call that is a transaction of its own."""
+        # Written out: context managers would take longer than the work between them.
+        try:
+            connection = self._take(self._patience)
+            try:
+                return connection.call(call, values)
+            finally:
+                self._pool.putconn(connection)
+        except FAILURES as error:
+            raise translate(error, doing) from None
+
+    def _take(self, patience: float | None) -> LogConnection:
+        connection = self._pool.getconn()
+        connection.patience = patience
+        return connection
+
+    def _begun(self, patience: float | None) -> LogConnection:
         """A connection in a new transaction.
 
         After a restart of the server the pool is full of connections that are dead and don't
         know it; nothing was sent yet, so the next one may be tried.
         """
         for is_last in (*[False] * self._size, True):
-            connection = self._pool.getconn()
+            connection = self._take(self._patience)
             try:
                 connection.execute(self._begin)
-                return connection
             except psycopg.OperationalError:
                 self._pool.putconn(connection)
-                if is_last or not connection.broken:
+                if is_last or not connection.closed:
                     raise
+            else:
+                connection.patience = patience
+                return connection
         raise AssertionError("unreachable")
 
     def rows(self, query: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -114,7 +152,7 @@ class Connections:
                     raise
         raise AssertionError("unreachable")
 
-    def arrow(self, query: str) -> Iterator[pa.RecordBatch]:
+    def arrow(self, query: str) -> Generator[pa.RecordBatch, None, None]:
         """Record batches of a query without parameters, streamed; the first one is empty."""
         connection, cursor = self._run_arrow(query)
         healthy = False
@@ -162,15 +200,15 @@ class Connections:
                 pass
         connection.close()
 
-    def connect_alone(self) -> Connection:
-        """A connection outside the pool, for who needs a session of its own."""
-        return psycopg.connect(self._conninfo, autocommit=True)
-
     def usage(self) -> tuple[int, int]:
-        """Connections of the pool in use, and callers that wait for one."""
+        """How many connections are in use, and how many threads wait for one."""
         stats = self._pool.get_stats()
         in_use = stats.get("pool_size", 0) - stats.get("pool_available", 0)
-        return max(0, in_use), stats.get("requests_waiting", 0)
+        return in_use, stats.get("requests_waiting", 0)
+
+    def connect_alone(self) -> LogConnection:
+        """A connection outside the pool, for who needs a session of its own."""
+        return LogConnection.connect(self._conninfo, autocommit=True)
 
     def close(self) -> None:
         """Close every connection."""

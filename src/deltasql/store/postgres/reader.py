@@ -12,6 +12,7 @@ from deltasql.log.ranges import Ranges
 from deltasql.store import queries, range_sql
 from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.postgres.pool import Connections
+from deltasql.store.postgres.spool import spooled
 from deltasql.store.postgres.wakeup import WakeUp
 from deltasql.store.reading import QueryReader
 from deltasql.store.rows import FILES_SCHEMA, Row
@@ -56,7 +57,10 @@ class PostgresReader(QueryReader, MirrorQueries):
         next(batches)
         return pa.RecordBatchReader.from_batches(
             schema,
-            (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches),
+            (
+                pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+                for batch in spooled(batches)
+            ),
         )
 
     def _change(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -68,6 +72,9 @@ class PostgresReader(QueryReader, MirrorQueries):
 
     def wait_for_work(self, seconds: float, stop: Event) -> None:
         self._wakeup.wait(seconds, stop)
+
+    def pool_usage(self) -> tuple[int, int]:
+        return self._connections.usage()
 
     def describe(self) -> Mapping[str, str]:
         """Server version and durability settings, for reports."""

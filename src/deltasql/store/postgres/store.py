@@ -16,9 +16,9 @@ class PostgresStore(PostgresReader, PostgresWriter, PostgresHistory):
 
     locks_tables_apart = True
 
-    def __init__(self, connections: Connections, *, timeout: float) -> None:
+    def __init__(self, connections: Connections) -> None:
         PostgresReader.__init__(self, connections)
-        PostgresWriter.__init__(self, connections, timeout=timeout)
+        PostgresWriter.__init__(self, connections)
 
     @classmethod
     def open(cls, url: str, *, pool_size: int, timeout: float, schema: str) -> Self:
@@ -26,17 +26,15 @@ class PostgresStore(PostgresReader, PostgresWriter, PostgresHistory):
         connections = Connections(url, size=pool_size, timeout=timeout)
         connections.open()
         try:
-            with connections.transaction("bringing the schema up to date") as connection:
+            doing = "bringing the schema up to date"
+            with connections.transaction(doing, is_long=True) as connection:
                 # Two first connects at once: the second waits, then finds it done.
                 connection.execute(SQL["migration_lock"])
                 migrate(connection, "postgres", schema)
         except BaseException:
             connections.close()
             raise
-        return cls(connections, timeout=timeout)
-
-    def pool_usage(self) -> tuple[int, int]:
-        return self._connections.usage()
+        return cls(connections)
 
     def close(self) -> None:
         self._wakeup.close()

@@ -14,7 +14,8 @@ import psycopg
 
 from deltasql.errors import StoreError
 from deltasql.store import queries
-from deltasql.store.postgres.pool import Connection, Connections, is_pooled
+from deltasql.store.postgres.connection import LogConnection
+from deltasql.store.postgres.pool import Connections, is_pooled
 
 _SQL = queries.load("postgres")
 
@@ -33,7 +34,7 @@ class WakeUp:
         self._sent = -_SEND_EVERY
         self._sending = threading.Lock()
         self._listening = threading.Lock()
-        self._listener: Connection | None = None
+        self._listener: LogConnection | None = None
         self._not_before = 0.0
 
     def send(self) -> None:
@@ -64,7 +65,7 @@ class WakeUp:
         finally:
             self._listening.release()
 
-    def _listen(self, listener: Connection, seconds: float, stop: threading.Event) -> None:
+    def _listen(self, listener: LogConnection, seconds: float, stop: threading.Event) -> None:
         deadline = time.monotonic() + seconds
         try:
             while not stop.is_set() and (left := deadline - time.monotonic()) > 0:
@@ -74,7 +75,7 @@ class WakeUp:
             self._disconnect()
             stop.wait(max(0.0, deadline - time.monotonic()))
 
-    def _connected(self) -> Connection | None:
+    def _connected(self) -> LogConnection | None:
         """The listening connection; None through a pooler, which forgets who listens."""
         if self._listener is not None and not self._listener.closed:
             return self._listener

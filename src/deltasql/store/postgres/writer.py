@@ -28,29 +28,29 @@ from deltasql.store.interface import (
     TxnSeen,
     VersionTaken,
 )
-from deltasql.store.postgres.payload import copy_chunks, json_rows, other_rows
-from deltasql.store.postgres.pool import Connection, Connections
+from deltasql.store.postgres.connection import Call, LogConnection
+from deltasql.store.postgres.payload import added_files, copy_chunks, json_rows, other_rows
+from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.reading import NO_LIMIT, to_commit
 
 # From here on COPY beats INSERT.
 COPY_FROM = 1_000
+_COMMIT_ONE = Call(SQL["commit_one"])
 
 
 class PostgresWriter:
     """The writing half of the store."""
 
-    def __init__(self, connections: Connections, *, timeout: float) -> None:
+    def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._limit = f"{round(timeout * 1000)}ms"
 
     def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
         if len(proposal.rows.adds) >= COPY_FROM:
             return self._commit_large(proposal, is_retry=is_retry)
-        parameters = _parameters(proposal, is_retry=is_retry, lock_timeout=self._limit)
-        with self._connections.statement("committing") as connection:
-            row = connection.execute(SQL["commit_one"], parameters, binary=True).fetchone()
-        return _outcome(proposal.table_id, row)
+        values = _values(proposal, is_retry=is_retry, lock_timeout=self._connections.lock_timeout)
+        answer = self._connections.call(_COMMIT_ONE, values, "committing")
+        return _outcome(proposal.table_id, answer)
 
     def _commit_large(self, proposal: Proposal, *, is_retry: bool) -> Outcome:
         with self.locked([proposal.table_id]) as log:
@@ -67,7 +67,7 @@ class PostgresWriter:
         with self._connections.transaction("committing") as connection:
             cursor = connection.execute(SQL["heads_lock"], {"table_ids": list(table_ids)})
             found = cursor.fetchall()
-            yield PostgresLockedLog(connection, found, lock_timeout=self._limit)
+            yield PostgresLockedLog(connection, found)
 
     def create_table(self, name: str, location: str, proposal: Proposal) -> int | NameTaken:
         (metadata,), (protocol,) = proposal.rows.metadata, proposal.rows.protocol
@@ -108,7 +108,7 @@ class PostgresWriter:
         return found is not None
 
     def purge_table(self, table_id: int) -> None:
-        with self._connections.transaction("purging a table") as connection:
+        with self._connections.transaction("purging a table", is_long=True) as connection:
             for name in sorted(query for query in SQL if query.startswith("purge_")):
                 connection.execute(SQL[name], {"table_id": table_id})
 
@@ -116,11 +116,8 @@ class PostgresWriter:
 class PostgresLockedLog:
     """Heads under lock, in a transaction that the caller's block ends."""
 
-    def __init__(
-        self, connection: Connection, found: Sequence[tuple[Any, ...]], *, lock_timeout: str
-    ) -> None:
+    def __init__(self, connection: LogConnection, found: Sequence[tuple[Any, ...]]) -> None:
         self._connection = connection
-        self._lock_timeout = lock_timeout
         self._heads = {row[0]: Head(*row[:6]) for row in found}
         self._now = {row[0]: row[6] for row in found}
 
@@ -157,9 +154,9 @@ class PostgresLockedLog:
 
     def write(self, proposal: Proposal) -> Outcome:
         if len(proposal.rows.adds) < COPY_FROM:
-            parameters = _parameters(proposal, is_retry=False, lock_timeout=self._lock_timeout)
-            cursor = self._connection.execute(SQL["commit_one"], parameters, binary=True)
-            outcome = _outcome(proposal.table_id, cursor.fetchone())
+            # The transaction has set its limit on waiting for locks.
+            values = _values(proposal, is_retry=False, lock_timeout=None)
+            outcome = _outcome(proposal.table_id, self._connection.call(_COMMIT_ONE, values))
         else:
             outcome = self._write_large(proposal)
         if isinstance(outcome, Committed):
@@ -210,7 +207,7 @@ class PostgresLockedLog:
 
 
 def write_version(
-    connection: Connection, proposal: Proposal, *, table_id: int, version: int, ict: int
+    connection: LogConnection, proposal: Proposal, *, table_id: int, version: int, ict: int
 ) -> None:
     """Write a version whose number and time are settled; the head is the caller's."""
     adds = proposal.rows.adds
@@ -224,7 +221,7 @@ def write_version(
         SQL["rows_write"],
         {
             **place,
-            "adds": None if is_bulk else json_rows(rows.ADD_COLUMNS, adds),
+            "adds": None if is_bulk else added_files(adds),
             "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
             "txns": _txns(proposal),
             "other": other_rows(proposal.rows),
@@ -248,7 +245,7 @@ def write_version(
     )
 
 
-def _copy(connection: Connection, proposal: Proposal, *, table_id: int, version: int) -> None:
+def _copy(connection: LogConnection, proposal: Proposal, *, table_id: int, version: int) -> None:
     adds = proposal.rows.adds
     connection.execute("SAVEPOINT before_copy")
     try:
@@ -259,7 +256,7 @@ def _copy(connection: Connection, proposal: Proposal, *, table_id: int, version:
         # Some of the files are live already and restated: the function knows how.
         connection.execute("ROLLBACK TO SAVEPOINT before_copy")
         for start in range(0, len(adds), COPY_FROM):
-            part = json_rows(rows.ADD_COLUMNS, adds[start : start + COPY_FROM])
+            part = added_files(adds[start : start + COPY_FROM])
             connection.execute(
                 SQL["rows_write"],
                 {
@@ -280,7 +277,7 @@ def _copy(connection: Connection, proposal: Proposal, *, table_id: int, version:
             raise doubled_path(doubled[0])
 
 
-def _parameters(proposal: Proposal, *, is_retry: bool, lock_timeout: str) -> dict[str, Any]:
+def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> dict[str, Any]:
     return {
         "table_id": proposal.table_id,
         "commit_id": proposal.commit_id,
@@ -292,7 +289,7 @@ def _parameters(proposal: Proposal, *, is_retry: bool, lock_timeout: str) -> dic
         "body_start": proposal.body.start,
         "body_middle": proposal.body.middle,
         "body_end": proposal.body.end,
-        "adds": json_rows(rows.ADD_COLUMNS, proposal.rows.adds),
+        "adds": added_files(proposal.rows.adds),
         "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
         "txns": _txns(proposal),
         "other": other_rows(proposal.rows),
@@ -315,15 +312,16 @@ def _txns(proposal: Proposal) -> str | None:
     return json_rows(rows.TXN_COLUMNS, proposal.rows.txns)
 
 
-def _outcome(table_id: int, row: tuple[Any, ...] | None) -> Outcome:
-    assert row is not None, "dl_commit always answers"
-    outcome, version, ict, metadata_version, protocol_version = row
+def _outcome(table_id: int, answer: str) -> Outcome:
+    outcome, *words = answer.split()
+    numbers = [int(word) for word in words]
     match outcome:
         case "COMMITTED":
-            return Committed(version, ict)
+            return Committed(*numbers)
         case "TXN_SEEN":
-            return TxnSeen(version)
+            return TxnSeen(*numbers)
         case "VERSION_TAKEN":
+            version, ict, metadata_version, protocol_version = numbers
             return VersionTaken(Head(table_id, version, ict, 0, metadata_version, protocol_version))
         case _:
             return NoTable()

@@ -20,11 +20,10 @@ NOTIFY dl_mirror;
 LISTEN dl_mirror;
 
 -- name: commit_one
-SELECT outcome, version, in_commit_timestamp, metadata_version, protocol_version
-FROM dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :metadata_version,
-               :protocol_version, :body_start, :body_middle, :body_end, :committer, :operation,
-               :operation_params, :transaction_id, :is_blind_append, :adds, :removes, :txns,
-               :other, :may_have_vectors);
+SELECT dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :metadata_version,
+                 :protocol_version, :body_start, :body_middle, :body_end, :committer, :operation,
+                 :operation_params, :transaction_id, :is_blind_append, :adds, :removes, :txns,
+                 :other, :may_have_vectors);
 
 -- name: txn_seen
 SELECT dl_seen_txn(:table_id, :txns);
@@ -52,6 +51,18 @@ JOIN dl_active_files AS o
   ON o.table_id = n.table_id AND o.path_key = n.path_key AND o.dv_key <> n.dv_key
 WHERE n.table_id = :table_id AND n.version = :version
 LIMIT 1;
+
+-- name: versions_audit
+-- By committed_at as well: it is the same time, and the one that has an index over all tables.
+SELECT t.name,
+       v.table_id, v.version, v.commit_id, v.in_commit_timestamp, v.committer, v.operation,
+       v.operation_params, v.transaction_id, v.is_blind_append, v.digest
+FROM dl_table_versions AS v
+JOIN dl_tables AS t ON t.table_id = v.table_id
+WHERE v.committed_at >= to_timestamp(:start / 1000.0)
+  AND v.committed_at <= to_timestamp(:stop / 1000.0)
+  AND v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
+ORDER BY v.in_commit_timestamp, v.table_id, v.version;
 
 -- name: table_create
 INSERT INTO dl_tables (name, location, protocol_min_reader, protocol_min_writer, properties)

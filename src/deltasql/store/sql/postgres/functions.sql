@@ -1,10 +1,20 @@
 -- The commit inside the database: one round trip for a small commit.
 
+CREATE TYPE dl_added_file AS (
+    path_key bytea, dv_key bytea, partition_key bigint, size_bytes bigint,
+    modification_time bigint, num_records bigint, base_row_id bigint,
+    default_row_commit_version bigint, data_change boolean,
+    min_keys double precision[], max_keys double precision[], null_counts bigint[],
+    path text, partition_values text, stats text, tags text, deletion_vector text,
+    clustering_provider text, extra text
+);
+COMMENT ON TYPE dl_added_file IS 'A row of dl_active_files without its table and version';
+
 -- Plans are cached for as long as a connection lives, and the first commits meet small tables:
 -- without sequential scans the plan is right for large ones too.
 CREATE FUNCTION dl_write_rows(
-    p_table_id bigint, p_version bigint, p_adds json, p_removes json, p_txns json, p_other json,
-    p_may_have_vectors boolean
+    p_table_id bigint, p_version bigint, p_adds dl_added_file[], p_removes json, p_txns json,
+    p_other json, p_may_have_vectors boolean
 ) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     v_written bigint;
@@ -45,21 +55,15 @@ BEGIN
     IF p_adds IS NOT NULL THEN
         INSERT INTO dl_active_files
         SELECT p_table_id, p_version, r.*
-        FROM json_to_recordset(p_adds) AS r (
-            path_key bytea, dv_key bytea, partition_key bigint, size_bytes bigint,
-            modification_time bigint, num_records bigint, base_row_id bigint,
-            default_row_commit_version bigint, data_change boolean,
-            min_keys double precision[], max_keys double precision[], null_counts bigint[],
-            path text, partition_values text, stats text, tags text, deletion_vector text,
-            clustering_provider text, extra text)
+        FROM unnest(p_adds) AS r
         ON CONFLICT DO NOTHING;
         GET DIAGNOSTICS v_written = ROW_COUNT;
-        IF v_written < json_array_length(p_adds) THEN
+        IF v_written < cardinality(p_adds) THEN
             PERFORM dl_restate_files(p_table_id, p_version, p_adds);
         END IF;
         IF p_may_have_vectors THEN
             SELECT r.path INTO v_path
-            FROM json_to_recordset(p_adds) AS r (path_key bytea, dv_key bytea, path text)
+            FROM unnest(p_adds) AS r
             CROSS JOIN LATERAL (
                 SELECT 1 FROM dl_active_files AS a
                 WHERE a.table_id = p_table_id AND a.path_key = r.path_key
@@ -86,13 +90,13 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION dl_write_rows IS 'The rows of a commit''s actions';
 
-CREATE FUNCTION dl_restate_files(p_table_id bigint, p_version bigint, p_adds json)
+CREATE FUNCTION dl_restate_files(p_table_id bigint, p_version bigint, p_adds dl_added_file[])
 RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     v_path text;
 BEGIN
     SELECT min(r.path) INTO v_path
-    FROM json_to_recordset(p_adds) AS r (path_key bytea, dv_key bytea, path text)
+    FROM unnest(p_adds) AS r
     GROUP BY r.path_key, r.dv_key
     HAVING count(*) > 1
     LIMIT 1;
@@ -102,7 +106,7 @@ BEGIN
 
     WITH moved AS (
         DELETE FROM dl_active_files AS a
-        USING json_to_recordset(p_adds) AS r (path_key bytea, dv_key bytea)
+        USING unnest(p_adds) AS r
         WHERE a.table_id = p_table_id AND a.path_key = r.path_key AND a.dv_key = r.dv_key
           AND a.version < p_version
         RETURNING a.*
@@ -116,13 +120,7 @@ BEGIN
 
     INSERT INTO dl_active_files
     SELECT p_table_id, p_version, r.*
-    FROM json_to_recordset(p_adds) AS r (
-        path_key bytea, dv_key bytea, partition_key bigint, size_bytes bigint,
-        modification_time bigint, num_records bigint, base_row_id bigint,
-        default_row_commit_version bigint, data_change boolean,
-        min_keys double precision[], max_keys double precision[], null_counts bigint[],
-        path text, partition_values text, stats text, tags text, deletion_vector text,
-        clustering_provider text, extra text)
+    FROM unnest(p_adds) AS r
     ON CONFLICT (table_id, path_key, dv_key) DO NOTHING;
 END $$;
 COMMENT ON FUNCTION dl_restate_files IS
@@ -211,40 +209,54 @@ $$;
 COMMENT ON FUNCTION dl_seen_txn IS
     'The version that holds one of these transactions, or a later one, already';
 
+CREATE FUNCTION dl_seen(p_table_id bigint, p_commit_id text, p_is_retry boolean, p_txns json)
+RETURNS text LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    v_version bigint;
+    v_ict bigint;
+BEGIN
+    PERFORM 1 FROM dl_table_heads AS h WHERE h.table_id = p_table_id FOR UPDATE;
+    IF p_is_retry THEN
+        SELECT v.version, v.in_commit_timestamp INTO v_version, v_ict
+        FROM dl_table_versions AS v
+        WHERE v.table_id = p_table_id AND v.commit_id = p_commit_id;
+        IF FOUND THEN
+            RETURN 'COMMITTED ' || v_version || ' ' || v_ict;
+        END IF;
+    END IF;
+    RETURN 'TXN_SEEN ' || dl_seen_txn(p_table_id, p_txns);
+END $$;
+COMMENT ON FUNCTION dl_seen IS
+    'What dl_commit answers to a commit, or a transaction in it, that is there already; else null';
+
+-- The answer is one text, because a set of rows costs more than it tells. Statements that most
+-- commits don't need are in functions of their own: the plain append pays for nothing else.
 CREATE FUNCTION dl_commit(
     p_table_id bigint, p_commit_id text, p_is_retry boolean, p_lock_timeout text,
     p_expected bigint, p_metadata_version bigint, p_protocol_version bigint,
     p_body_start bytea, p_body_middle bytea, p_body_end bytea,
     p_committer text, p_operation text, p_operation_params text, p_transaction_id text,
-    p_is_blind_append boolean, p_adds json, p_removes json, p_txns json, p_other json,
-    p_may_have_vectors boolean
-) RETURNS TABLE (
-    outcome text, version bigint, in_commit_timestamp bigint,
-    metadata_version bigint, protocol_version bigint
-) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+    p_is_blind_append boolean, p_adds dl_added_file[], p_removes json, p_txns json,
+    p_other json, p_may_have_vectors boolean
+) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+    v_file dl_added_file;
     v_head dl_table_heads;
     v_version bigint;
     v_ict bigint;
     v_body bytea;
     v_digest bytea;
-    v_written bigint;
+    v_seen text;
 BEGIN
-    PERFORM set_config('lock_timeout', p_lock_timeout, true);
+    -- Null where the connection itself carries the limit.
+    IF p_lock_timeout IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', p_lock_timeout, true);
+    END IF;
     IF p_is_retry OR p_txns IS NOT NULL THEN
-        PERFORM 1 FROM dl_table_heads AS h WHERE h.table_id = p_table_id FOR UPDATE;
-        SELECT v.version, v.in_commit_timestamp INTO v_version, v_ict
-        FROM dl_table_versions AS v
-        WHERE p_is_retry AND v.table_id = p_table_id AND v.commit_id = p_commit_id;
-        IF FOUND THEN
-            RETURN QUERY SELECT 'COMMITTED', v_version, v_ict, NULL::bigint, NULL::bigint;
-            RETURN;
-        END IF;
-        v_version := dl_seen_txn(p_table_id, p_txns);
-        IF v_version IS NOT NULL THEN
-            RETURN QUERY SELECT 'TXN_SEEN', v_version, NULL::bigint, NULL::bigint, NULL::bigint;
-            RETURN;
+        v_seen := dl_seen(p_table_id, p_commit_id, p_is_retry, p_txns);
+        IF v_seen IS NOT NULL THEN
+            RETURN v_seen;
         END IF;
     END IF;
 
@@ -260,31 +272,28 @@ BEGIN
     RETURNING h.current_version, h.last_ict INTO v_version, v_ict;
     IF NOT FOUND THEN
         SELECT * INTO v_head FROM dl_table_heads AS h WHERE h.table_id = p_table_id;
-        RETURN QUERY SELECT
-            CASE WHEN v_head.table_id IS NULL THEN 'NO_TABLE' ELSE 'VERSION_TAKEN' END,
-            v_head.current_version, v_head.last_ict,
-            v_head.metadata_version, v_head.protocol_version;
-        RETURN;
+        IF NOT FOUND THEN
+            RETURN 'NO_TABLE';
+        END IF;
+        RETURN format('VERSION_TAKEN %s %s %s %s', v_head.current_version, v_head.last_ict,
+                      v_head.metadata_version, v_head.protocol_version);
     END IF;
 
     v_body := p_body_start || v_ict::text::bytea || p_body_middle || v_ict::text::bytea
               || p_body_end;
     v_digest := sha256(v_body);
-    -- The plain append is written out here: nested calls would be a fifth of its time.
     IF p_removes IS NULL AND p_txns IS NULL AND p_other IS NULL AND NOT p_may_have_vectors
-       AND p_adds IS NOT NULL THEN
+       AND cardinality(p_adds) = 1 THEN
+        v_file := p_adds[1];
         INSERT INTO dl_active_files
-        SELECT p_table_id, v_version, r.*
-        FROM json_to_recordset(p_adds) AS r (
-            path_key bytea, dv_key bytea, partition_key bigint, size_bytes bigint,
-            modification_time bigint, num_records bigint, base_row_id bigint,
-            default_row_commit_version bigint, data_change boolean,
-            min_keys double precision[], max_keys double precision[], null_counts bigint[],
-            path text, partition_values text, stats text, tags text, deletion_vector text,
-            clustering_provider text, extra text)
+        VALUES (p_table_id, v_version, v_file.path_key, v_file.dv_key, v_file.partition_key,
+                v_file.size_bytes, v_file.modification_time, v_file.num_records,
+                v_file.base_row_id, v_file.default_row_commit_version, v_file.data_change,
+                v_file.min_keys, v_file.max_keys, v_file.null_counts, v_file.path,
+                v_file.partition_values, v_file.stats, v_file.tags, v_file.deletion_vector,
+                v_file.clustering_provider, v_file.extra)
         ON CONFLICT DO NOTHING;
-        GET DIAGNOSTICS v_written = ROW_COUNT;
-        IF v_written < json_array_length(p_adds) THEN
+        IF NOT FOUND THEN
             PERFORM dl_restate_files(p_table_id, v_version, p_adds);
         END IF;
     ELSE
@@ -297,7 +306,7 @@ BEGIN
             v_digest, 'raw', v_body);
     INSERT INTO dl_mirror_status (table_id, version, status, digest)
     VALUES (p_table_id, v_version, 'PENDING', v_digest);
-    RETURN QUERY SELECT 'COMMITTED', v_version, v_ict, NULL::bigint, NULL::bigint;
+    RETURN 'COMMITTED ' || v_version || ' ' || v_ict;
 END $$;
 COMMENT ON FUNCTION dl_commit IS
-    'Commit one version: COMMITTED, VERSION_TAKEN, TXN_SEEN or NO_TABLE';
+    'Commit one version. Answers COMMITTED version time, TXN_SEEN version, NO_TABLE, or VERSION_TAKEN and the head: version time metadata_version protocol_version';

@@ -17,3 +17,10 @@ WHERE table_id = {table_id} AND version <= {version} AND removed_version > {vers
 SELECT partition_key, partition_values
 FROM dl_partitions
 WHERE table_id = :table_id;
+
+-- name: files_count
+SELECT t.name, count(*)
+FROM dl_tables AS t
+JOIN dl_active_files AS f ON f.table_id = t.table_id
+WHERE t.dropped_at IS NULL
+GROUP BY t.name;

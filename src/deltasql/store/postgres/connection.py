@@ -1,0 +1,108 @@
+"""One connection to PostgreSQL: its patience with a silent server, and calls by libpq itself."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+import psycopg
+from psycopg import errors, generators, pq
+from psycopg.abc import PQGen
+
+Answer = TypeVar("Answer")
+
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+_WAKE_EVERY = 0.1
+
+
+class Call:
+    """A statement with named parameters whose answer is one text.
+
+    It goes to libpq as it is: cursors, adapters and rows would be half of the client's time in
+    a small commit.
+    """
+
+    _count: ClassVar[int] = 0
+
+    def __init__(self, query: str) -> None:
+        self.names = list(dict.fromkeys(_PARAMETER.findall(query)))
+        places = {name: f"${place}" for place, name in enumerate(self.names, start=1)}
+        self.statement = _PARAMETER.sub(lambda match: places[match[1]], query).encode()
+        Call._count += 1
+        self.prepared_name = b"deltasql_%d" % Call._count
+
+
+class LogConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that gives up on a server that says nothing for `patience` seconds.
+
+    TCP notices a peer that is gone, not one that hangs. The connection is closed then, and
+    whether the statement was done is as unknown as after any lost connection.
+    """
+
+    patience: float | None = None
+    _calls: frozenset[bytes] = frozenset()
+
+    def wait(
+        self, gen: PQGen[Answer], interval: float = _WAKE_EVERY, timeout: float | None = None
+    ) -> Answer:
+        """Run a conversation with the server."""
+        if self.patience is not None and timeout is None:
+            gen = self._impatient(gen, self.patience)
+        return super().wait(gen, interval, timeout)
+
+    def _impatient(self, gen: PQGen[Answer], patience: float) -> PQGen[Answer]:
+        try:
+            wanted = next(gen)
+            deadline = time.monotonic() + patience
+            while True:
+                ready = yield wanted
+                if ready:
+                    deadline = time.monotonic() + patience
+                elif time.monotonic() > deadline:
+                    self.close()
+                    raise psycopg.OperationalError(f"the server did not answer for {patience:g} s")
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            answer: Answer = done.value
+            return answer
+
+    def call(self, call: Call, values: Mapping[str, Any]) -> str:
+        """Run a call; in one round trip from the second time on."""
+        given = [_encoded(values[name]) for name in call.names]
+        formats = [pq.Format.BINARY if type(values[name]) is bytes else 0 for name in call.names]
+        with self.lock:
+            if self.prepare_threshold is None:
+                self.pgconn.send_query_params(
+                    call.statement, given, param_formats=formats, result_format=pq.Format.TEXT
+                )
+            else:
+                if call.prepared_name not in self._calls:
+                    self.pgconn.send_prepare(call.prepared_name, call.statement)
+                    self._result()
+                    self._calls |= {call.prepared_name}
+                self.pgconn.send_query_prepared(call.prepared_name, given, formats, pq.Format.TEXT)
+            answer = self._result().get_value(0, 0)
+        return (answer or b"").decode()
+
+    def _result(self) -> pq.abc.PGresult:
+        results: list[pq.abc.PGresult] = self.wait(generators.execute(self.pgconn))
+        result = results[-1]
+        if result.status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            return result
+        error = errors.error_from_result(result, encoding="utf-8")
+        if error.sqlstate is None:
+            # It did not come from the server: the connection broke.
+            raise psycopg.OperationalError(str(error))
+        raise error
+
+
+def _encoded(value: Any) -> bytes | None:
+    if value is None or type(value) is bytes:
+        return value
+    if type(value) is str:
+        return value.encode()
+    if type(value) is bool:
+        return b"t" if value else b"f"
+    return b"%d" % value

@@ -1,0 +1,137 @@
+"""What only PostgreSQL has: its pool, its planner, and transactions that must not stay open."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+import deltasql
+from deltasql import metrics
+from deltasql.spec.actions import AddFile
+from deltasql.store.postgres.reader import SQL
+from deltasql.store.postgres.spool import spooled
+from tests.faults.waiting import Background, until
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+def _files(count: int) -> list[AddFile]:
+    return [AddFile(path=f"{n}.parquet", size=n, modification_time=0) for n in range(count)]
+
+
+def _gauge(name: str, labels: dict[str, str] | None = None) -> float | None:
+    return metrics.REGISTRY.get_sample_value(name, labels or {})
+
+
+class TestAudit:
+    def test_finds_times_by_their_index(self, postgres_url, tmp_path):
+        deltasql.connect(postgres_url, location=tmp_path.as_uri()).close()
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            # A commit a second, over many tables.
+            connection.execute(
+                "INSERT INTO dl_table_versions SELECT n % 2000, n, n::text, to_timestamp(n),"
+                " n * 1000, NULL, NULL, NULL, NULL, true, '', 'raw', ''"
+                " FROM generate_series(1, 60000) AS n"
+            )
+            connection.execute("VACUUM (ANALYZE) dl_table_versions")
+            window = {"start": 30_000_000, "stop": 30_060_000}
+            plan = connection.execute("EXPLAIN " + SQL["versions_audit"], window).fetchall()
+        assert "dl_table_versions_committed_at" in str(plan)
+
+    def test_start_is_inside_and_end_is_not(self, postgres_url, tmp_path):
+        with deltasql.connect(postgres_url, location=tmp_path.as_uri()) as lake:
+            table = lake.create_table("a", SCHEMA)
+            for file in _files(3):
+                table.commit([file])
+            times = [record.in_commit_timestamp for record in lake.store.history(table.table_id)]
+            newest, oldest = times[0], times[-1]
+            found = lake.store.audit(oldest, newest)
+            assert [record.version for _, record in found] == [0, 1, 2]
+
+
+class TestMetrics:
+    def test_pool(self, postgres_url, tmp_path):
+        settings = {"sql.pool_size": 1}
+        with deltasql.connect(postgres_url, location=tmp_path.as_uri(), settings=settings) as lake:
+            table = lake.create_table("a", SCHEMA)
+            before = _gauge("sql_pool_in_use")
+            with lake.store.locked([table.table_id]):
+                assert _gauge("sql_pool_in_use") == before + 1
+                waiting = Background(lambda: table.version)
+                until(lambda: _gauge("sql_pool_waiting") == 1)
+            assert waiting.result() == 0
+            assert _gauge("sql_pool_waiting") == 0
+
+    def test_live_files(self, store_url, tmp_path):
+        with deltasql.connect(store_url, location=tmp_path.as_uri()) as lake:
+            table = lake.create_table("counted", SCHEMA)
+            table.commit(_files(3))
+            assert _gauge("files_active_gauge", {"table": "counted"}) == 3
+        assert _gauge("files_active_gauge", {"table": "counted"}) is None
+
+
+class TestSlowReader:
+    def test_holds_no_transaction(self, postgres_url, tmp_path):
+        with deltasql.connect(postgres_url, location=tmp_path.as_uri()) as lake:
+            table = lake.create_table("a", SCHEMA)
+            table.commit(_files(5_000))
+            batches = iter(table.snapshot().file_batches())
+            first = next(batches)
+            with psycopg.connect(postgres_url, autocommit=True) as connection:
+
+                def held() -> bool:
+                    return bool(
+                        connection.execute(
+                            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+                            " AND xact_start IS NOT NULL AND pid <> pg_backend_pid()"
+                        ).fetchall()
+                    )
+
+                until(lambda: not held())
+            rest = sum(batch.num_rows for batch in batches)
+            assert first.num_rows + rest == 5_000
+
+
+def _batches(count: int, ended: list[bool]) -> Iterator[pa.RecordBatch]:
+    try:
+        for number in range(count):
+            yield pa.RecordBatch.from_pydict({"n": [number] * 1_000})
+    finally:
+        ended.append(True)
+
+
+class TestSpool:
+    @pytest.mark.parametrize("in_memory", [0, 20_000, 10**9])
+    def test_keeps_batches_in_order(self, in_memory):
+        found = [batch["n"][0].as_py() for batch in spooled(_batches(50, []), in_memory=in_memory)]
+        assert found == list(range(50))
+
+    @pytest.mark.parametrize("in_memory", [0, 10**9])
+    def test_source_ends_before_its_reader(self, in_memory):
+        ended: list[bool] = []
+        batches = spooled(_batches(50, ended), in_memory=in_memory)
+        next(batches)
+        until(lambda: bool(ended))
+        assert sum(1 for _ in batches) == 49
+
+    def test_reader_ends_before_its_source(self):
+        ended: list[bool] = []
+        batches = spooled(_batches(10**6, ended), in_memory=0)
+        next(batches)
+        batches.close()
+        assert ended
+        assert not [t for t in threading.enumerate() if t.name == "deltasql-spool"]
+
+    def test_failure_comes_after_what_was_read(self):
+        def failing() -> Iterator[pa.RecordBatch]:
+            yield from _batches(3, [])
+            raise OSError("gone")
+
+        batches = spooled(failing(), in_memory=0)
+        assert [next(batches)["n"][0].as_py() for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(OSError, match="gone"):
+            next(batches)
