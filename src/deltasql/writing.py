@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.data.conform import as_arrow, conform, merge
+from deltasql.data.layout import layout_of
 from deltasql.data.reader import read_files
 from deltasql.data.row_filter import row_mask
 from deltasql.data.writer import discard, write_files
@@ -24,7 +25,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
 from deltasql.spec.actions import Action, AddFile, Metadata, RemoveFile
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping
-from deltasql.spec.protocol import arrow_writer_obstacle, upgraded
+from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import StructType, render_schema
 
 CONSTRAINT = "delta.constraints."
@@ -106,17 +107,15 @@ def overwrite(
 
 def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddFile]:
     """Conform rows to a table, check its constraints, and write them as files."""
-    from deltasql.data.layout import layout_of
-
-    schema = layout_of(metadata).schema
-    obstacle = arrow_writer_obstacle(schema, metadata.configuration)
-    if obstacle is not None:
+    layout = layout_of(metadata)
+    if layout.obstacle is not None:
         raise UnsupportedFeatureError(
             "these rows can't be written from Arrow",
-            cause=obstacle,
+            cause=layout.obstacle,
             remedy="write the table with Spark (see docs/features.md)",
         )
-    rows = _checked(conform(as_arrow(data), schema), schema, metadata.configuration)
+    rows = conform(as_arrow(data), layout.schema, arrow_schema=layout.logical)
+    rows = _checked(rows, layout.schema, metadata.configuration)
     return write_files(objects, metadata=metadata, data=rows, new_id=new_id, now_ms=now_ms)
 
 

@@ -1,6 +1,7 @@
 """Rows in, rows out: append, overwrite, scan."""
 
 import datetime as dt
+import json
 from dataclasses import replace
 from decimal import Decimal
 
@@ -132,6 +133,25 @@ def test_check_constraints_are_enforced(lake, ids):
         with pytest.raises(deltasql.SchemaMismatchError, match="positive"):
             table.append(pa.table({"id": bad}, schema=pa.schema([("id", pa.int64())])))
     assert ids(table) == [1]
+
+
+@pytest.mark.parametrize(
+    "key", ["delta.generationExpression", "delta.identity.start", "delta.invariants"]
+)
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_columns_that_need_an_engine_are_refused(lake, data_files, key, mode):
+    table = lake.create_table(
+        "t",
+        pa.schema([("id", pa.int64()), ("made", pa.int64())]),
+        properties={"delta.columnMapping.mode": mode},
+    )
+    metadata = table.snapshot().metadata
+    schema = json.loads(metadata.schema_string)
+    schema["fields"][1]["metadata"][key] = "0"
+    table.commit([replace(metadata, schema_string=json.dumps(schema))])
+    with pytest.raises(deltasql.UnsupportedFeatureError, match="'made'"):
+        table.append(pa.table({"id": [1], "made": [2]}))
+    assert data_files() == []
 
 
 def test_merging_the_schema_adds_columns(orders, rows, ids):

@@ -16,17 +16,22 @@ from deltasql.errors import SchemaMismatchError, ValidationError
 from deltasql.spec.schema import ArrayType, DeltaType, MapType, Primitive, StructField, StructType
 
 
-def conform(data: Any, schema: StructType) -> pa.Table | pa.RecordBatchReader:
+def conform(
+    data: Any, schema: StructType, *, arrow_schema: pa.Schema | None = None
+) -> pa.Table | pa.RecordBatchReader:
     """The data with the table's columns, types and order, or `SchemaMismatchError`.
 
     Columns match by name without regard to case; absent nullable ones become null. A Table
     or RecordBatch gives a Table; what streams gives a reader that conforms as it is read.
+    `arrow_schema` is that of the table, from who has it at hand.
     """
     source = as_arrow(data)
-    target = to_arrow(schema)
+    target = to_arrow(schema) if arrow_schema is None else arrow_schema
     if isinstance(source, pa.Table):
-        if source.schema.equals(target) and _has_no_nested_required(schema):
-            _check_required(schema.fields, source.columns)
+        if source.schema.equals(target) and _is_flat(schema):
+            for position, item in enumerate(schema.fields):
+                if not item.nullable:
+                    _check_required([item], [source.column(position)])
             return source
         batches = source.to_batches() or [pa.RecordBatch.from_pylist([], schema=source.schema)]
         return pa.Table.from_batches(
@@ -113,7 +118,7 @@ _RULES = Rules(match=_match, cast=cast_incoming)
 # --- NOT NULL -------------------------------------------------------------------------
 
 
-def _has_no_nested_required(schema: StructType) -> bool:
+def _is_flat(schema: StructType) -> bool:
     return all(isinstance(item.type, Primitive) for item in schema.fields)
 
 

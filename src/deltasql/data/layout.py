@@ -9,9 +9,10 @@ from functools import lru_cache
 import pyarrow as pa
 
 from deltasql.data.arrow_schema import arrow_type, to_arrow
-from deltasql.data.stats import NUM_INDEXED, STATS_COLUMNS, Indexed, indexed
+from deltasql.data.stats import Indexed, indexed
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
 from deltasql.spec.actions import Metadata
+from deltasql.spec.protocol import arrow_writer_obstacle
 from deltasql.spec.schema import (
     PHYSICAL_NAME,
     ArrayType,
@@ -31,9 +32,13 @@ _VOID = Primitive("void")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a writer needs to know of a table; `stored` are the positions that go into files."""
+    """What a writer needs to know of a table; `stored` are the positions that go into files.
+
+    `obstacle` says why its rows can't be written from Arrow; None when they can.
+    """
 
     schema: StructType
+    obstacle: str | None
     partition: tuple[StructField, ...]
     partition_positions: tuple[int, ...]
     stored: tuple[int, ...]
@@ -44,13 +49,10 @@ class Layout:
 
 def layout_of(metadata: Metadata) -> Layout:
     """The layout of a table, remembered: small appends come in thousands."""
-    configuration = metadata.configuration
     return _layout(
         metadata.schema_string,
         tuple(metadata.partition_columns),
-        configuration.get(MAPPING_MODE, "none"),
-        configuration.get(NUM_INDEXED),
-        configuration.get(STATS_COLUMNS),
+        tuple(metadata.configuration.items()),
     )
 
 
@@ -58,11 +60,11 @@ def layout_of(metadata: Metadata) -> Layout:
 def _layout(
     schema_string: str,
     partition_columns: tuple[str, ...],
-    mode: str,
-    limit: str | None,
-    names: str | None,
+    properties: tuple[tuple[str, str], ...],
 ) -> Layout:
-    schema = physical_schema(parse_schema(schema_string), mode)
+    configuration = dict(properties)
+    declared = parse_schema(schema_string)
+    schema = physical_schema(declared, configuration.get(MAPPING_MODE, "none"))
     partition = [_partition_field(schema, name) for name in partition_columns]
     stored = [item for item in schema.fields if item not in partition and item.type != _VOID]
     if not stored:
@@ -71,12 +73,11 @@ def _layout(
             cause="every column partitions the table, or is void",
             remedy="leave one column out of partition_by",
         )
-    configuration = {} if limit is None else {NUM_INDEXED: limit}
-    if names is not None:
-        configuration[STATS_COLUMNS] = names
     kept = StructType(tuple(stored))
     return Layout(
         schema=schema,
+        # The declared one: without column mapping the other has lost the columns' metadata.
+        obstacle=arrow_writer_obstacle(declared, configuration),
         partition=tuple(partition),
         partition_positions=tuple(schema.fields.index(item) for item in partition),
         stored=tuple(schema.fields.index(item) for item in stored),
@@ -172,6 +173,8 @@ def _physical_type(kind: DeltaType) -> pa.DataType:
 def check_conformed(schema: pa.Schema, layout: Layout) -> None:
     """Raise `ValidationError` unless data of that schema may be written as it is."""
     wanted = layout.logical
+    if schema.equals(wanted):
+        return
     # NOT NULL was checked on the values; the flags of the fields are free.
     if schema.names != wanted.names or schema.types != wanted.types:
         raise ValidationError(

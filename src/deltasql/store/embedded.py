@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, ClassVar
+
+import pyarrow as pa
 
 from deltasql.errors import ValidationError
-from deltasql.store import committing
+from deltasql.log.ranges import Ranges
+from deltasql.store import committing, range_sql
 from deltasql.store.committing import Draft, EmbeddedLockedLog, Session
 from deltasql.store.embedded_history import EmbeddedHistory
 from deltasql.store.interface import Head, NameTaken, Outcome, Proposal
 from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.reading import QueryReader
-from deltasql.store.rows import CommitRows, Row
+from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
 
 
 class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory):
     """A log store whose commits queue for the whole database.
 
     `locks_tables_apart` is what can't be equal: a block of `locked` holds up the writers of
-    every table, not only of its own (docs/stores.md).
+    every table, not only of its own (docs/stores.md). `sql` are the queries of its `dialect`.
     """
 
     locks_tables_apart = False
+    sql: ClassVar[Mapping[str, str]]
+    dialect: ClassVar[str]
 
     @abstractmethod
     def _writing(self, doing: str) -> AbstractContextManager[Session]:
@@ -33,6 +38,24 @@ class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory):
     @abstractmethod
     def _prepare(self, rows: CommitRows) -> Any:
         """Rows in the form that the session writes."""
+
+    def files(
+        self,
+        table_id: int,
+        version: int,
+        *,
+        partition_keys: Sequence[int] | None = None,
+        ranges: Ranges | None = None,
+    ) -> pa.RecordBatchReader:
+        query = self.sql["files_at"].format(
+            table_id=int(table_id),
+            version=int(version),
+            filter=range_sql.file_filter(partition_keys, ranges, self.dialect),
+        )
+        return self._stream(query, FILES_SCHEMA)
+
+    def _text(self, name: str) -> str:
+        return self.sql[name]
 
     def _change(self, name: str, /, **parameters: Any) -> list[Row]:
         with self._writing("mirroring") as session:
@@ -94,9 +117,5 @@ class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory):
 
     def purge_table(self, table_id: int) -> None:
         with self._writing("purging a table") as session:
-            for name in self._purges():
+            for name in sorted(name for name in self.sql if name.startswith("purge_")):
                 session.rows(name, table_id=table_id)
-
-    @abstractmethod
-    def _purges(self) -> list[str]:
-        """The names of the queries that delete a table's rows."""

@@ -56,10 +56,10 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
-    """A commit's rows as Arrow tables, None for none; few adds stay as they are."""
+    """A commit's rows as Arrow tables, None for none; few adds are no table either."""
 
     adds: Sequence[Row]
-    add_table: pa.Table
+    add_table: pa.Table | None
     removes: pa.Table | None
     others: Sequence[tuple[str, pa.Table]]
 
@@ -117,7 +117,7 @@ class DuckdbSession:
 
     def _write_adds(self, place: Mapping[str, int], prepared: PreparedRows) -> None:
         done = 0
-        if len(prepared.adds) <= FEW:
+        if prepared.add_table is None:
             for row in prepared.adds:
                 bound = dict(zip(ADD_COLUMNS, row, strict=True))
                 if not self.rows("add_insert", **place, **bound):
@@ -125,7 +125,11 @@ class DuckdbSession:
                 done += 1
         if done == len(prepared.adds):
             return
-        with self._incoming(prepared.add_table.slice(done)):
+        table = prepared.add_table
+        if table is None:
+            # Rare: one of a few files is live already.
+            table = _to_table(ADD_COLUMNS, prepared.adds[done:])
+        with self._incoming(table):
             ((live, clash),) = self.rows("adds_live", table_id=place["table_id"])
             if clash is not None:
                 raise doubled_path(clash)
@@ -164,7 +168,7 @@ def prepare(rows: CommitRows) -> PreparedRows:
     )
     return PreparedRows(
         adds=rows.adds,
-        add_table=_to_table(ADD_COLUMNS, rows.adds),
+        add_table=_to_table(ADD_COLUMNS, rows.adds) if len(rows.adds) > FEW else None,
         removes=_to_table(REMOVE_COLUMNS, rows.removes) if rows.removes else None,
         others=[(name, _to_table(columns, found)) for name, columns, found in others if found],
     )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
 
-from deltasql.log.ranges import Ranges
-from deltasql.store import range_sql
 from deltasql.store.committing import Session
 from deltasql.store.duckdb import session
 from deltasql.store.duckdb.database import Database, close_database, open_database
@@ -20,7 +18,7 @@ from deltasql.store.duckdb.session import SQL, DuckdbSession
 from deltasql.store.embedded import EmbeddedStore
 from deltasql.store.history import HistoryRows
 from deltasql.store.migrations import is_current, migrate
-from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
+from deltasql.store.rows import CommitRows, Row
 
 _BATCH = 8_192
 
@@ -30,6 +28,8 @@ class DuckdbStore(EmbeddedStore):
 
     # A unique key that a transaction has freed is taken for it until it ends.
     _frees_names_at_once = False
+    sql = SQL
+    dialect = "duckdb"
 
     def __init__(self, database: Database, *, timeout: float) -> None:
         self._database = database
@@ -108,27 +108,6 @@ class DuckdbStore(EmbeddedStore):
 
     def _table_ids(self, table_ids: Collection[int]) -> list[int]:
         return list(table_ids)
-
-    def _purges(self) -> list[str]:
-        return sorted(name for name in SQL if name.startswith("purge_"))
-
-    def files(
-        self,
-        table_id: int,
-        version: int,
-        *,
-        partition_keys: Sequence[int] | None = None,
-        ranges: Ranges | None = None,
-    ) -> pa.RecordBatchReader:
-        query = SQL["files_at"].format(
-            table_id=int(table_id),
-            version=int(version),
-            filter=range_sql.file_filter(partition_keys, ranges, "duckdb"),
-        )
-        return self._stream(query, FILES_SCHEMA)
-
-    def _text(self, name: str) -> str:
-        return SQL[name]
 
     def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
         batches = self._batches(query, schema)

@@ -11,16 +11,14 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from deltasql.log.ranges import Ranges
-from deltasql.store import range_sql
 from deltasql.store.committing import Session
 from deltasql.store.embedded import EmbeddedStore
 from deltasql.store.history import HistoryRows
 from deltasql.store.migrations import is_current, migrate
-from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
+from deltasql.store.rows import CommitRows, Row
 from deltasql.store.sqlite import session
 from deltasql.store.sqlite.connections import Connections
-from deltasql.store.sqlite.failures import nested_write, translated, turn_timeout
+from deltasql.store.sqlite.failures import nested_write, translate, translated, turn_timeout
 from deltasql.store.sqlite.file_queue import FileQueue
 from deltasql.store.sqlite.history import prepare_history, write_history
 from deltasql.store.sqlite.session import SQL, SqliteSession
@@ -31,6 +29,9 @@ _BOOLEANS = {"data_change"}
 
 class SqliteStore(EmbeddedStore):
     """A log in a SQLite file."""
+
+    sql = SQL
+    dialect = "sqlite"
 
     def __init__(self, connections: Connections, *, timeout: float) -> None:
         self._connections = connections
@@ -69,19 +70,26 @@ class SqliteStore(EmbeddedStore):
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        if self._queue.is_mine():
-            raise nested_write(self._path)
-        with translated("waiting for the turn to write", self._path):
-            if not self._queue.acquire(self._timeout):
-                raise turn_timeout(self._path, self._timeout)
+        self._await_turn()
         try:
             yield
         finally:
             self._queue.release()
 
+    def _await_turn(self) -> None:
+        if self._queue.is_mine():
+            raise nested_write(self._path)
+        try:
+            has_come = self._queue.acquire(self._timeout)
+        except OSError as error:
+            raise translate(error, "waiting for the turn to write", self._path) from None
+        if not has_come:
+            raise turn_timeout(self._path, self._timeout)
+
     @contextmanager
     def _writing(self, doing: str) -> Iterator[SqliteSession]:
-        with self._turn():
+        self._await_turn()
+        try:
             connection = self._connections.take_writer()
             try:
                 writer = SqliteSession(connection, self._path)
@@ -94,6 +102,8 @@ class SqliteStore(EmbeddedStore):
                     raise
             finally:
                 self._connections.give_back_writer(connection)
+        finally:
+            self._queue.release()
 
     def _prepare(self, rows: CommitRows) -> session.PreparedRows:
         return session.prepare(rows)
@@ -111,27 +121,6 @@ class SqliteStore(EmbeddedStore):
 
     def _table_ids(self, table_ids: Collection[int]) -> str:
         return json.dumps(list(table_ids))
-
-    def _purges(self) -> list[str]:
-        return sorted(name for name in SQL if name.startswith("purge_"))
-
-    def files(
-        self,
-        table_id: int,
-        version: int,
-        *,
-        partition_keys: Sequence[int] | None = None,
-        ranges: Ranges | None = None,
-    ) -> pa.RecordBatchReader:
-        query = SQL["files_at"].format(
-            table_id=int(table_id),
-            version=int(version),
-            filter=range_sql.file_filter(partition_keys, ranges, "sqlite"),
-        )
-        return self._stream(query, FILES_SCHEMA)
-
-    def _text(self, name: str) -> str:
-        return SQL[name]
 
     def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
         batches = self._batches(query)
