@@ -18,6 +18,7 @@ from deltasql import metrics
 from deltasql.commit.collector import paused_for
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.states import StateCache
+from deltasql.commit.telling import tell, tell_done
 from deltasql.errors import (
     CommitError,
     CommitStateUnknownError,
@@ -47,8 +48,6 @@ from deltasql.store.interface import (
     TxnSeen,
     VersionTaken,
 )
-
-logger = logging.getLogger("deltasql.commit")
 
 Done = Committed | TxnSeen
 FIRST_PAUSE = 0.05
@@ -239,20 +238,15 @@ class CommitLoop:
                 done = (self._find(requests) if may_be_in else None) or attempt(may_be_in)
                 metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
                 metrics.VERSIONS_COMMITTED.inc(sum(item.is_new for item in done))
-                _tell_done(requests, done, number)
+                tell_done(requests, done, number)
                 return done
             except (CommitError, ValidationError, TableError) as error:
-                # A first try that was still under way may be what refused the second one. What
-                # is not there now never comes: the refusal stands for the first try as well.
-                try:
-                    found = self._find(requests) if may_be_in else None
-                except StoreError as lost:
-                    raise _unknown(requests, lost) from lost
+                found = self._find_refused(requests) if may_be_in else None
                 if found is not None:
                     return found
                 if isinstance(error, CommitError):
                     metrics.COMMIT_CONFLICTS.inc()
-                _tell(logging.INFO, "the commit was refused", requests, number, error)
+                tell(logging.INFO, "the commit was refused", requests, number, error)
                 raise
             except StoreError as error:
                 if _is_lost(error) and not may_be_in:
@@ -265,36 +259,20 @@ class CommitLoop:
                     if may_be_in:
                         raise _unknown(requests, error) from error
                     raise
-                _tell(logging.WARNING, "the commit is sent again", requests, number, error)
+                tell(logging.WARNING, "the commit is sent again", requests, number, error)
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_PAUSE)
         raise AssertionError("unreachable")
 
+    def _find_refused(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
+        """What a first try did that was still under way when the second was refused, perhaps by it.
 
-def _tell_done(requests: Sequence[CommitRequest], done: Sequence[Done], attempt: int) -> None:
-    if not logger.isEnabledFor(logging.INFO):
-        return
-    for request, item in zip(requests, done, strict=True):
-        logger.info(
-            "committed" if item.is_new else "committed before",
-            extra={**_facts(request), "version": item.version, "attempt": attempt},
-        )
-
-
-def _tell(
-    level: int, what: str, requests: Sequence[CommitRequest], attempt: int, error: Exception
-) -> None:
-    if logger.isEnabledFor(level):
-        for request in requests:
-            logger.log(level, what, extra={**_facts(request), "attempt": attempt, "error": error})
-
-
-def _facts(request: CommitRequest) -> dict[str, object]:
-    return {
-        "table": request.table_name,
-        "commit_id": request.txn_id,
-        "operation": request.operation,
-    }
+        What is not there now never comes: the refusal stands for the first try as well.
+        """
+        try:
+            return self._find(requests)
+        except StoreError as lost:
+            raise _unknown(requests, lost) from lost
 
 
 def _checked_proposal(request: CommitRequest, state: TableState, head: int | None) -> Proposal:

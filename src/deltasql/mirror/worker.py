@@ -150,17 +150,19 @@ class Worker:
         try:
             reports = self._validate()
         except DeltaSqlError as error:
-            facts = {"error": error}
-            logger.warning("the mirror could not be validated: %s", error, extra=facts)
+            logger.warning("the mirror could not be validated: %s", error, extra={"error": error})
             return
         for report in reports:
             if not report.ok:
-                facts = {"version": report.first_drift, "error": report.error}
                 logger.error(
                     "%s: the mirror drifted from SQL at version %s: run mirror.validate()",
                     report.table,
                     report.first_drift if report.first_drift is not None else report.error,
-                    extra={"table": report.table, **facts},
+                    extra={
+                        "table": report.table,
+                        "version": report.first_drift,
+                        "error": report.error,
+                    },
                 )
         self._drifted = {report.table for report in reports if not report.ok}
 

@@ -11,9 +11,10 @@ from psycopg import errors
 from deltasql.store import rows
 from deltasql.store.history import TRIMS, HistoryEnd, HistoryRows, StagedTable, name_taken
 from deltasql.store.mirror_log import Lease
+from deltasql.store.postgres.connection import LogConnection
 from deltasql.store.postgres.copying import copy_line, copy_number, copy_text
 from deltasql.store.postgres.payload import json_rows
-from deltasql.store.postgres.pool import Connection, Connections
+from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.rows import Row
 
@@ -107,12 +108,12 @@ class PostgresHistory:
             return connection.execute(SQL["read_only_set"], place).fetchone() is not None
 
 
-def _holds(connection: Connection, lease: Lease) -> bool:
+def _holds(connection: LogConnection, lease: Lease) -> bool:
     place = {"table_id": lease.table_id, "token": lease.token}
     return connection.execute(SQL["history_lease"], place).fetchone() is not None
 
 
-def _write(connection: Connection, table_id: int, part: HistoryRows) -> None:
+def _write(connection: LogConnection, table_id: int, part: HistoryRows) -> None:
     place = {"table_id": table_id}
     if part.times_before is not None:
         version, ict = part.times_before
@@ -144,7 +145,7 @@ def _columns(names: Sequence[str], found: Sequence[Row]) -> dict[str, list[Any]]
     return dict(zip(names, map(list, zip(*found, strict=True)), strict=True))
 
 
-def _copy(connection: Connection, name: str, lines: Iterable[str]) -> None:
+def _copy(connection: LogConnection, name: str, lines: Iterable[str]) -> None:
     with connection.cursor() as cursor, cursor.copy(SQL[name]) as copy:
         for chunk in _chunks(lines):
             copy.write(chunk)
