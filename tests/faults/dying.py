@@ -16,6 +16,7 @@ import psycopg
 import deltasql
 from deltasql.commit import CommitRequest
 from deltasql.store.duckdb.session import DuckdbSession
+from deltasql.store.postgres.connection import LogConnection
 from tests.stress.writers import LARGE, SCHEMA, new_add, removes
 
 NEW_TABLE = "faults.new"
@@ -97,6 +98,7 @@ def _watch_statements(dialect: str, fuse: _Fuse) -> None:
     match dialect:
         case "postgresql":
             psycopg.Connection.execute = fuse.wrapped(psycopg.Connection.execute)
+            LogConnection._call = fuse.wrapped(LogConnection._call)
             psycopg.Copy.write = fuse.wrapped(psycopg.Copy.write)
         case "sqlite":
             connect = sqlite3.connect

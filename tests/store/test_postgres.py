@@ -74,6 +74,18 @@ class TestMetrics:
         assert _gauge("files_active_gauge", {"table": "counted"}) is None
 
 
+def test_prepared_statements_may_vanish(postgres_url, tmp_path):
+    """psycopg drops them all after some statements; a pooler may lend another backend."""
+    with deltasql.connect(
+        postgres_url, location=tmp_path.as_uri(), settings={"sql.pool_size": 1}
+    ) as lake:
+        table = lake.create_table("a", SCHEMA)
+        for number, file in enumerate(_files(4), start=1):
+            assert table.commit([file]) == number
+            with lake.store.locked([table.table_id]) as log:
+                log.execute("DEALLOCATE ALL")
+
+
 class TestSlowReader:
     def test_holds_no_transaction(self, postgres_url, tmp_path):
         with deltasql.connect(postgres_url, location=tmp_path.as_uri()) as lake:

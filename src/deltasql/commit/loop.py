@@ -253,8 +253,6 @@ class CommitLoop:
                     # However long the first answer took not to come: there is time to ask.
                     may_be_in, deadline = True, time.monotonic() + self._timeout
                 again = _is_lost(error) or _is_transient(error)
-                if not again and not may_be_in:
-                    raise
                 if not again or time.monotonic() + pause > deadline:
                     if may_be_in:
                         raise _unknown(requests, error) from error

@@ -40,18 +40,19 @@ class CommitRequest:
     committer: str | None = None
     engine: str = "deltasql"
     transaction_id: str | None = None
+    # Whether it only adds and rests on nothing: then it can't conflict with data.
+    is_blind_append: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_blind = self.reads.is_nothing and all(
+            type(action) in _BLIND_KINDS for action in self.actions
+        )
+        object.__setattr__(self, "is_blind_append", is_blind)
 
     @property
     def txn_id(self) -> str:
         """What commitInfo calls txnId: shared by all commits of a transaction."""
         return self.transaction_id or self.commit_id
-
-    @property
-    def is_blind_append(self) -> bool:
-        """Whether it only adds and rests on nothing: then it can't conflict with data."""
-        return self.reads.is_nothing and all(
-            type(action) in _BLIND_KINDS for action in self.actions
-        )
 
 
 def propose(

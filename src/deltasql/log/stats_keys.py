@@ -86,18 +86,15 @@ class KeyMaker:
             else:
                 min_keys.append(None if low is None else low_key(low))
                 max_keys.append(None if high is None else high_key(high))
-        return FileKeys(records, _trimmed(min_keys), _trimmed(max_keys), _trimmed(null_counts))
+        for values in (min_keys, max_keys, null_counts):
+            while values and values[-1] is None:
+                values.pop()
+        return FileKeys(records, min_keys, max_keys, null_counts)
 
 
 def file_keys(stats: str | None, columns: Sequence[StatsColumn]) -> FileKeys:
     """The keys of one file."""
     return KeyMaker(columns).keys(stats)
-
-
-def _trimmed(values: list[Any]) -> list[Any]:
-    while values and values[-1] is None:
-        values.pop()
-    return values
 
 
 # --- reading stats --------------------------------------------------------------------

@@ -38,7 +38,8 @@ class FileChecks:
         _check_path(path)
         if path in self._added:
             raise _twice("added", path)
-        self._added[path] = add.dv_id
+        vector = add.deletion_vector
+        self._added[path] = "" if vector is None else vector.unique_id
         if add.size < 0 or add.modification_time < 0:
             raise _negative(path, "size or modificationTime")
         values = add.partition_values
@@ -47,8 +48,8 @@ class FileChecks:
         rows = None if add.stats is None else _check_stats(add.stats, path)
         if rows is None and self._counts_rows and add.base_row_id is None:
             raise _uncounted(path, "row tracking numbers its rows")
-        if add.deletion_vector is not None:
-            self._check_vector(add.deletion_vector, path)
+        if vector is not None:
+            self._check_vector(vector, path)
             if rows is None:
                 raise _uncounted(path, "a file with a deletion vector must tell its physical rows")
         if add.base_row_id is not None or add.default_row_commit_version is not None:
@@ -211,9 +212,13 @@ def _check_stats(stats: str, path: str) -> int | None:
         raise _bad_stats(path, str(error)) from None
     if type(found) is not dict:
         raise _bad_stats(path, f"found {stats:.80}")
-    for name in ("minValues", "maxValues", "nullCount"):
-        if type(found.get(name, found)) is not dict:
-            raise _bad_stats(path, f"{name} is not an object")
+    get = found.get
+    if not (
+        type(get("minValues", found)) is dict
+        and type(get("maxValues", found)) is dict
+        and type(get("nullCount", found)) is dict
+    ):
+        raise _bad_stats(path, "minValues, maxValues or nullCount is not an object")
     if "numRecords" not in found:
         return None
     rows = found["numRecords"]

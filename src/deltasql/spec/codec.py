@@ -262,7 +262,7 @@ def _check_fields(value: Any, name: str) -> None:
             _check_each(shape, values, name)
             shape.known[kinds] = _checks_of_values(shape, values)
             break
-    if not is_map(value.extra):
+    if type(value.extra) is not dict or (value.extra and not is_map(value.extra)):
         raise ValidationError(f"{name}.extra must be an object")
 
 

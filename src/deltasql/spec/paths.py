@@ -90,6 +90,23 @@ def hive_escape(text: str) -> str:
 
 def _fault(path: str) -> str:
     """What is wrong with a path; '' when nothing is."""
+    return "" if _is_plain(path) else _fault_of_odd(path)
+
+
+def _is_plain(path: str) -> bool:
+    """Most paths are, and there are many: nothing to decode, no scheme, no dots in front."""
+    return (
+        path != ""
+        and "%" not in path
+        and ":" not in path
+        and "/." not in path
+        and "\0" not in path
+        and path[0] not in "./"
+        and path[-1] != "/"
+    )
+
+
+def _fault_of_odd(path: str) -> str:
     if not path:
         return "it is empty"
     if "\0" in path:

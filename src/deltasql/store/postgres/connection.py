@@ -69,11 +69,24 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
             return answer
 
     def call(self, call: Call, values: Mapping[str, Any]) -> str:
-        """Run a call; in one round trip from the second time on."""
+        """Run a call as a transaction of its own; one round trip from the second time on."""
+        try:
+            return self._call(call, values, prepared=self.prepare_threshold is not None)
+        except errors.InvalidSqlStatementName:
+            # psycopg forgets all prepared statements of a connection now and then, ours with
+            # its own. Nothing was run, so it may be sent again.
+            self._calls -= {call.prepared_name}
+            return self._call(call, values, prepared=True)
+
+    def call_inside(self, call: Call, values: Mapping[str, Any]) -> str:
+        """Run a call inside a transaction: not prepared, since a failure would end it."""
+        return self._call(call, values, prepared=False)
+
+    def _call(self, call: Call, values: Mapping[str, Any], *, prepared: bool) -> str:
         given = [_encoded(values[name]) for name in call.names]
         formats = [pq.Format.BINARY if type(values[name]) is bytes else 0 for name in call.names]
         with self.lock:
-            if self.prepare_threshold is None:
+            if not prepared:
                 self.pgconn.send_query_params(
                     call.statement, given, param_formats=formats, result_format=pq.Format.TEXT
                 )

@@ -13,7 +13,8 @@ from deltasql.store.rows import CommitRows, Row
 _SPECIAL = re.compile(r"[\\\t\n\r]")
 _ESCAPES = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 _NULL = "\\N"
-_COPY_CHUNK = 2_000
+_BETWEEN = "}\t{"
+_COPY_CHUNK = 500
 
 
 def json_rows(columns: Sequence[str], items: Sequence[Row]) -> str | None:
@@ -64,6 +65,10 @@ def _field(value: int | None) -> str:
 
 def other_rows(commit: CommitRows) -> str | None:
     """Everything but adds, removes and txns, in one JSON object; None if there is nothing."""
+    if not (
+        commit.partitions or commit.domains or commit.cdc or commit.metadata or commit.protocol
+    ):
+        return None
     parts = {
         "partitions": json_rows(rows.PARTITION_COLUMNS, commit.partitions),
         "domains": json_rows(rows.DOMAIN_COLUMNS, commit.domains),
@@ -76,7 +81,7 @@ def other_rows(commit: CommitRows) -> str | None:
 
 
 def copy_chunks(table_id: int, version: int, adds: Iterable[Row]) -> Iterator[str]:
-    """COPY text of `dl_active_files`, some thousand rows at a time."""
+    """COPY text of `dl_active_files`, some hundred rows at a time."""
     start = f"{table_id}\t{version}\t"
     lines: list[str] = []
     for row in adds:
@@ -98,7 +103,7 @@ def _copy_line(row: Row) -> str:
         f"\\\\x{path_key.hex()}\t\\\\x{dv_key.hex()}\t{partition_key}\t{size}\t{modified}"
         f"\t{_NULL if records is None else records}\t{_NULL if base_row is None else base_row}"
         f"\t{_NULL if row_version is None else row_version}\t{'t' if changes else 'f'}"
-        f"\t{_list(low)}\t{_list(high)}\t{_list(nulls)}\t{_text(path)}\t{_text(partition)}"
+        f"\t{_lists(low, high, nulls)}\t{_text(path)}\t{_text(partition)}"
         f"\t{_NULL if stats is None else _text(stats)}\t{_NULL if tags is None else _text(tags)}"
         f"\t{_NULL if vector is None else _text(vector)}"
         f"\t{_NULL if clustering is None else _text(clustering)}"
@@ -109,6 +114,12 @@ def _copy_line(row: Row) -> str:
 def _list(values: Sequence[float | None]) -> str:
     # A JSON array but for the brackets; orjson prints numbers many times faster than Python.
     return f"{{{orjson.dumps(values)[1:-1].decode()}}}"
+
+
+def _lists(*lists: Sequence[float | None]) -> str:
+    # The same of several at once, with tabs between.
+    text = orjson.dumps(lists)[2:-2].decode()
+    return f"{{{text.replace('],[', _BETWEEN)}}}"
 
 
 def _text(value: str) -> str:

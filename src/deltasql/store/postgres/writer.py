@@ -156,7 +156,7 @@ class PostgresLockedLog:
         if len(proposal.rows.adds) < COPY_FROM:
             # The transaction has set its limit on waiting for locks.
             values = _values(proposal, is_retry=False, lock_timeout=None)
-            outcome = _outcome(proposal.table_id, self._connection.call(_COMMIT_ONE, values))
+            outcome = _outcome(proposal.table_id, self._connection.call_inside(_COMMIT_ONE, values))
         else:
             outcome = self._write_large(proposal)
         if isinstance(outcome, Committed):

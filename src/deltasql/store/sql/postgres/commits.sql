@@ -54,13 +54,14 @@ LIMIT 1;
 
 -- name: versions_audit
 -- By committed_at as well: it is the same time, and the one that has an index over all tables.
+-- It knows no time before 1970 and none so late that a timestamp can't hold it.
 SELECT t.name,
        v.table_id, v.version, v.commit_id, v.in_commit_timestamp, v.committer, v.operation,
        v.operation_params, v.transaction_id, v.is_blind_append, v.digest
 FROM dl_table_versions AS v
 JOIN dl_tables AS t ON t.table_id = v.table_id
-WHERE v.committed_at >= to_timestamp(:start / 1000.0)
-  AND v.committed_at <= to_timestamp(:stop / 1000.0)
+WHERE v.committed_at >= to_timestamp(greatest(:start, 0) / 1000.0)
+  AND v.committed_at <= to_timestamp(least(:stop, 9000000000000000) / 1000.0)
   AND v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
 ORDER BY v.in_commit_timestamp, v.table_id, v.version;
 
