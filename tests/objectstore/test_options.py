@@ -7,7 +7,13 @@ import pytest
 from deltasql.configuration import resolve
 from deltasql.errors import ConfigError
 from deltasql.objectstore import open_store
-from deltasql.objectstore.options import is_option, is_secret, option_names, parse_options
+from deltasql.objectstore.options import (
+    is_option,
+    is_secret,
+    option_names,
+    options_in,
+    parse_options,
+)
 
 
 def test_each_kind_takes_its_own():
@@ -84,7 +90,7 @@ def test_the_environment_names_options():
         "AWS_REGION": "left to obstore",
     }
     found = {"s3.region": "eu-west-1", "s3.sse": "AES256", "azure.account_key": "k"}
-    assert resolve(environment=environment).storage == found
+    assert options_in(environment) == resolve(environment=environment).storage == found
     assert all(is_option(key) for key in found)
     assert not is_option("mirror.mode")
     assert not is_option("s3.regoin")

@@ -150,8 +150,8 @@ class Worker:
         try:
             reports = self._validate()
         except DeltaSqlError as error:
-            facts = {"error": error}
-            logger.warning("the mirror could not be validated: %s", error, extra=facts)
+            message = "the mirror could not be validated: %s"
+            logger.warning(message, error, extra={"error": error})
             return
         for report in reports:
             if not report.ok:

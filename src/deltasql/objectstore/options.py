@@ -104,6 +104,16 @@ def parse_options(given: Mapping[str, Any], kind: str) -> StoreOptions:
     return parsed
 
 
+def options_in(environment: Mapping[str, str]) -> dict[str, str]:
+    """The options that variables name: `DELTASQL_S3_REGION` is `s3.region`."""
+    variables = {name: f"DELTASQL_{name.replace('.', '_')}".upper() for name in option_names()}
+    return {
+        name: environment[variable]
+        for name, variable in variables.items()
+        if variable in environment
+    }
+
+
 def is_option(key: str) -> bool:
     """Whether the key, as `s3.region`, is an option of a store."""
     owner, dot, name = key.partition(".")
