@@ -96,10 +96,6 @@ class EmbeddedStore(QueryReader, MirrorQueries):
             for name in self._purges():
                 session.rows(name, table_id=table_id)
 
-    def pool_usage(self) -> tuple[int, int]:
-        # Connections are files here: there is always another.
-        return 0, 0
-
     @abstractmethod
     def _purges(self) -> list[str]:
         """The names of the queries that delete a table's rows."""

@@ -342,8 +342,5 @@ class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, Protocol):
     def close(self) -> None:
         """Give back connections and locks."""
 
-    def pool_usage(self) -> tuple[int, int]:
-        """Connections in use, and callers that wait for one."""
-
     def describe(self) -> Mapping[str, str]:
         """Dialect, server version and durability settings, for reports; no secrets."""

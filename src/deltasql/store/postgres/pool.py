@@ -166,12 +166,6 @@ class Connections:
         """A connection outside the pool, for who needs a session of its own."""
         return psycopg.connect(self._conninfo, autocommit=True)
 
-    def usage(self) -> tuple[int, int]:
-        """Connections of the pool in use, and callers that wait for one."""
-        stats = self._pool.get_stats()
-        in_use = stats.get("pool_size", 0) - stats.get("pool_available", 0)
-        return max(0, in_use), stats.get("requests_waiting", 0)
-
     def close(self) -> None:
         """Close every connection."""
         self._pool.close()

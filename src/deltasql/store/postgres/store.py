@@ -34,9 +34,6 @@ class PostgresStore(PostgresReader, PostgresWriter):
             raise
         return cls(connections, timeout=timeout)
 
-    def pool_usage(self) -> tuple[int, int]:
-        return self._connections.usage()
-
     def close(self) -> None:
         self._wakeup.close()
         self._connections.close()
