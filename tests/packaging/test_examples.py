@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_it_runs(example, tmp_path):
     kept = {key: value for key, value in os.environ.items() if not key.startswith("DELTASQL_")}

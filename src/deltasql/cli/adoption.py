@@ -46,7 +46,7 @@ def adopt(
 
     Its files stay where they are. Stop its other writers first.
     """
-    from deltasql.adoption.adopting import AdoptionReport
+    from deltasql import AdoptionReport
 
     with session.lake() as lake, session.out.progress("reading the log") as advance:
         found = lake.adopt(
