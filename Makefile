@@ -18,7 +18,7 @@ help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY) ## Run the guided example
-	$(BIN)/deltasql demo
+	$(BIN)/python examples/demo.py
 
 docs: $(READY) ## Build the documentation into build/site; a warning is an error
 	$(BIN)/mkdocs build --strict --quiet

@@ -103,3 +103,34 @@ def _until_waiting(process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     raise AssertionError("the worker never began")
+
+
+class TestCompletion:
+    def complete(self, program, words: str, **environment: str) -> list[str]:
+        """What bash is told for the last of the words."""
+        done = program(
+            _DELTASQL_COMPLETE="complete_bash",
+            COMP_WORDS=f"deltasql {words}",
+            COMP_CWORD=str(len(words.split(" "))),
+            **environment,
+        )
+        assert done.code == 0, done.err
+        return done.out.split()
+
+    @pytest.mark.usefixtures("orders")
+    def test_commands_and_tables(self, program):
+        assert self.complete(program, "mirror re") == ["repair", "resume"]
+        assert self.complete(program, "show sal") == ["sales.orders"]
+        assert self.complete(program, "show nope") == []
+
+    def test_no_lake_is_no_trouble(self, program):
+        assert self.complete(program, "show s") == []
+        url = {"DELTASQL_URL": "postgresql://x@127.0.0.1:1/y"}
+        assert self.complete(program, "show s", **url) == []
+
+    def test_every_shell_has_a_script(self, program):
+        for shell in ("bash", "zsh", "fish"):
+            shown = program(
+                "--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
+            )
+            assert "_DELTASQL_COMPLETE" in shown.out

@@ -55,6 +55,14 @@ def test_metrics_are_served_on_loopback(worker, orders):
     assert not re.search(r'mirror_lag_seconds\{table="sales.orders"\} 0\.0$', text, re.MULTILINE)
 
 
+def test_a_port_that_is_taken(worker, program, orders):
+    _, address = worker()
+    port = address.split(":")[2].partition("/")[0]
+    failed = program("mirror", "run", "--metrics-port", port)
+    assert failed.code == 1
+    assert f"can't be served at port {port}" in failed.err
+
+
 def test_metrics_please_promtool(worker, orders):
     promtool = shutil.which("promtool")
     if promtool is None:

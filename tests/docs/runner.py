@@ -3,7 +3,9 @@
 Blocks of a page share their names and files, in order. `python` is run in this process, so that
 pages with Spark share one session; `console` line by line, with its output compared (`…` stands
 for anything, as the last line for any number of lines, `# exit 3` for a code other than 0);
-`sql` on the page's lake; what is only data must be valid.
+`sql` on the page's lake; what is only data must be valid. `setups/PAGE.py`, where there is one, is
+run before the page PAGE.md: what it defines is there, its `PLACES` say what addresses of the page
+stand for, and its `WAYS` run languages otherwise.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import tempfile
 import tomllib
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +38,18 @@ class Page:
         self.path = path
         self.names: dict[str, Any] = {"__name__": "__docs__"}
 
+    def prepare(self) -> None:
+        setup = Path(__file__).with_name("setups") / f"{self.path.stem}.py"
+        if setup.exists():
+            exec(compile(setup.read_text(), str(setup), "exec"), self.names)
+
+    def placed(self, code: str) -> str:
+        for address, place in self.names.get("PLACES", {}).items():
+            code = code.replace(address, place)
+        return code
+
     def run(self) -> None:
+        self.prepare()
         ways: dict[str, Callable[[Block], None]] = {
             "python": self.python,
             "console": self.console,
@@ -44,8 +58,10 @@ class Page:
             "toml": self.toml,
             "json": lambda block: json.loads(block.code),
             "yaml": lambda block: yaml.safe_load(block.code),
+            **self.names.get("WAYS", {}),
         }
-        for block in blocks_of(self.path):
+        for found in blocks_of(self.path):
+            block = replace(found, code=self.placed(found.code))
             if block.language not in ways:
                 raise AssertionError(f"line {block.line}: nobody runs {block.language!r}")
             try:

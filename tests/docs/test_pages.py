@@ -15,8 +15,9 @@ from tests.docs.blocks import blocks_of, needs_spark
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-# tests/store/test_schema_docs.py runs this one, on all three databases.
-ELSEWHERE = [ROOT / "docs" / "schema.md"]
+# Run by tests of their own: tests/store/test_schema_docs.py, on all three databases, and
+# tests/adoption/test_disaster_recovery.py, disaster by disaster.
+ELSEWHERE = [ROOT / "docs" / name for name in ("schema.md", "disaster-recovery.md")]
 WITH_CODE = [page for page in PAGES if blocks_of(page) and page not in ELSEWHERE]
 PLAIN = [page for page in WITH_CODE if not needs_spark(page)]
 SPARK = [page for page in WITH_CODE if needs_spark(page)]

@@ -4,9 +4,16 @@ from datetime import timedelta
 
 import pytest
 
+from deltasql.configuration import resolve
 from deltasql.errors import ConfigError
 from deltasql.objectstore import open_store
-from deltasql.objectstore.options import is_option, options_in, parse_options
+from deltasql.objectstore.options import (
+    is_option,
+    is_secret,
+    option_names,
+    options_in,
+    parse_options,
+)
 
 
 def test_each_kind_takes_its_own():
@@ -83,10 +90,18 @@ def test_the_environment_names_options():
         "AWS_REGION": "left to obstore",
     }
     found = {"s3.region": "eu-west-1", "s3.sse": "AES256", "azure.account_key": "k"}
-    assert options_in(environment) == found
+    assert options_in(environment) == resolve(environment=environment).storage == found
     assert all(is_option(key) for key in found)
     assert not is_option("mirror.mode")
     assert not is_option("s3.regoin")
+
+
+def test_every_option_has_a_name_and_secrets_are_known():
+    assert all(is_option(name) for name in option_names())
+    secrets = {name for name in option_names() if is_secret(name)}
+    assert {"s3.secret_access_key", "azure.account_key", "gcs.bearer_token"} <= secrets
+    assert not {"s3.region", "azure.account_name", "gcs.base_url"} & secrets
+    assert not is_secret("sql.pool_size")
 
 
 def test_secrets_show_nowhere():

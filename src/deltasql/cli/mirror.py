@@ -241,6 +241,32 @@ def _findings(report: ValidationReport) -> str:
     return "; ".join(told)
 
 
+@command(
+    app,
+    "export",
+    examples=[
+        "deltasql mirror export sales.orders s3://elsewhere/orders --copy-data",
+    ],
+)
+def export(
+    session: Session,
+    table: TableName,
+    place: Annotated[
+        str, typer.Argument(help="An empty place.", metavar="URI", show_default=False)
+    ],
+    copy_data: Annotated[
+        bool, typer.Option("--copy-data", help="Copy the data files as well.")
+    ] = False,
+) -> None:
+    """Write the whole log to another place.
+
+    Without --copy-data the data files stay where they are, and are referred to there.
+    """
+    with session.lake() as lake:
+        report = lake.table(table).mirror.export(place, copy_data=copy_data)
+    session.out.record(asdict(report))
+
+
 @command(app, "pause", examples=["deltasql mirror pause sales.orders"])
 def pause(session: Session, table: TableName) -> None:
     """Stop mirroring a table; commits go on, and wait in SQL."""

@@ -62,7 +62,7 @@ class Worker:
             if not todo:
                 return done
             with self._pool() as pool:
-                for item, result in zip(todo, pool.map(self._work, todo), strict=True):
+                for item, result in zip(todo, pool.map(self._told_work, todo), strict=True):
                     if result is None:
                         given_up.add(item.table_id)
                     else:
@@ -104,7 +104,7 @@ class Worker:
         now = self._log.clock_ms()
         for item in self.observe(now):
             if item.table_id not in busy.values() and self._is_due(item, now):
-                busy[pool.submit(self._work, item)] = item.table_id
+                busy[pool.submit(self._told_work, item)] = item.table_id
 
     def _is_due(self, item: Backlog, now: int) -> bool:
         if item.is_paused:
@@ -124,12 +124,13 @@ class Worker:
         draw = random.Random(f"{self._engine.holder}/{item.table_id}/{retries}")
         return self._settings.backoff(retries) * 1000 * draw.uniform(1, 1.25)
 
+    def _told_work(self, item: Backlog) -> int | None:
+        """`_work`, with the table's name in all that is logged meanwhile."""
+        with logs.bound(table=item.name):
+            return self._work(item)
+
     def _work(self, item: Backlog) -> int | None:
         """Catch a table up; None when it can't be just now."""
-        with logs.bound(table=item.name):
-            return self._catch_up(item)
-
-    def _catch_up(self, item: Backlog) -> int | None:
         target = Target(item.table_id, item.name, item.location)
         try:
             done = self._engine.catch_up(target)

@@ -1,0 +1,90 @@
+"""Existing Delta tables taken in, and handed back: adopt, release."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from deltasql.cli.session import Session, TableName, command
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(
+        app,
+        "adopt",
+        examples=[
+            "deltasql adopt s3://bucket/old/orders sales.orders --dry-run",
+            "deltasql adopt ./old/orders sales.orders",
+        ],
+    )(adopt)
+    command(app, "release", examples=["deltasql release sales.orders --yes"])(release)
+
+
+def adopt(
+    session: Session,
+    place: Annotated[
+        str,
+        typer.Argument(help="Where the Delta table is.", metavar="URI", show_default=False),
+    ],
+    name: Annotated[
+        str, typer.Argument(help="Its name in the lake.", metavar="NAME", show_default=False)
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read the whole log, write nothing, and report.")
+    ] = False,
+    fence: Annotated[
+        bool, typer.Option(help="Keep other writers out; without it nothing is committed.")
+    ] = True,
+    validate: Annotated[
+        bool, typer.Option(help="Compare some versions with what another reader finds, first.")
+    ] = True,
+) -> None:
+    """Take in an existing Delta table, with its history.
+
+    Its files stay where they are. Stop its other writers first.
+    """
+    from deltasql import AdoptionReport
+
+    with session.lake() as lake, session.out.progress("reading the log") as advance:
+        found = lake.adopt(
+            place,
+            name,
+            dry_run,
+            fence,
+            validate=validate,
+            progress=lambda step: advance(step.version, step.newest),
+        )
+        if isinstance(found, AdoptionReport):
+            session.out.record(asdict(found))
+            return
+        told = {
+            "table": found.name,
+            "version": found.version,
+            "location": found.location,
+            "read_only": found.read_only,
+        }
+    text = f"{name} is in the lake, at version {told['version']}"
+    if told["read_only"]:
+        text += f"; read only: {told['read_only']}"
+    session.out.done(text, told)
+
+
+def release(
+    session: Session,
+    table: TableName,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Hand a table back to plain Delta writers.
+
+    Everything is mirrored, then the fence goes down; from then on deltasql only reads it.
+    """
+    if not yes:
+        typer.confirm(f"Hand {table!r} back? deltasql will not write it any more", abort=True)
+    with session.lake() as lake:
+        released = lake.table(table)
+        version = released.release()
+        told = {"table": table, "version": version, "location": released.location}
+    session.out.done(f"{table} is plain Delta again, from version {version}", told)

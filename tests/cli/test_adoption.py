@@ -1,0 +1,61 @@
+"""adopt, release and export, on tables that delta-rs made."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
+
+
+@pytest.fixture
+def foreign(tmp_path):
+    place = tmp_path / "foreign, it's"
+    for _ in range(3):
+        write_deltalake(str(place), ROWS, mode="append", partition_by=["day"])
+    return place
+
+
+def test_adopt_and_release(program, lake, foreign):
+    report = program("adopt", str(foreign), "old.orders", "--dry-run", "-o", "json").json
+    assert (report["version"], report["files"], report["read_only"]) == (2, 6, None)
+    assert program("tables").rows == []
+    assert DeltaTable(str(foreign)).version() == 2
+
+    adopted = program("adopt", f"./{foreign.name}", "old.orders", "-o", "json")
+    assert adopted.code == 0, adopted.err
+    version = adopted.json["version"]
+    table = lake.table("old.orders")
+    assert table.version == version
+    assert table.scan().to_arrow().num_rows == 6
+    table.append(ROWS)
+    assert program("mirror", "validate", "old.orders").code == 0
+
+    again = program("adopt", str(foreign), "old.orders")
+    assert again.code == 1
+    assert "error: " in again.err
+
+    released = program("release", "old.orders", "--yes", "-o", "json").json
+    assert released["version"] > version
+    write_deltalake(str(foreign), ROWS, mode="append")
+    assert DeltaTable(str(foreign)).to_pyarrow_table().num_rows == 10
+
+
+def test_release_asks_and_nobody_answers_in_a_pipe(program, orders):
+    refused = program("release", "sales.orders")
+    assert refused.code == 130
+    assert orders.read_only is None
+
+
+def test_export(program, orders):
+    report = program("mirror", "export", "sales.orders", "./copy", "--copy-data", "-o", "json").json
+    assert report["versions"] == 3
+    assert DeltaTable(str(program.folder / "copy")).to_pyarrow_table().num_rows == 3
+
+
+def test_adopt_what_is_no_table(program, lake):
+    failed = program("adopt", "./nothing", "x")
+    assert failed.code == 1
+    assert "Traceback" not in failed.err
+    assert len(failed.err.splitlines()) <= 3

@@ -1,0 +1,64 @@
+"""compose.yaml is what Compose reads, and says what deltasql understands.
+
+`compose_spec.json` is the schema of the Compose specification, as docker-compose 1.29.2 has it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from deltasql.cli.main import run
+from deltasql.configuration import resolve
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads(Path(__file__).with_name("compose_spec.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def compose():
+    return yaml.safe_load((ROOT / "compose.yaml").read_text())
+
+
+def test_it_follows_the_specification(compose):
+    # Older than these two; both are in the specification since.
+    compose = {key: value for key, value in compose.items() if key != "name"}
+    jsonschema.Draft7Validator(SCHEMA).validate(compose)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft7Validator(SCHEMA).validate({"services": {"x": {"imagge": "y"}}})
+
+
+def test_names_lead_somewhere(compose):
+    services = compose["services"]
+    for service in services.values():
+        assert set(service.get("depends_on", {})) <= set(services)
+        for volume in service.get("volumes", []):
+            assert volume.split(":")[0] in compose["volumes"]
+        # Published on loopback only.
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+@pytest.mark.parametrize("name", ["init", "worker", "deltasql"])
+def test_deltasql_understands_it(compose, name, capsys):
+    service = compose["services"][name]
+    values = {
+        key: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
+        for key, value in service["environment"].items()
+    }
+    found = resolve(environment=values)
+    assert found.text("url") == "postgresql://deltasql@postgres/lake"
+    assert found.storage["s3.endpoint"] == "http://s3:8333"
+    assert run([*service["command"], "--help"]) == 0
+    assert "Usage: deltasql" in capsys.readouterr().out
+
+
+def test_the_image_is_built_from_what_is_there():
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
+    assert copied
+    assert all((ROOT / name).exists() for name in copied)
