@@ -8,6 +8,8 @@
 Commits are ordinary ACID transactions, over one table or many, and a snapshot is a query.
 """
 
+from deltasql.adoption.exporting import ExportReport
+from deltasql.adoptions import AdoptionReport
 from deltasql.catalog import AuditEntry, Lake, connect
 from deltasql.errors import (
     CommitError,
@@ -57,6 +59,7 @@ from deltasql.version import __version__
 
 __all__ = [
     "AddFile",
+    "AdoptionReport",
     "AuditEntry",
     "CdcFile",
     "Change",
@@ -72,6 +75,7 @@ __all__ = [
     "DeletionVector",
     "DeltaSqlError",
     "DomainMetadata",
+    "ExportReport",
     "Format",
     "HistoryEntry",
     "Lake",

@@ -73,6 +73,7 @@ def test_killed_at_every_step(
         root = tmp_path / f"table{number}"
         shutil.copytree(log, root, copy_function=shutil.copy2)
         url = _database(dialect, number, tmp_path, request)
+        deltasql.connect(url, location=(tmp_path / "lake").as_uri()).close()
         child = swarm.start(adopt_and_die, url, (tmp_path / "lake").as_uri(), str(root), step, when)
         child.join(60)
         assert child.exitcode in (0, KILLED), (step, when)
