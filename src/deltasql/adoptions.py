@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from deltasql.adoption import adopting
-from deltasql.adoption.adopting import AdoptionReport, AdoptionSettings
+from deltasql.adoption.adopting import AdoptionReport, AdoptionSettings, survey
 from deltasql.adoption.loading import Progress
 from deltasql.adoption.proving import Proof
 from deltasql.errors import TableExistsError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from deltasql.catalog import Lake
     from deltasql.table import Table
 
-__all__ = ["AdoptionReport", "Progress", "adopt", "dry_adopt"]
+__all__ = ["AdoptionReport", "Progress", "adopt", "survey"]
 
 
 def adopt(
@@ -24,8 +25,8 @@ def adopt(
     name: str,
     *,
     fence: bool,
-    validate: bool = True,
-    progress: Callable[[Progress], None] | None = None,
+    validate: bool,
+    progress: Callable[[Progress], None] | None,
 ) -> Table:
     """Adopt a table; see `Lake.adopt`."""
     objects = lake.objects(location)
@@ -41,23 +42,11 @@ def adopt(
     return lake.table(name)
 
 
-def dry_adopt(
-    lake: Lake,
-    location: str,
-    *,
-    fence: bool,
-    progress: Callable[[Progress], None] | None = None,
-    **_: Any,
-) -> AdoptionReport:
-    """Say what `adopt` would find."""
-    return adopting.survey(lake.objects(location), fence=fence, progress=progress)
-
-
 def _replaced(lake: Lake, name: str, location: str) -> int | None:
     """The table that a new adoption takes the place of: the same one, no longer ours."""
     replaced = None
     for table in lake.tables():
-        is_same = lake.objects(table.location).location == location
+        is_same = _place(table.location) == _place(location)
         if table.name == name:
             if not is_same or table.read_only is None:
                 raise TableExistsError(
@@ -72,3 +61,9 @@ def _replaced(lake: Lake, name: str, location: str) -> int | None:
                 remedy=f"use {table.name}, or release it first",
             )
     return replaced
+
+
+def _place(location: str) -> str:
+    """A location in one of the forms that it can be written in; no store is opened for it."""
+    scheme, _, rest = location.rstrip("/").partition("://")
+    return unquote(rest).rstrip("/") if scheme == "file" else location.rstrip("/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import pyarrow as pa
 
 from deltasql import config, writing
-from deltasql.adoptions import AdoptionReport, adopt, dry_adopt
+from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
 from deltasql.data.arrow_schema import from_arrow
@@ -198,18 +198,12 @@ class Lake:
 
     @overload
     def adopt(
-        self, location: str, name: str, *, dry_run: Literal[True], fence: bool = ..., **how: Any
+        self, location: str, name: str, *, dry_run: Literal[True], **how: Any
     ) -> AdoptionReport: ...
 
     @overload
     def adopt(
-        self,
-        location: str,
-        name: str,
-        *,
-        dry_run: Literal[False] = ...,
-        fence: bool = ...,
-        **how: Any,
+        self, location: str, name: str, *, dry_run: Literal[False] = ..., **how: Any
     ) -> Table: ...
 
     def adopt(
@@ -218,19 +212,21 @@ class Lake:
         name: str,
         dry_run: bool = False,  # noqa: FBT001, FBT002 - the public name
         fence: bool = True,  # noqa: FBT001, FBT002 - the public name
-        **how: Any,
+        *,
+        validate: bool = True,
+        progress: Callable[[Progress], None] | None = None,
     ) -> Table | AdoptionReport:
         """Take in the Delta table at a location, with its whole history, where it is.
 
         One commit keeps other writers out; with `fence=False`, and where deltasql can't write
         the table safely (`table.read_only`), there is none. A dry run writes nothing and returns
-        a report. `progress=…` is called after each version; `validate=False` leaves out the
+        a report. `progress` is called after each version; `validate=False` leaves out the
         comparison with another reader.
         """
         _check_name(name)
         if dry_run:
-            return dry_adopt(self, location, fence=fence, **how)
-        return adopt(self, location, name, fence=fence, **how)
+            return survey(self.objects(location), fence=fence, progress=progress)
+        return adopt(self, location, name, fence=fence, validate=validate, progress=progress)
 
     def transaction(self) -> Transaction:
         """A transaction over any number of tables: `with lake.transaction() as tx: …`"""
