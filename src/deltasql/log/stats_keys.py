@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
 import orjson
@@ -37,6 +37,7 @@ _FLOAT_SLACK, _FLOAT_TINY = 1.2e-7, 1.5e-45
 CUT_MICROS = 999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_WALL = _EPOCH.replace(tzinfo=None)
+_MICROSECOND = timedelta(microseconds=1)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _KEY_BYTES = 6
 
@@ -50,40 +51,50 @@ class FileKeys(NamedTuple):
     null_counts: list[int | None]
 
 
+class KeyMaker:
+    """Makes the keys of files, as many as a commit has; `columns` are looked at once."""
+
+    __slots__ = ("_plan",)
+
+    def __init__(self, columns: Sequence[StatsColumn]) -> None:
+        self._plan = [
+            (column.path[0], column.path if len(column.path) > 1 else None, *_KEYS[column.kind])
+            for column in columns
+        ]
+
+    def keys(self, stats: str | None) -> FileKeys:
+        """The keys in a file's stats; anything malformed is unknown, never an error."""
+        parsed = load_stats(stats)
+        if not parsed:
+            return FileKeys(None, [], [], [])
+        records = record_count(parsed)
+        lows, highs, counts = bounds(parsed)
+        min_keys: list[float | None] = []
+        max_keys: list[float | None] = []
+        null_counts: list[int | None] = []
+        for name, path, low_key, high_key in self._plan:
+            if path is None:
+                low, high, nulls = lows.get(name), highs.get(name), counts.get(name)
+            else:
+                low, high, nulls = dig(lows, path), dig(highs, path), dig(counts, path)
+            if records is None or type(nulls) is not int or not 0 <= nulls < records:
+                nulls = null_count(nulls, records, empty=low is None and high is None)
+            null_counts.append(nulls)
+            if nulls is not None and nulls == records:
+                min_keys.append(EMPTY_LOW)
+                max_keys.append(EMPTY_HIGH)
+            else:
+                min_keys.append(None if low is None else low_key(low))
+                max_keys.append(None if high is None else high_key(high))
+        for values in (min_keys, max_keys, null_counts):
+            while values and values[-1] is None:
+                values.pop()
+        return FileKeys(records, min_keys, max_keys, null_counts)
+
+
 def file_keys(stats: str | None, columns: Sequence[StatsColumn]) -> FileKeys:
-    """The keys in a file's stats; anything malformed is unknown, never an error."""
-    parsed = load_stats(stats)
-    if not parsed:
-        return FileKeys(None, [], [], [])
-    records = record_count(parsed)
-    lows, highs, counts = bounds(parsed)
-    min_keys: list[float | None] = []
-    max_keys: list[float | None] = []
-    null_counts: list[int | None] = []
-    for column in columns:
-        path = column.path
-        if len(path) == 1:
-            name = path[0]
-            low, high, nulls = lows.get(name), highs.get(name), counts.get(name)
-        else:
-            low, high, nulls = dig(lows, path), dig(highs, path), dig(counts, path)
-        if records is None or type(nulls) is not int or not 0 <= nulls < records:
-            nulls = null_count(nulls, records, empty=low is None and high is None)
-        if nulls is not None and nulls == records:
-            min_keys.append(EMPTY_LOW)
-            max_keys.append(EMPTY_HIGH)
-        else:
-            low_key, high_key = _KEYS[column.kind]
-            min_keys.append(None if low is None else low_key(low))
-            max_keys.append(None if high is None else high_key(high))
-        null_counts.append(nulls)
-    return FileKeys(records, _trimmed(min_keys), _trimmed(max_keys), _trimmed(null_counts))
-
-
-def _trimmed(values: list[Any]) -> list[Any]:
-    while values and values[-1] is None:
-        values.pop()
-    return values
+    """The keys of one file."""
+    return KeyMaker(columns).keys(stats)
 
 
 # --- reading stats --------------------------------------------------------------------
@@ -190,10 +201,11 @@ def _high_float(_raw: Any) -> None:
 
 def text_key(text: str) -> float:
     """The first bytes of the text's UTF-8, whose order is that of the code points."""
-    start = text.encode()[:_KEY_BYTES]
-    return float(
-        int.from_bytes(start if len(start) == _KEY_BYTES else start.ljust(_KEY_BYTES, b"\0"))
-    )
+    # A character has at least a byte: the rest of a long text need not be encoded.
+    start = text[:_KEY_BYTES].encode()[:_KEY_BYTES]
+    if len(start) < _KEY_BYTES:
+        start = start.ljust(_KEY_BYTES, b"\0")
+    return float(int.from_bytes(start, "big"))
 
 
 def text_key_after(prefix: str) -> float:
@@ -202,7 +214,10 @@ def text_key_after(prefix: str) -> float:
 
 
 def _low_text(raw: Any) -> float | None:
-    return text_key(raw) if type(raw) is str else None
+    if type(raw) is not str:
+        return None
+    start = raw[:_KEY_BYTES].encode()
+    return float(int.from_bytes(start, "big")) if len(start) == _KEY_BYTES else text_key(raw)
 
 
 def _high_text(raw: Any) -> float | None:
@@ -245,8 +260,7 @@ def days(value: date) -> int:
 
 def micros(value: datetime) -> int:
     """Microseconds since 1970, in UTC or on the wall."""
-    since = value - (_EPOCH_WALL if value.tzinfo is None else _EPOCH)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return (value - (_EPOCH_WALL if value.tzinfo is None else _EPOCH)) // _MICROSECOND
 
 
 def _day_key(raw: Any) -> float | None:
@@ -256,12 +270,18 @@ def _day_key(raw: Any) -> float | None:
 
 def _low_instant(raw: Any) -> float | None:
     found = stats_instant(raw)
-    return None if found is None else _low_number(micros(found))
+    if found is None:
+        return None
+    key = (found - _EPOCH) // _MICROSECOND
+    return float(key) if -_EXACT <= key <= _EXACT else round_down(key)
 
 
 def _high_instant(raw: Any) -> float | None:
     found = stats_instant(raw)
-    return None if found is None else _high_number(micros(found) + CUT_MICROS)
+    if found is None:
+        return None
+    key = (found - _EPOCH) // _MICROSECOND + CUT_MICROS
+    return float(key) if -_EXACT <= key <= _EXACT else round_up(key)
 
 
 def _low_wall_clock(raw: Any) -> float | None:
