@@ -6,6 +6,7 @@ store decides, by put-if-absent. Whoever won, its commit is read from the log li
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from deltasql.spec.protocol import check_readable
 from deltasql.store.history import HistoryEnd, HistoryRows
 from deltasql.store.interface import LogStore
 from deltasql.store.mirror_log import Lease
+
+logger = logging.getLogger("deltasql.adoption")
 
 # A stock writer needs a moment for each commit: whoever loses this often is not in a race.
 _MOST_ATTEMPTS: Final = 200
@@ -161,6 +164,8 @@ class _Adoption:
             looks += 1
             plan = plan_log(self._objects)
             if plan.newest <= state.version or looks >= _MOST_LOOKS:
+                for problem in (*plan.problems, *self._loader.problems):
+                    logger.warning("%s: %s", self._objects.location, problem)
                 return
         raise MirrorError(
             f"the table at {self._objects.location} could not be fenced",
