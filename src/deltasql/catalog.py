@@ -198,12 +198,26 @@ class Lake:
 
     @overload
     def adopt(
-        self, location: str, name: str, *, dry_run: Literal[True], **how: Any
+        self,
+        location: str,
+        name: str,
+        *,
+        dry_run: Literal[True],
+        fence: bool = ...,
+        validate: bool = ...,
+        progress: Callable[[Progress], None] | None = ...,
     ) -> AdoptionReport: ...
 
     @overload
     def adopt(
-        self, location: str, name: str, *, dry_run: Literal[False] = ..., **how: Any
+        self,
+        location: str,
+        name: str,
+        *,
+        dry_run: Literal[False] = ...,
+        fence: bool = ...,
+        validate: bool = ...,
+        progress: Callable[[Progress], None] | None = ...,
     ) -> Table: ...
 
     def adopt(

@@ -149,7 +149,7 @@ class HistoryContract:
         store = log_store()
         table_id, lease = _staged(store, "t")
         store.load_history(lease, _first(Txn(app_id="x", version=5)))
-        changed = [
+        changed: list[Action] = [
             Txn(app_id="x", version=3),
             DomainMetadata(domain="d", configuration="c"),
         ]
