@@ -38,10 +38,7 @@ NOTE = (
 
 def adopt_commits(lab: Lab) -> Iterator[Row]:
     files = lab.scaled(100_000, least=1_000)
-    log = lab.folder("commits") / "table"
-    deltars.make_table(
-        log, wire_adds(0, files), per_commit=max(1, files // 100), checkpoint_every=None
-    )
+    log = made(lab, "commits", files, per_commit=max(1, files // 100), checkpoint_every=None)
     yield from _rows(
         lab, log, name="adopt-100k", work=f"adopt {files:,} files in 100 commits", bar=20
     )
@@ -49,9 +46,7 @@ def adopt_commits(lab: Lab) -> Iterator[Row]:
 
 def adopt_checkpoint(lab: Lab) -> Iterator[Row]:
     files = lab.scaled(1_000_000, least=1_000)
-    log = lab.folder("checkpoint") / "table"
-    say(f"  making a checkpoint of {files:,} files")
-    deltars.make_table(log, wire_adds(0, files), per_commit=max(1, files // 10), checkpoint_every=0)
+    log = made(lab, "checkpoint", files, per_commit=max(1, files // 10), checkpoint_every=0)
     # The history begins at the checkpoint: what was before it is cleaned up.
     for path in sorted((log / "_delta_log").glob("*.json"))[:-1]:
         path.unlink()
@@ -68,9 +63,20 @@ def adopt_checkpoint(lab: Lab) -> Iterator[Row]:
 
 def adopt_small_commits(lab: Lab) -> Iterator[Row]:
     commits = lab.scaled(5_000, least=100)
-    log = lab.folder("small") / "table"
-    deltars.make_table(log, wire_adds(0, commits), per_commit=1, checkpoint_every=None)
+    log = made(lab, "small", commits, per_commit=1, checkpoint_every=None)
     yield from _rows(lab, log, name="adopt-5000", work=f"adopt {commits:,} one-file commits", bar=8)
+
+
+def made(lab: Lab, name: str, files: int, *, per_commit: int, checkpoint_every: int | None) -> Path:
+    """The log of a table; one that an earlier run kept is taken as it is."""
+    kept: Path | None = lab.shared.get("data")
+    log = (lab.folder(name) if kept is None else kept) / f"{name}-{files}"
+    if not log.exists():
+        say(f"  making a log of {files:,} files")
+        deltars.make_table(
+            log, wire_adds(0, files), per_commit=per_commit, checkpoint_every=checkpoint_every
+        )
+    return log
 
 
 LINES: dict[str, Line] = {
@@ -90,6 +96,8 @@ def _rows(
     repeats: int = REPEATS,
     most_mb: float | None = None,
 ) -> Iterator[Row]:
+    if lab.shared["is_rehearsal"]:
+        return
     deltars.open_as_arrow(log)
     ours: list[float] = []
     theirs: list[float] = []
@@ -145,6 +153,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows: list[Row] = []
     with labs.open_lab(options.scale) as lab:
+        lab.shared["data"] = options.data
+        lab.shared["is_rehearsal"] = options.prepare
         about = {
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
             "scale": options.scale,
@@ -167,6 +177,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.adopt", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=LINES, metavar="NAME", help=", ".join(LINES))
     parser.add_argument("--scale", type=float, default=1.0, help="share of files and versions")
+    parser.add_argument("--data", type=Path, help="keep the logs here, and take them from here")
+    parser.add_argument("--prepare", action="store_true", help="make the logs, and stop")
     parser.add_argument("--json", type=Path, default=Path("build/bench-adopt.json"))
     return parser.parse_args()
 

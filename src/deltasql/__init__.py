@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from deltasql.version import __version__
 
 if TYPE_CHECKING:
+    from deltasql.adoption.exporting import ExportReport
+    from deltasql.adoptions import AdoptionReport
     from deltasql.catalog import AuditEntry, Lake, connect
     from deltasql.errors import (
         CommitError,
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AddFile",
+    "AdoptionReport",
     "AuditEntry",
     "CdcFile",
     "Change",
@@ -77,6 +80,7 @@ __all__ = [
     "DeletionVector",
     "DeltaSqlError",
     "DomainMetadata",
+    "ExportReport",
     "Format",
     "HistoryEntry",
     "Lake",
@@ -114,6 +118,8 @@ __all__ = [
 # Each module is loaded when something of it is first asked for: the command line's help, and
 # Spark's executors, need neither pyarrow nor a driver.
 _MODULES = {
+    "ExportReport": "deltasql.adoption.exporting",
+    "AdoptionReport": "deltasql.adoptions",
     "AuditEntry": "deltasql.catalog",
     "Lake": "deltasql.catalog",
     "connect": "deltasql.catalog",

@@ -8,15 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
 from deltasql import config, metrics, writing
-from deltasql.adoption.adopting import AdoptionReport, AdoptionSettings, adopt, survey
-from deltasql.adoption.loading import Progress
-from deltasql.adoption.proving import Proof
+from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
 from deltasql.configuration import Configuration, resolve
@@ -205,6 +203,30 @@ class Lake:
             objects.delete([item.path for item in objects.list("")])
             self.store.purge_table(table.table_id)
 
+    @overload
+    def adopt(
+        self,
+        location: str,
+        name: str,
+        *,
+        dry_run: Literal[True],
+        fence: bool = ...,
+        validate: bool = ...,
+        progress: Callable[[Progress], None] | None = ...,
+    ) -> AdoptionReport: ...
+
+    @overload
+    def adopt(
+        self,
+        location: str,
+        name: str,
+        *,
+        dry_run: Literal[False] = ...,
+        fence: bool = ...,
+        validate: bool = ...,
+        progress: Callable[[Progress], None] | None = ...,
+    ) -> Table: ...
+
     def adopt(
         self,
         location: str,
@@ -218,41 +240,14 @@ class Lake:
         """Take in the Delta table at a location, with its whole history, where it is.
 
         One commit keeps other writers out; with `fence=False`, and where deltasql can't write
-        the table safely (`table.read_only`), there is none. A dry run reads all of the log,
-        writes nothing and returns a report. `validate` compares the newest and some older
-        versions with what another reader finds, before anything is committed.
+        the table safely (`table.read_only`), there is none. A dry run writes nothing and returns
+        a report. `progress` is called after each version; `validate=False` leaves out the
+        comparison with another reader.
         """
         _check_name(name)
-        objects = self.objects(location)
         if dry_run:
-            return survey(objects, fence=fence, progress=progress)
-        settings = AdoptionSettings(
-            fence=fence,
-            committer=self.committer,
-            engine_info=self.engine_info,
-            replaces=self._replaced(name, objects.location),
-            progress=progress,
-            prove=Proof(self.store, objects, self.reader_options) if validate else None,
-        )
-        adopt(self.engine, self.store, objects, name, settings)
-        return self.table(name)
-
-    def _replaced(self, name: str, location: str) -> int | None:
-        """The table that a new adoption takes the place of: the same one, no longer ours."""
-        replaced = None
-        for table in self.tables():
-            is_same = self.objects(table.location).location == location
-            if table.name == name:
-                if not is_same or table.read_only is None:
-                    raise _exists(name)
-                replaced = table.table_id
-            elif is_same and table.read_only is None:
-                raise TableExistsError(
-                    f"the table at {location} is in the lake already",
-                    cause=f"it is {table.name}",
-                    remedy=f"use {table.name}, or release it first",
-                )
-        return replaced
+            return survey(self.objects(location), fence=fence, progress=progress)
+        return adopt(self, location, name, fence=fence, validate=validate, progress=progress)
 
     def transaction(self) -> Transaction:
         """A transaction over any number of tables: `with lake.transaction() as tx: …`"""

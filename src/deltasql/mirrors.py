@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from deltasql.adoption.exporting import ExportReport, export
+from deltasql.adoption.releasing import RELEASED
 from deltasql.errors import DeltaSqlError, TableNotFoundError
 from deltasql.mirror.cleanup import CleanupReport, cleanup
 from deltasql.mirror.repair import RepairReport, repair
@@ -80,9 +81,13 @@ class LakeMirror:
         return [_status(item, now) for item in self._lake.store.backlog()]
 
     def validate(self, progress: Progress | None = None) -> LakeValidationReport:
-        """Compare the mirror of every table with SQL; what can't be read is in its report."""
-        tables = self._lake.tables()
-        found = {}
+        """Compare the mirror of every table with SQL; what can't be read is in its report.
+
+        Released tables are left out: their logs go on without SQL.
+        """
+        found = ((table, table.read_only or "") for table in self._lake.tables())
+        tables = [table for table, reason in found if not reason.startswith(RELEASED)]
+        reports = {}
         for number, table in enumerate(tables, start=1):
             try:
                 report = table.mirror.validate()
@@ -91,10 +96,10 @@ class LakeMirror:
             except DeltaSqlError as error:
                 problem = f"{error.problem}: {error.cause}"
                 report = ValidationReport(table=table.name, version=None, error=problem)
-            found[table.name] = report
+            reports[table.name] = report
             if progress is not None:
                 progress(number, len(tables), report)
-        return LakeValidationReport(found)
+        return LakeValidationReport(reports)
 
 
 class TableMirror:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +322,28 @@ def test_unknown_actions_and_fields_survive(tmp_path: Path, any_lake: Any) -> No
     assert body == commit_file(root, 0).read_bytes()
     kinds = [codec.to_wire(action) for action in table.changes(0, 0)[0].actions]
     assert unknown in kinds
+
+
+def test_two_at_once_adopt_it_once(stock: Path, open_lake: Any, store_url: str) -> None:
+    one = open_lake(store_url)
+    done: list[Any] = []
+
+    def adopt(name: str) -> None:
+        try:
+            done.append(one.adopt(str(stock), name=name))
+        except deltasql.DeltaSqlError as error:
+            done.append(error)
+
+    threads = [threading.Thread(target=adopt, args=(name,)) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    tables = one.tables()
+    assert len(tables) == 1
+    assert sum(isinstance(item, deltasql.Table) for item in done) == 1
+    assert ids(tables[0]) == [0, 1, 2]
+    assert one.store.staged_tables() == []
 
 
 def test_locations_with_odd_names(tmp_path: Path, lake: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,8 @@ import pytest
 import deltasql
 from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.spec import codec
+from tests.adoption.conformance import BAD, GOOD, ROOT, TABLES
 
-_BESIDE = Path(__file__).parents[3] / "shared" / "conformance"
-ROOT = Path(os.environ.get("DELTASQL_CONFORMANCE", _BESIDE))
-TABLES: dict[str, Any] = (
-    json.loads((ROOT / "expected.json").read_text())["tables"]
-    if (ROOT / "expected.json").exists()
-    else {}
-)
-GOOD = [name for name, table in TABLES.items() if table["mark"] in ("ok", "edge")]
-BAD = [name for name, table in TABLES.items() if table["mark"] not in ("ok", "edge")]
 # Every kind of log: deletion vectors, column mapping, checkpoints of each kind, truncated logs.
 SAMPLE = [
     name

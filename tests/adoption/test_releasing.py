@@ -42,6 +42,7 @@ def test_there_and_back_and_there_again(stock: Path, any_lake: Any) -> None:
     protocol = DeltaTable(stock).protocol()
     assert set(protocol.writer_features or ()) == {"appendOnly", "invariants"}
     write_deltalake(stock, rows(4), mode="append")
+    assert any_lake.mirror.validate().ok, "what others do now is no drift"
     again = any_lake.adopt(str(stock), name="t")
     assert [ids(again, version) for version in range(7)] == [
         [0],

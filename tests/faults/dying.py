@@ -47,8 +47,8 @@ def commit_and_die(
     url: str, location: str, kind: str, tag: str, base: int, step: int, when: str
 ) -> None:
     """Commit, but be killed before or after the step of that number."""
-    fuse = _Fuse(step, when)
-    _watch_statements(url.partition(":")[0], fuse)
+    fuse = Fuse(step, when)
+    watch_statements(url.partition(":")[0], fuse)
     with deltasql.connect(url, location=location, committer=tag) as lake:
         requests = [] if kind == "create" else requests_of(lake, kind, tag, base)
         if requests:
@@ -62,7 +62,7 @@ def commit_and_die(
             lake.commits.commit_all(requests)
 
 
-class _Fuse:
+class Fuse:
     """Counts steps once it is lit, and is the end at one of them."""
 
     is_lit = False
@@ -93,7 +93,7 @@ class _Fuse:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _watch_statements(dialect: str, fuse: _Fuse) -> None:
+def watch_statements(dialect: str, fuse: Fuse) -> None:
     """Every statement that the store sends is a step."""
     match dialect:
         case "postgresql":

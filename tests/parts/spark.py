@@ -150,6 +150,10 @@ class Spark:
         """Write a table's own rows to it once more."""
         self.ask({"do": "append", "path": str(path)})
 
+    def sql(self, *statements: str) -> None:
+        """Run statements in turn."""
+        self.ask({"do": "sql", "statements": statements})
+
     def close(self) -> None:
         """End the session; Spark's JVM ends with its Python."""
         assert self._process.stdin is not None

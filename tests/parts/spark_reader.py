@@ -5,6 +5,7 @@ Runs in the environment of PySpark, and imports nothing of the tests. Requests:
     {"do": "read", "path": …, "version": null}     → {"schema", "count", "rows", "files"}
     {"do": "files", "path": …, "version": null}    → {"files"}
     {"do": "append", "path": …}                    → {}
+    {"do": "sql", "statements": […]}               → {}
 
 Rows are lists of values in the schema's order: dates, times, decimals as text (without
 zeros at the end), times of either kind without a zone (the session's is UTC), bytes as
@@ -50,6 +51,10 @@ def start(jars: str, work: str) -> SparkSession:
 
 
 def answer(spark: SparkSession, request: dict) -> dict:
+    if request["do"] == "sql":
+        for statement in request["statements"]:
+            spark.sql(statement).collect()
+        return {}
     path, version = request["path"], request.get("version")
     reader = spark.read.format("delta")
     if version is not None:

@@ -6,6 +6,7 @@ store decides, by put-if-absent. Whoever won, its commit is read from the log li
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Final
 from deltasql.adoption.fencing import Author, is_fenced, raise_fence, read_only_reason
 from deltasql.adoption.foreign_log import LogPlan, plan_log
 from deltasql.adoption.loading import Loader, Progress
-from deltasql.errors import DeltaSqlError, LogFormatError, MirrorError, StoreError
+from deltasql.errors import DeltaSqlError, LogFormatError, MirrorError, StoreError, TableError
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.log_names import commit_name
@@ -24,9 +25,11 @@ from deltasql.mirror.repair import held_lease
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
-from deltasql.store.history import HistoryEnd, HistoryRows, StagedTable
+from deltasql.store.history import HistoryEnd, HistoryRows
 from deltasql.store.interface import LogStore
 from deltasql.store.mirror_log import Lease
+
+logger = logging.getLogger("deltasql.adoption")
 
 # A stock writer needs a moment for each commit: whoever loses this often is not in a race.
 _MOST_ATTEMPTS: Final = 200
@@ -64,27 +67,22 @@ def adopt(
     nothing behind.
     """
     plan = plan_log(objects)
-    staged = _staged(log, name, objects.location)
-    target = Target(staged.table_id, name, objects.location)
-    try:
-        with held_lease(engine, log, target) as lease:
-            run = _Adoption(log, objects, lease, settings)
+    table_id = log.stage_table(name, objects.location)
+    target = Target(table_id, name, objects.location)
+    with held_lease(engine, log, target) as lease:
+        run = _Adoption(log, objects, lease, settings)
+        try:
             run.resume(plan)
             run.settle(plan)
             run.finish(name)
-    except (StoreError, MirrorError):
-        raise  # what is loaded stays for the next try
-    except DeltaSqlError:
-        log.purge_table(staged.table_id)
-        raise
-    return staged.table_id
-
-
-def _staged(log: LogStore, name: str, location: str) -> StagedTable:
-    for found in log.staged_tables():
-        if (found.name, found.location) == (name, location):
-            return found
-    return StagedTable(log.stage_table(name, location), name, location, None)
+        except (StoreError, MirrorError, TableError):
+            raise  # what is loaded stays for the next try
+        except DeltaSqlError:
+            # Only while it is ours: another process may have gone on with it meanwhile.
+            if log.trim_history(lease, after=-1):
+                log.purge_table(table_id)
+            raise
+    return table_id
 
 
 class _Adoption:
@@ -166,6 +164,8 @@ class _Adoption:
             looks += 1
             plan = plan_log(self._objects)
             if plan.newest <= state.version or looks >= _MOST_LOOKS:
+                for problem in (*plan.problems, *self._loader.problems):
+                    logger.warning("%s: %s", self._objects.location, problem)
                 return
         raise MirrorError(
             f"the table at {self._objects.location} could not be fenced",

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltasql.adoption.typed_stats import stats_texts
 from deltasql.errors import LogFormatError
 from deltasql.log.stats_columns import StatsColumn
-from deltasql.log.stats_keys import file_keys
+from deltasql.log.stats_keys import KeyMaker
 from deltasql.spec import codec
 from deltasql.store.rows import Row, key_of, partition_key_of
 
@@ -29,7 +29,7 @@ class AddReader:
         self, version: int, stats_columns: Sequence[StatsColumn], live: set[bytes]
     ) -> None:
         self._version = version
-        self._stats_columns = stats_columns
+        self._keys_of = KeyMaker(stats_columns).keys
         self._live = live
         self._partitions: dict[tuple[Any, ...], tuple[str, int]] = {}
 
@@ -39,7 +39,7 @@ class AddReader:
         known = set(self._partitions)
         partitions = [self._partition(pairs) for pairs in columns.maps("partitionValues")]
         tags = [None if pairs is None else _json(dict(pairs)) for pairs in columns.maps("tags")]
-        version, stats_columns, live = self._version, self._stats_columns, self._live
+        version, keys_of, live = self._version, self._keys_of, self._live
         found: list[Row] = []
         for fields in zip(
             columns.plain("path"),
@@ -58,7 +58,7 @@ class AddReader:
         ):
             path, size, modified, change, stats, base, commit, provider = fields[:8]
             partition, tag, dv, extra = fields[8:]
-            keys = file_keys(stats, stats_columns)
+            keys = keys_of(stats)
             vector, dv_key = dv
             path_key = key_of(path)
             key = path_key + dv_key

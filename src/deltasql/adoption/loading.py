@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
@@ -66,6 +68,10 @@ class Loader:
 
     def load(self, plan: LogPlan) -> None:
         """Load all that the plan has beyond what is loaded, and hand it on."""
+        with _no_collections():
+            self._load(plan)
+
+    def _load(self, plan: LogPlan) -> None:
         if self.state is None and plan.base is not None:
             self._load_base(plan)
         elif self.state is not None and plan.first > self.state.version + 1:
@@ -224,6 +230,18 @@ class Loader:
         self._parts.end_version(self._loaded(version, info, body, timestamp, has_checkpoint=True))
         self._parts.flush()
         self._progress(Progress(version, plan.newest, self._parts.files))
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Without the collector of cycles: rows have none, and it would look at all of them often."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _info(lines: Iterable[Line]) -> CommitInfo | None:

@@ -8,7 +8,7 @@ from typing import Final
 from deltasql.store.history import HistoryRows, LoadedVersion
 from deltasql.store.rows import CommitRows, Row
 
-MOST_ROWS: Final = 50_000
+MOST_ROWS: Final = 25_000
 MOST_VERSIONS: Final = 2_000
 MOST_BYTES: Final = 32 * 1024 * 1024
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.adoption.foreign_log import LogPlan
+from deltasql.adoption.witness import FilesDigest, ask_witness, plain_path
 from deltasql.errors import DeltaSqlError, LogFormatError
 from deltasql.log.state import TableState
 from deltasql.mirror.reading import read_mirror
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 
-# Beyond this many files only the newest version is compared.
-_MANY = 200_000
-_SAMPLES = 4
+# Beyond this many files only the newest version is compared, in a process of its own.
+MANY = 200_000
+LONG = 50
+_SAMPLES = 3
 
 
 class Proof:
@@ -35,51 +36,64 @@ class Proof:
 
     def __call__(self, table_id: int, plan: LogPlan, state: TableState) -> None:
         """Raise `LogFormatError` if any sampled version differs."""
-        ours = self._ours(table_id, state.version)
-        self._compare(ours, plan, state.version)
-        if ours.num_rows > _MANY:
+        if self._log.totals(table_id, state.version).files > MANY:
+            self._compare_many(table_id, state.version)
             return
-        for version in samples(plan.earliest, state.version):
-            self._compare(self._ours(table_id, version), plan, version)
+        for version in [state.version, *samples(plan.earliest, state.version)]:
+            self._compare(table_id, plan, version)
 
-    def _ours(self, table_id: int, version: int) -> pa.Table:
-        batches = [batch.select(["path", "size"]) for batch in self._log.files(table_id, version)]
-        schema = pa.schema([("path", pa.string()), ("size", pa.int64())])
-        return pa.Table.from_batches(
-            [pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema
-        )
-
-    def _compare(self, ours: pa.Table, plan: LogPlan, version: int) -> None:
-        reader, theirs = self._theirs(plan, version, ours.num_rows)
-        if theirs is None or same_files(ours, theirs):
+    def _compare_many(self, table_id: int, version: int) -> None:
+        """The newest version only, by a reader that has its memory to itself."""
+        theirs = ask_witness(self._objects.location, version, self._options)
+        if theirs is None:
             return
-        raise LogFormatError(
+        ours = FilesDigest()
+        for batch in self._log.files(table_id, version):
+            ours.take(batch.column("path").to_pylist(), batch.column("size").to_pylist())
+        if ours != theirs:
+            raise self._differs("delta-rs", version, ours.files, theirs.files)
+
+    def _compare(self, table_id: int, plan: LogPlan, version: int) -> None:
+        reader, theirs = self._theirs(plan, version)
+        if theirs is None:
+            return
+        ours = self._log.files(table_id, version).read_all().select(["path", "size"])
+        if not same_files(ours, theirs):
+            raise self._differs(reader, version, ours.num_rows, theirs.num_rows)
+
+    def _differs(self, reader: str, version: int, ours: int, theirs: int) -> LogFormatError:
+        return LogFormatError(
             f"{reader} reads version {version} of {self._objects.location} differently",
-            cause=f"it finds {theirs.num_rows} files, deltasql {ours.num_rows}",
+            cause=f"it finds {theirs} files, deltasql {ours}; or their sizes differ",
             remedy="nothing was changed; look at the log, or pass validate=False to trust deltasql",
             version=version,
         )
 
-    def _theirs(self, plan: LogPlan, version: int, files: int) -> tuple[str, pa.Table | None]:
+    def _theirs(self, plan: LogPlan, version: int) -> tuple[str, pa.Table | None]:
         found = delta_rs_files(self._objects.location, version, self._options)
         if found is not None:
             return "delta-rs", found
-        if files > _MANY:
-            return "", None
         try:
             replay = read_mirror(self._objects, plan.listing, version).replay
         except DeltaSqlError:
             return "", None
         adds = replay.files.values()
-        columns = {"path": [add.path for add in adds], "size": [add.size for add in adds]}
+        columns = {
+            "path": pa.array([add.path for add in adds], pa.string()),
+            "size": pa.array([add.size for add in adds], pa.int64()),
+        }
         return "a replay from the newest checkpoint", pa.table(columns)
 
 
 def samples(earliest: int, newest: int) -> list[int]:
-    """A few versions before the newest, spread evenly, the oldest among them."""
-    if newest <= earliest:
-        return []
-    step = max(1, (newest - earliest) // _SAMPLES)
+    """A few versions before the newest, spread evenly; of a long history the middle alone.
+
+    Every one of them is read from the log once more by somebody else.
+    """
+    length = newest - earliest
+    if length > LONG:
+        return [earliest + length // 2]
+    step = max(1, length // _SAMPLES)
     return list(range(earliest, newest, step))[: _SAMPLES + 1]
 
 
@@ -114,5 +128,5 @@ def _sorted(files: pa.Table) -> pa.Table:
 
 
 def _decoded(files: pa.Table) -> list[tuple[str, int]]:
-    paths = [unquote(path).rpartition("://")[2].lstrip("/") for path in files["path"].to_pylist()]
+    paths = map(plain_path, files["path"].to_pylist())
     return sorted(zip(paths, files["size"].to_pylist(), strict=True))

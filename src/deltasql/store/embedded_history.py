@@ -9,7 +9,14 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from deltasql.store.committing import Session
-from deltasql.store.history import TRIMS, HistoryEnd, HistoryRows, StagedTable, name_taken
+from deltasql.store.history import (
+    TRIMS,
+    HistoryEnd,
+    HistoryRows,
+    StagedTable,
+    name_taken,
+    place_taken,
+)
 from deltasql.store.mirror_log import Lease
 from deltasql.store.rows import Row
 
@@ -38,8 +45,9 @@ class EmbeddedHistory:
 
     def stage_table(self, name: str, location: str) -> int:
         with self._writing("staging a table") as session:
-            ((table_id,),) = session.rows("history_stage", name=name, location=location)
-            return int(table_id)
+            found = session.rows("history_staged_at", location=location)
+            found = found or session.rows("history_stage", name=name, location=location)
+            return int(found[0][0])
 
     def staged_tables(self) -> list[StagedTable]:
         return [StagedTable(*row) for row in self._rows("history_staged")]
@@ -78,6 +86,8 @@ class EmbeddedHistory:
                 return False
             if end.replaces is not None:
                 _drop(session, end.replaces)
+            for (rival,) in session.rows("history_rivals", table_id=lease.table_id):
+                raise place_taken(rival)
             if session.rows("table_by_name", name=end.name):
                 raise name_taken(end.name)
             session.rows("history_head", **_named(values, _HEAD))

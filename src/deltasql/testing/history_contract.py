@@ -61,6 +61,7 @@ class HistoryContract:
         state = store.state(table_id)
         assert state is not None
         assert (state.version, state.metadata_version) == (1, 0)
+        assert not store.trim_history(lease, after=-1), "nobody loads a finished table"
         # The next commit is an ordinary one.
         assert commit(store, table_id, add("d"), remove("b")).version == 2
         assert live(store, table_id, 2) == [("c", 1), ("d", 2)]

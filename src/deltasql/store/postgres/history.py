@@ -9,7 +9,14 @@ from typing import Any, Final
 from psycopg import errors
 
 from deltasql.store import rows
-from deltasql.store.history import TRIMS, HistoryEnd, HistoryRows, StagedTable, name_taken
+from deltasql.store.history import (
+    TRIMS,
+    HistoryEnd,
+    HistoryRows,
+    StagedTable,
+    name_taken,
+    place_taken,
+)
 from deltasql.store.mirror_log import Lease
 from deltasql.store.postgres.connection import LogConnection
 from deltasql.store.postgres.copying import copy_line, copy_number, copy_text
@@ -58,8 +65,11 @@ class PostgresHistory:
 
     def stage_table(self, name: str, location: str) -> int:
         with self._connections.transaction("staging a table") as connection:
+            # One at a time, so that nobody misses what another is about to stage.
+            connection.execute(SQL["history_stage_lock"])
             place = {"name": name, "location": location}
-            row = connection.execute(SQL["history_stage"], place).fetchone()
+            row = connection.execute(SQL["history_staged_at"], place).fetchone()
+            row = row or connection.execute(SQL["history_stage"], place).fetchone()
             assert row is not None, "INSERT … RETURNING"
             return int(row[0])
 
@@ -91,6 +101,9 @@ class PostgresHistory:
                 connection.execute(SQL["head_drop"], gone)
                 connection.execute(SQL["table_drop"], gone)
             values = {"table_id": lease.table_id, **asdict(end)}
+            rival = connection.execute(SQL["history_rivals"], values).fetchone()
+            if rival is not None:
+                raise place_taken(rival[0])
             connection.execute(SQL["history_head"], values)
             try:
                 connection.execute(SQL["history_show"], values)

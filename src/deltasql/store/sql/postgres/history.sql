@@ -1,5 +1,8 @@
 -- Differs: arrays in, COPY, and the lease's row locked until the part is in.
 
+-- name: history_stage_lock
+SELECT pg_advisory_xact_lock(7306642187412);
+
 -- name: history_stage
 INSERT INTO dl_tables (table_id, name, location, protocol_min_reader, protocol_min_writer,
                        properties, dropped_id)
@@ -9,10 +12,12 @@ FROM (SELECT nextval(pg_get_serial_sequence('dl_tables', 'table_id')) AS n) AS n
 RETURNING table_id;
 
 -- name: history_lease
-SELECT token
-FROM dl_mirror_leases
-WHERE table_id = :table_id AND token = :token AND expires_at > @now
-FOR UPDATE;
+SELECT l.token
+FROM dl_mirror_leases AS l
+JOIN dl_tables AS t ON t.table_id = l.table_id
+WHERE l.table_id = :table_id AND l.token = :token AND l.expires_at > @now
+  AND t.dropped_id = t.table_id AND t.dropped_at IS NULL
+FOR UPDATE OF l;
 
 -- name: history_plans
 SELECT set_config('enable_seqscan', 'off', true);

@@ -8,10 +8,26 @@ FROM dl_tables AS t
 WHERE t.dropped_id = t.table_id AND t.dropped_at IS NULL
 ORDER BY t.table_id;
 
+-- name: history_staged_at
+SELECT table_id
+FROM dl_tables
+WHERE location = :location AND dropped_id = table_id AND dropped_at IS NULL
+ORDER BY table_id;
+
+-- name: history_rivals
+-- Whoever else writes what is at the same place.
+SELECT r.name
+FROM dl_tables AS t
+JOIN dl_tables AS r ON r.location = t.location AND r.dropped_id = 0
+WHERE t.table_id = :table_id AND r.read_only_reason IS NULL;
+
 -- name: history_lease
-SELECT token
-FROM dl_mirror_leases
-WHERE table_id = :table_id AND token = :token AND expires_at > @now;
+-- A table that is finished is nobody's to load any more.
+SELECT l.token
+FROM dl_mirror_leases AS l
+JOIN dl_tables AS t ON t.table_id = l.table_id
+WHERE l.table_id = :table_id AND l.token = :token AND l.expires_at > @now
+  AND t.dropped_id = t.table_id AND t.dropped_at IS NULL;
 
 -- name: history_times_apart
 -- Two steps, since every time is unique: first out of the way, then where they belong.

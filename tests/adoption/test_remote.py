@@ -1,0 +1,48 @@
+"""Adoption, release and export where the table is in a bucket."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+import deltasql
+from deltasql.objectstore import open_store
+from tests.parts.seaweedfs import SeaweedFs
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def ids(table: Any) -> list[int]:
+    return sorted(table.scan().to_arrow().column("id").to_pylist())
+
+
+def test_on_s3(tmp_path: Path, sqlite_url: str, seaweedfs: SeaweedFs) -> None:
+    local = tmp_path / "t"
+    for number in range(3):
+        write_deltalake(local, rows(number), mode="append")
+    place = seaweedfs.location(f"adopted/{uuid.uuid4()}")
+    bucket = open_store(place, seaweedfs.options())
+    for path in sorted(local.rglob("*")):
+        if path.is_file():
+            bucket.put(path.relative_to(local).as_posix(), path.read_bytes())
+    elsewhere = seaweedfs.location(f"exported/{uuid.uuid4()}")
+    with deltasql.connect(sqlite_url, settings=seaweedfs.options()) as lake:
+        table = lake.adopt(place, name="t")
+        assert table.append(rows(7)) == 4
+        assert ids(table) == [0, 1, 2, 7]
+        assert table.mirror.validate().ok
+        assert table.mirror.export(elsewhere, copy_data=True).files_copied == 4
+        copy = lake.adopt(elsewhere, name="copy")
+        assert copy.version == 4, "the fence came along"
+        assert ids(copy) == [0, 1, 2, 7]
+        refers = seaweedfs.location(f"exported/{uuid.uuid4()}")
+        table.mirror.export(refers)
+        assert ids(lake.adopt(refers, name="refers")) == [0, 1, 2, 7]
+        assert table.release() == 5
+        assert lake.adopt(place, name="t").version == 6
