@@ -48,9 +48,9 @@ class Row:
         return {**asdict(self), "ratio": self.ratio, "passed": self.passed}
 
 
-def show(rows: Sequence[Row], about: Mapping[str, Any], console: Console) -> None:
+def show(rows: Sequence[Row], about: Mapping[str, Any], console: Console, *, title: str) -> None:
     """Print the table, what each line measured, and where."""
-    table = Table(box=box.SIMPLE_HEAD, title="The SQL log", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     for heading in ("work", "ours", "peer", "", "ratio", "bar", ""):
         right = heading in ("ours", "peer", "ratio", "bar")
         table.add_column(heading, justify="right" if right else "left")

@@ -10,7 +10,7 @@ import pytest
 from deltasql import metrics
 from deltasql.mirror.engine import MirrorSettings
 from deltasql.testing.faulty_store import Fault, FaultyStore
-from tests.mirror.conftest import SCHEMA, rows, statuses
+from tests.mirror.conftest import SCHEMA, landed, rows, statuses
 
 
 def test_sync_mirrors_before_the_commit_returns(any_lake, log_of):
@@ -104,6 +104,7 @@ def test_a_folder_that_can_not_be_written(lake, make_table, log_of):
 def test_sync_timeout_is_honoured(open_lake, log_of):
     lake = open_lake(sync_timeout="200ms")
     table = lake.create_table("t", SCHEMA)
+    landed(lake)
     whole = table.objects
 
     def slow(call):
@@ -126,6 +127,7 @@ def test_an_object_store_that_hangs_holds_up_no_commit(open_lake):
     """Not even the look whether the mirror is ahead, which comes before the commit."""
     lake = open_lake(sync_timeout="200ms")
     table = lake.create_table("t", SCHEMA)
+    landed(lake)
     whole = table.objects
     lake._objects[table.location] = FaultyStore(
         whole, lambda call: Fault.SLOW if call.verb == "head" else None, delay=2

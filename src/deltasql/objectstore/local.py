@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -17,11 +18,26 @@ from deltasql.objectstore import files
 from deltasql.objectstore.failures import local_failure, missing
 from deltasql.objectstore.names import check_key, is_hidden, is_temporary, temporary_name
 from deltasql.objectstore.output import Output, publishing
-from deltasql.objectstore.store import Bytes, ObjectInfo, ObjectStore, open_store, split_uri
+from deltasql.objectstore.store import (
+    Bytes,
+    Item,
+    ObjectInfo,
+    ObjectStore,
+    open_store,
+    split_uri,
+)
 
 # As many files are open at once, far below the limit of a process.
 _BATCH = 100
 _BUFFER = 1 << 20
+
+
+class _Entry(NamedTuple):
+    """A file to be made; one that is chained must not exist, and comes before the next."""
+
+    full: str
+    data: Bytes
+    is_chained: bool = True
 
 
 class LocalStore:
@@ -41,6 +57,10 @@ class LocalStore:
     def location(self) -> str:
         return self._root.as_uri()
 
+    @property
+    def is_local(self) -> bool:
+        return True
+
     def put(self, path: str, data: Bytes) -> None:
         # Under its own name at once: no one knows the name before the commit that needs the
         # whole file, and a temporary name and a rename cost a quarter more.
@@ -52,19 +72,27 @@ class LocalStore:
     def put_if_absent(self, path: str, data: Bytes) -> bool:
         return self.put_many_if_absent([(path, data)])[0]
 
-    def put_many_if_absent(self, items: Sequence[tuple[str, Bytes]]) -> list[bool]:
-        pairs = [(self._base + check_key(path), data) for path, data in items]
+    def put_many_if_absent(
+        self, items: Sequence[Item], beside: Sequence[Item] = ()
+    ) -> builtins.list[bool]:
+        entries = [_Entry(self._base + check_key(path), data) for path, data in items]
+        for place, (path, data) in enumerate(beside):
+            entries.insert(
+                2 * place + 1, _Entry(self._base + check_key(path), data, is_chained=False)
+            )
         done: list[bool] = []
         try:
-            for start in range(0, len(pairs), _BATCH):
-                if not self._put_batch(pairs[start : start + _BATCH], done):
+            for start in range(0, len(entries), _BATCH):
+                if not self._put_batch(entries[start : start + _BATCH], done):
                     break
         except OSError as error:
-            failed = local_failure("write", items[min(len(done), len(items) - 1)][0], error)
-            failed.details["done"] = len(done)
+            # The last of those that are there may lack what belongs beside it.
+            whole = len(done) - (1 if done and beside else 0)
+            failed = local_failure("write", items[min(whole, len(items) - 1)][0], error)
+            failed.details["done"] = whole
             raise failed from error
         finally:
-            self._sync_folders(full for full, _ in pairs[: len(done)])
+            self._sync_folders(self._base + path for path, _ in items[: len(done)])
         return done
 
     def _sync_folders(self, names: Iterable[str]) -> None:
@@ -80,30 +108,31 @@ class LocalStore:
                 failed.details["done"] = 0
                 raise failed from error
 
-    def _put_batch(self, pairs: list[tuple[str, Bytes]], done: list[bool]) -> bool:
+    def _put_batch(self, entries: list[_Entry], done: list[bool]) -> bool:
         """All of them on disk under temporary names, then one name after the other."""
-        temporary: list[str] = []
+        ready: list[tuple[str, _Entry]] = []
         opened: list[int] = []
+        is_stopped = False
         try:
-            for full, data in pairs:
-                if os.path.lexists(full):
-                    break
-                name = temporary_name(full)
+            for entry in entries:
+                if os.path.lexists(entry.full):
+                    is_stopped = entry.is_chained
+                    if is_stopped:
+                        break
+                    continue
+                name = temporary_name(entry.full)
                 opened.append(files.create(name))
-                temporary.append(name)
-                files.write_all(opened[-1], data)
+                ready.append((name, entry))
+                files.write_all(opened[-1], entry.data)
             files.sync_all(opened)
-            for name, (full, _) in zip(temporary, pairs, strict=False):
-                done.append(files.publish(name, full))
-                if not done[-1]:
-                    return False
-            if len(temporary) < len(pairs):
+            is_stopped = not _named(ready, done) or is_stopped
+            if is_stopped and all(done):
                 done.append(False)
-            return len(temporary) == len(pairs)
+            return not is_stopped
         finally:
             for descriptor in opened:
                 os.close(descriptor)
-            for name in temporary:
+            for name, _ in ready:
                 files.remove(name)
 
     def read_tagged(self, path: str) -> tuple[bytes, str] | None:
@@ -272,6 +301,21 @@ class LocalStore:
         if isinstance(error, FileNotFoundError):
             return missing(path, self.location)
         return local_failure(verb, path, error)
+
+
+def _named(ready: list[tuple[str, _Entry]], done: list[bool]) -> bool:
+    """Give finished files their names, in order; False at the first whose name is taken."""
+    while ready:
+        name, entry = ready[0]
+        created = files.publish(name, entry.full)
+        if not created:
+            files.remove(name)
+        del ready[0]
+        if entry.is_chained:
+            done.append(created)
+            if not created:
+                return False
+    return True
 
 
 @contextmanager
