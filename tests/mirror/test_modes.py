@@ -175,6 +175,7 @@ def test_a_conflict_is_recorded_and_nothing_overwritten(any_lake, make_table, lo
 
 def test_a_gap_blocks_and_says_so(lake, make_table, log_of):
     table = make_table(lake, 2)
+    landed(lake)
     log_of(table)[2].unlink()
     assert table.append(rows(3)) == 3
     record = statuses(table)[3]

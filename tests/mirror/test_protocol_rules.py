@@ -26,6 +26,7 @@ from deltasql.spec import deletion_vectors
 from deltasql.spec.actions import AddFile, CdcFile, CommitInfo, RemoveFile, Txn
 from deltasql.table import Table
 from deltasql.testing.delta_log import check_commit_file
+from tests.mirror.conftest import landed
 
 SCHEMA = pa.schema([("id", pa.int64())])
 DAY = 86_400_000
@@ -98,6 +99,7 @@ def test_rule_02_an_existing_entry_is_compared_and_never_replaced(lake, table):
     table.commit([add("a")])
     ours = table.objects.read(name(1))
     inode = _file(table, name(1)).stat().st_ino
+    landed(lake)
     lake.store.forget_mirrored(table.table_id, first=0, last=1)
     assert lake.engine.catch_up(table.target) == 2
     assert _file(table, name(1)).stat().st_ino == inode, "the same bytes were left alone"

@@ -32,6 +32,7 @@ from deltasql.store.mirror_log import MirrorRecord
 from deltasql.table import Table
 from deltasql.testing.delta_log import check_checkpoint, check_commit_file
 from deltasql.testing.faulty_store import Call, Fault, FaultyStore
+from tests.mirror.conftest import landed
 
 SCHEMA = pa.schema([("id", pa.int64())])
 Connect = Callable[..., deltasql.Lake]
@@ -97,6 +98,7 @@ def status(lake: deltasql.Lake, table: Table, version: int) -> MirrorRecord:
 
 def broken(lake: deltasql.Lake, table: Table, schedule: Callable[[Call], Fault | None]) -> Any:
     """Put faults between a lake and the real store."""
+    landed(lake)
     store = FaultyStore(table.objects, schedule)
     lake._objects[table.location] = store
     return store

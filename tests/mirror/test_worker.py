@@ -85,6 +85,7 @@ def test_the_lease_of_a_dead_holder_expires_and_is_taken_over(any_lake, log_of):
 
 def test_a_holder_that_was_fenced_out_in_flight_stops(lake, make_table, monkeypatch):
     table = make_table(lake, 1)
+    landed(lake)
     store = lake.store
     store.forget_mirrored(table.table_id, first=1, last=1)
     real = store.state
@@ -94,7 +95,6 @@ def test_a_holder_that_was_fenced_out_in_flight_stops(lake, make_table, monkeypa
             session.execute("UPDATE dl_mirror_leases SET token = token + 1", ())
         return real(table_id, *version)
 
-    landed(lake)
     monkeypatch.setattr(store, "state", stolen)
     assert lake.engine.catch_up(table.target) == 0
     assert statuses(table)[1].status == "PENDING"

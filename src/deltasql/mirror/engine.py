@@ -135,7 +135,7 @@ class MirrorEngine:
         deadline = started + self.settings.sync_timeout
         asked = [(self._pilot(target), version) for target, version in committed]
         for pilot, version in asked:
-            pilot.want(version, deadline)
+            pilot.want(version)
         for pilot, version in asked:
             # Whoever isn't done in time goes on in the background; the versions are PENDING.
             if pilot.wait(version, deadline):

@@ -21,15 +21,17 @@ from deltasql.store.mirror_log import Look
 logger = logging.getLogger("deltasql.mirror")
 
 # Between two runs of a flight that others wait for: time for their commits to gather.
-_GATHER: Final = 0.002
+_GATHER: Final = 0.001
 # How long a flight waits for more before it gives the lease back.
 _LINGER: Final = 0.03
 # And how long it may hold it: then somebody who repairs or cleans up has a chance.
 _TENURE: Final = 2.0
-# How often a writer looks whether another process has mirrored its version: at the object where
-# that costs nothing, and at SQL.
+# How often a writer looks whether another process has mirrored its version, once it should have:
+# at the object where that costs nothing, else at SQL. And how soon it looks whether there still
+# is another process.
 _LOOK_AT_OBJECT: Final = 0.001
 _LOOK_AT_SQL: Final = 0.008
+_LOOK_AT_LEASE: Final = 0.03
 
 
 class Pilot:
@@ -51,35 +53,47 @@ class Pilot:
         self._start = start
         self._changed = threading.Condition()
         self._is_flying = False
+        self._is_watched = False
         self._is_stopped = False
         self._wanted = self._mirrored = self._given_up = -1
-        self._deadline = 0.0
+        # How long others took of late: the first look comes no sooner.
+        self._patience = 0.0
 
     @property
     def is_flying(self) -> bool:
-        """Whether it works, or waits for work with the lease in hand."""
+        """Whether it mirrors, or waits for more to mirror with the lease in hand."""
         return self._is_flying
 
-    def want(self, version: int, deadline: float) -> None:
-        """Ask for a version; somebody flies from now on."""
+    def want(self, version: int) -> None:
+        """Tell a flight that is under way of a version."""
         with self._changed:
             self._wanted = max(self._wanted, version)
-            self._deadline = max(self._deadline, deadline)
             if self._is_flying:
                 self._changed.notify_all()
-                return
-            self._is_flying = True
-        self._start(self._fly)
 
     def wait(self, version: int, deadline: float) -> bool:
-        """Wait until the version is mirrored; False when it is left to others, or to later."""
-        with self._changed:
-            while max(self._mirrored, self._given_up) < version:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                self._changed.wait(left)
-            return self._mirrored >= version
+        """Wait until the version is mirrored, by a flight of ours if nobody else does it.
+
+        False when it is left to others, or to later.
+        """
+        while (left := deadline - time.monotonic()) > 0:
+            with self._changed:
+                if max(self._mirrored, self._given_up) >= version or self._is_stopped:
+                    return self._mirrored >= version
+                if self._is_flying or self._is_watched:
+                    self._changed.wait(left)
+                    continue
+                self._is_watched = True
+            try:
+                self._watch(version, deadline)
+            except DeltaSqlError as error:
+                logger.warning("%s: can't look at the mirror: %s", self._name, error)
+                self._settle(given_up=version)
+            finally:
+                with self._changed:
+                    self._is_watched = False
+                    self._changed.notify_all()
+        return False
 
     def stop(self) -> None:
         """End when the run under way has ended."""
@@ -87,31 +101,52 @@ class Pilot:
             self._is_stopped = True
             self._changed.notify_all()
 
-    def _fly(self) -> None:
-        while (wanted := self._next()) is not None:
-            try:
-                if not self._flew(wanted):
-                    self._watch(wanted)
-            except LeaseLostError:
-                logger.info("%s: another flight has taken over", self._name)
-            except DeltaSqlError as error:
-                logger.warning("%s: version %s was not mirrored: %s", self._name, wanted, error)
-                self._settle(given_up=self._wanted)
-            except BaseException:
-                self._settle(given_up=self._wanted)
-                with self._changed:
-                    self._is_flying = False
-                raise
+    def _watch(self, version: int, deadline: float) -> None:
+        """Wait until another process has mirrored the version, or begin a flight."""
+        started = time.monotonic()
+        # If another process did it last time, it flies still.
+        if self._patience and self._appears(version, deadline):
+            self._patience += (time.monotonic() - started - self._patience) / 4
+            self._settle(mirrored=version)
+            return
+        look = self._look(version)
+        self._patience = 0.0 if look.is_free else max(self._patience, _LOOK_AT_SQL)
+        if look.is_mirrored:
+            self._settle(mirrored=version)
+        elif look.is_free:
+            with self._changed:
+                self._is_flying = True
+            self._start(self._fly)
 
-    def _next(self) -> int | None:
-        with self._changed:
-            is_late = self._is_stopped or time.monotonic() > self._deadline
-            if is_late or max(self._mirrored, self._given_up) >= self._wanted:
-                self._given_up = self._wanted
+    def _appears(self, version: int, deadline: float) -> bool:
+        """Whether the object becomes visible in time; where a look at it costs, just wait."""
+        if self._is_visible is None:
+            time.sleep(_LOOK_AT_SQL * random.uniform(0.5, 1.0))
+            return False
+        pause = self._patience * random.uniform(0.5, 0.9)
+        until = min(deadline, time.monotonic() + self._patience + _LOOK_AT_LEASE)
+        while time.monotonic() < until:
+            time.sleep(pause)
+            if self._is_visible(version):
+                return True
+            pause = _LOOK_AT_OBJECT
+        return False
+
+    def _fly(self) -> None:
+        try:
+            self._mirror()
+        except LeaseLostError:
+            logger.info("%s: another flight has taken over", self._name)
+        except DeltaSqlError as error:
+            logger.warning("%s: version %s was not mirrored: %s", self._name, self._wanted, error)
+            self._settle(given_up=self._wanted)
+        except BaseException:
+            self._settle(given_up=self._wanted)
+            raise
+        finally:
+            with self._changed:
                 self._is_flying = False
                 self._changed.notify_all()
-                return None
-            return self._wanted
 
     def _settle(self, *, mirrored: int = -1, given_up: int = -1) -> None:
         with self._changed:
@@ -119,17 +154,11 @@ class Pilot:
             self._given_up = max(self._given_up, given_up)
             self._changed.notify_all()
 
-    def _flew(self, wanted: int) -> bool:
-        """Mirror the table for as long as there is work; False when somebody else does."""
-        look = self._look(wanted)
-        if look.is_mirrored:
-            self._settle(mirrored=wanted)
-            return True
-        if not look.is_free:
-            return False
+    def _mirror(self) -> None:
+        """Mirror the table for as long as there is work, unless somebody else does."""
         with self._flight() as flight:
             if flight is None:
-                return False
+                return
             begun = active = time.monotonic()
             while True:
                 with self._changed:
@@ -137,15 +166,15 @@ class Pilot:
                 done = flight.run()
                 if flight.is_waiting:
                     self._settle(given_up=wanted)
-                    return True
+                    return
                 # What was wanted before the run was committed before it.
                 self._settle(mirrored=wanted)
                 now = time.monotonic()
                 active = now if done else active
                 if now - active > _LINGER or now - begun > _TENURE:
-                    return True
+                    return
                 if not self._gathered(wanted, now, is_shared=done > 1):
-                    return True
+                    return
 
     def _gathered(self, wanted: int, now: float, *, is_shared: bool) -> bool:
         """Wait for more; False when it is time to stop.
@@ -159,15 +188,3 @@ class Pilot:
                     return True
                 self._changed.wait(left)
             return False
-
-    def _watch(self, wanted: int) -> None:
-        """Wait while somebody else mirrors the version, or until the lease is free."""
-        until = time.monotonic() + _LOOK_AT_SQL * random.uniform(0.75, 1.25)
-        while time.monotonic() < until and not self._is_stopped:
-            if self._is_visible is None:
-                time.sleep(until - time.monotonic())
-            elif self._is_visible(wanted):
-                self._settle(mirrored=wanted)
-                return
-            else:
-                time.sleep(_LOOK_AT_OBJECT)

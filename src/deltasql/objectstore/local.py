@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,16 +28,8 @@ from deltasql.objectstore.store import (
 )
 
 # As many files are open at once, far below the limit of a process.
-_BATCH = 100
+_BATCH = 64
 _BUFFER = 1 << 20
-
-
-class _Entry(NamedTuple):
-    """A file to be made; one that is chained must not exist, and comes before the next."""
-
-    full: str
-    data: Bytes
-    is_chained: bool = True
 
 
 class LocalStore:
@@ -75,25 +67,26 @@ class LocalStore:
     def put_many_if_absent(
         self, items: Sequence[Item], beside: Sequence[Item] = ()
     ) -> builtins.list[bool]:
-        entries = [_Entry(self._base + check_key(path), data) for path, data in items]
-        for place, (path, data) in enumerate(beside):
-            entries.insert(
-                2 * place + 1, _Entry(self._base + check_key(path), data, is_chained=False)
-            )
         done: list[bool] = []
+        whole = 0
         try:
-            for start in range(0, len(entries), _BATCH):
-                if not self._put_batch(entries[start : start + _BATCH], done):
+            for start in range(0, len(items), _BATCH):
+                self._put_batch(self._files(items[start : start + _BATCH]), done)
+                # Whoever waits for the chain doesn't wait for these.
+                self._put_batch(self._files(beside[whole : sum(done)]))
+                whole = sum(done)
+                if whole < len(done):
                     break
         except OSError as error:
-            # The last of those that are there may lack what belongs beside it.
-            whole = len(done) - (1 if done and beside else 0)
             failed = local_failure("write", items[min(whole, len(items) - 1)][0], error)
             failed.details["done"] = whole
             raise failed from error
         finally:
-            self._sync_folders(self._base + path for path, _ in items[: len(done)])
+            self._sync_folders(full for full, _ in self._files(items[: len(done)]))
         return done
+
+    def _files(self, items: Iterable[Item]) -> builtins.list[Item]:
+        return [(self._base + check_key(path), data) for path, data in items]
 
     def _sync_folders(self, names: Iterable[str]) -> None:
         """Once for all: a journal keeps the order of links, so that after a power loss the names
@@ -108,27 +101,30 @@ class LocalStore:
                 failed.details["done"] = 0
                 raise failed from error
 
-    def _put_batch(self, entries: list[_Entry], done: list[bool]) -> bool:
-        """All of them on disk under temporary names, then one name after the other."""
-        ready: list[tuple[str, _Entry]] = []
+    def _put_batch(
+        self, pairs: builtins.list[Item], chain: builtins.list[bool] | None = None
+    ) -> None:
+        """All of them on disk under temporary names, then one name after the other.
+
+        A chain ends at the first that exists, and is told of each; else those are passed over,
+        and nobody waits for the disk.
+        """
+        ready: list[tuple[str, str]] = []
         opened: list[int] = []
-        is_stopped = False
         try:
-            for entry in entries:
-                if os.path.lexists(entry.full):
-                    is_stopped = entry.is_chained
-                    if is_stopped:
-                        break
-                    continue
-                name = temporary_name(entry.full)
+            for full, data in pairs:
+                if os.path.lexists(full):
+                    if chain is None:
+                        continue
+                    break
+                name = temporary_name(full)
                 opened.append(files.create(name))
-                ready.append((name, entry))
-                files.write_all(opened[-1], entry.data)
-            files.sync_all(opened)
-            is_stopped = not _named(ready, done) or is_stopped
-            if is_stopped and all(done):
-                done.append(False)
-            return not is_stopped
+                ready.append((name, full))
+                files.write_all(opened[-1], data)
+            files.sync_all(opened, waiting=chain is not None)
+            _name_all(ready, chain)
+            if chain is not None and all(chain) and len(opened) < len(pairs):
+                chain.append(False)
         finally:
             for descriptor in opened:
                 os.close(descriptor)
@@ -303,19 +299,17 @@ class LocalStore:
         return local_failure(verb, path, error)
 
 
-def _named(ready: list[tuple[str, _Entry]], done: list[bool]) -> bool:
-    """Give finished files their names, in order; False at the first whose name is taken."""
+def _name_all(ready: list[tuple[str, str]], chain: list[bool] | None) -> None:
+    """Give finished files their names, in order, and take them from the list."""
     while ready:
-        name, entry = ready[0]
-        created = files.publish(name, entry.full)
-        if not created:
-            files.remove(name)
-        del ready[0]
-        if entry.is_chained:
-            done.append(created)
+        created = files.publish(*ready[0])
+        if chain is not None:
+            chain.append(created)
             if not created:
-                return False
-    return True
+                return
+        elif not created:
+            files.remove(ready[0][0])
+        del ready[0]
 
 
 @contextmanager

@@ -102,11 +102,12 @@ class RemoteStore:
                     others.append(pool.submit(self.put_if_absent, *beside[len(others)]))
         whole = len(done)
         for place, other in enumerate(others):
-            error = other.exception()
-            if isinstance(error, StoreError) and place < whole:
-                failure, whole = error, place
-            elif error is not None and not isinstance(error, StoreError):
-                raise error
+            problem = other.exception()
+            if isinstance(problem, StoreError):
+                if place < whole:
+                    failure, whole = problem, place
+            elif problem is not None:
+                raise problem
         if failure is not None:
             failure.details["done"] = whole
             raise failure

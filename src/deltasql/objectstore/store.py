@@ -63,9 +63,9 @@ class ObjectStore(Protocol):
     ) -> builtins.list[bool]:
         """`put_if_absent` of each in turn, each visible before the next, up to the first False.
 
-        Each may have one beside it, which comes after its own, whose order with the others is
-        free, and which stays as it is where it exists. An error carries as `done` how many of
-        them are there for good, with what is beside them.
+        Each may have one beside it that is optional: it comes after its own, in no order with
+        the others, stays as it is where it exists, and a power loss may cut it off. An error
+        carries as `done` how many of them are there for good, with what is beside them.
         """
 
     def read_tagged(self, path: str) -> tuple[bytes, str] | None:
