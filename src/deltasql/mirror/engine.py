@@ -17,6 +17,7 @@ from typing import Final
 
 from deltasql import metrics
 from deltasql.errors import DeltaSqlError, MirrorError, StoreError
+from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
 from deltasql.mirror.checkpointing import CheckpointFlight
 from deltasql.mirror.flight import LEASE_SECONDS, CommitFlight, LeaseLostError
 from deltasql.mirror.log_names import commit_name
@@ -30,7 +31,6 @@ logger = logging.getLogger("deltasql.mirror")
 
 # How long commits go on, once nobody could say whether the mirror is ahead.
 _LOOK_AGAIN: Final = 30.0
-SYNC, ASYNC, OFF = "sync", "async", "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +49,23 @@ class MirrorSettings:
     validate_interval: float | None = None
 
     def backoff(self, retry_count: int) -> float:
-        """How long after a failed attempt the next one is due, by the number of failures."""
-        if retry_count >= self.max_retry_attempts:
+        """How long after a failed attempt the next one is due, by the number of failures.
+
+        The wait doubles up to and including the one after the attempt that made it FAILED.
+        """
+        if retry_count > self.max_retry_attempts:
             return self.retry_interval
         return float(self.retry_backoff_base * 2 ** (retry_count - 1)) if retry_count else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table as the mirror knows it."""
+    """A table as the mirror knows it; `mode` is its own, if it has one."""
 
     table_id: int
     name: str
     location: str
+    mode: str | None = None
 
 
 class MirrorEngine:
@@ -83,13 +87,17 @@ class MirrorEngine:
         self._not_ahead: set[int] = set()
         self._look_again: dict[int, float] = {}
 
+    def mode_of(self, target: Target) -> str:
+        """How the table is mirrored: its property wins over the lake's setting."""
+        return target.mode or self.settings.mode
+
     def must_not_be_ahead(self, target: Target) -> None:
         """Raise `MirrorError` if the mirror has versions that SQL does not know.
 
         So it is after a restore of the database to an earlier time: another commit would give
         a version that readers know a second meaning. Looked for once a table and process.
         """
-        if self.settings.mode == OFF or target.table_id in self._not_ahead:
+        if target.table_id in self._not_ahead or self.mode_of(target) == OFF:
             return
         now = time.monotonic()
         if now < self._look_again.get(target.table_id, now):
@@ -127,13 +135,16 @@ class MirrorEngine:
 
     def after_commit(self, committed: Sequence[tuple[Target, int]]) -> None:
         """Mirror what was just committed, or leave it to the worker. Never fails."""
-        if self.settings.mode == ASYNC:
+        modes = {target.table_id: self.mode_of(target) for target, _ in committed}
+        if ASYNC in modes.values():
             self._log.wake_mirror()
-        if self.settings.mode != SYNC:
-            return
         started = time.monotonic()
         deadline = started + self.settings.sync_timeout
-        asked = [(self._pilot(target), version) for target, version in committed]
+        asked = [
+            (self._pilot(target), version)
+            for target, version in committed
+            if modes[target.table_id] == SYNC
+        ]
         for pilot, version in asked:
             pilot.want(version)
         for pilot, version in asked:
@@ -207,6 +218,10 @@ class MirrorEngine:
         except LeaseLostError:
             logger.info("%s: another flight has taken over", target.name)
             return 0
+
+    def remove_stale_temps(self, target: Target) -> int:
+        """Remove what flights that died left behind; how many there were."""
+        return self._objects(target.location).remove_stale_temps(LOG.rstrip("/"), DAY_MS)
 
     @contextmanager
     def _leased(self, target: Target, work: Work) -> Iterator[Lease | None]:

@@ -99,7 +99,7 @@ class Backlog:
     """A table and what its mirror lacks; times are epoch milliseconds.
 
     `versions` lack their commit file, the first of them, `first_version`, since `oldest`;
-    `checkpoints` are due and not written.
+    `checkpoints` are due and not written. `properties` are the table's, as JSON.
     """
 
     table_id: int
@@ -118,6 +118,7 @@ class Backlog:
     first_checkpoint: int | None
     checkpoint_retry_count: int
     checkpoint_attempt_at: int | None
+    properties: str = "{}"
 
 
 class MirrorLog(Protocol):

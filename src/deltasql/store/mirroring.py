@@ -187,7 +187,7 @@ def _record(row: Row) -> MirrorRecord:
 
 def _backlog(row: Row) -> Backlog:
     (table_id, name, location, paused, head, versions, first, oldest, retries, attempt) = row[:10]
-    status, message, checkpoints, first_due, due_retries, due_attempt = row[10:]
+    status, message, checkpoints, first_due, due_retries, due_attempt, properties = row[10:]
     return Backlog(
         table_id=table_id,
         name=name,
@@ -205,4 +205,5 @@ def _backlog(row: Row) -> Backlog:
         first_checkpoint=first_due,
         checkpoint_retry_count=due_retries or 0,
         checkpoint_attempt_at=due_attempt,
+        properties=properties or "{}",
     )

@@ -126,7 +126,7 @@ ORDER BY version;
 SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
        o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
        @ms(f.last_attempt_at), f.status, f.error_message,
-       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at)
+       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties
 FROM dl_tables AS t
 JOIN dl_table_heads AS h ON h.table_id = t.table_id
 LEFT JOIN (
