@@ -32,7 +32,7 @@ from deltasql.objectstore.store import (
 from deltasql.objectstore.upload import Upload
 
 _BATCH = 1000
-_BESIDE = 4
+_BESIDE = 1
 
 
 class RemoteStore:
