@@ -12,10 +12,10 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs reference test test-full test-gcs suite unit lint format types imports parts lock bench-log bench-adopt clean
+.PHONY: help demo docs reference test test-full test-gcs suite unit lint format types imports parts lock bench-log bench-adopt bench-mirror clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY) ## Run the guided example
 	$(BIN)/python examples/demo.py
@@ -65,6 +65,9 @@ bench-log: $(READY) ## Measure the SQL log
 
 bench-adopt: $(READY) ## Measure adoption
 	$(BIN)/python -m bench.adopt
+
+bench-mirror: $(READY) ## Measure the mirror
+	$(BIN)/python -m bench.mirror
 
 # A hash names a file wherever it comes from; a lock that names hosts would work in one place only.
 lock: ## Resolve the dependencies again into requirements.lock

@@ -20,6 +20,7 @@ import psutil
 import psycopg
 
 from tests.parts.postgres import PostgresServer
+from tests.parts.seaweedfs import SeaweedFs
 from tests.parts.toxiproxy import Proxy, Toxiproxy
 
 REPEATS = 5
@@ -63,6 +64,12 @@ class Lab:
         proxy = toxiproxy.proxy("slow", self.postgres.port)
         proxy.add("latency", latency=ROUND_TRIP_MS, stream="downstream")
         return proxy
+
+    @cached_property
+    def seaweedfs(self) -> SeaweedFs:
+        """An S3 server."""
+        say("starting SeaweedFS")
+        return self.stack.enter_context(SeaweedFs(self.folder("seaweedfs")))
 
     @property
     def has_postgres(self) -> bool:

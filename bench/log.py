@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import signal
 import sys
-import time
-import traceback
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-import deltasql
-from bench import lab as labs
-from bench import ours, report
-from bench.lab import Lab, say
+from bench import command, ours
+from bench.command import Line
+from bench.lab import Lab
 from bench.lines import bulk, million, opening, writers
 from bench.peers import raw_postgres
-from bench.report import Row
-
-Line = Callable[[Lab], Iterator[Row]]
 
 # In this order; the large table comes last, because it fills the server.
 LINES: dict[str, Line] = {
@@ -44,58 +30,9 @@ LINES: dict[str, Line] = {
 
 
 def main() -> int:
-    options = _options()
     # By the environment, which the writers' processes inherit.
     os.environ["DELTASQL_MIRROR_MODE"] = "off"
-    # Stopped politely, we stop our servers as on Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    rows: list[Row] = []
-    crashed: dict[str, str] = {}
-    with labs.open_lab(options.scale) as lab:
-        about = _about(options)
-        for name in options.only or LINES:
-            say(f"{name} …")
-            started = time.monotonic()
-            try:
-                rows.extend(LINES[name](lab))
-            except Exception:  # noqa: BLE001 - one line's failure is not the others'
-                crashed[name] = traceback.format_exc()
-                print(crashed[name], file=sys.stderr)
-            say(f"{name}: {time.monotonic() - started:.0f} s")
-        about["durability"] = _durability(lab)
-    report.show(rows, about, _console())
-    report.write_json(options.json, rows, {**about, "crashed": crashed})
-    print(f"written to {options.json}", file=sys.stderr)
-    return 1 if crashed else 0
-
-
-def _console() -> Console:
-    """As wide as the terminal; in a pipe wide enough for the table."""
-    return Console() if sys.stdout.isatty() else Console(width=150)
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.log", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=LINES, metavar="NAME", help=", ".join(LINES))
-    parser.add_argument(
-        "--scale", type=float, default=1.0, help="share of files, versions and seconds"
-    )
-    parser.add_argument("--json", type=Path, default=Path("build/bench-log.json"))
-    return parser.parse_args()
-
-
-def _about(options: argparse.Namespace) -> dict[str, Any]:
-    packages = ("deltalake", "duckdb", "psycopg", "adbc-driver-postgresql", "pyarrow")
-    return {
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "scale": options.scale,
-        "machine": labs.machine(),
-        "versions": {
-            "deltasql": deltasql.__version__,
-            "python": sys.version.split()[0],
-            **{package: version(package) for package in packages},
-        },
-    }
+    return command.run("log", "The SQL log", LINES, _durability)
 
 
 def _durability(lab: Lab) -> dict[str, Any]:

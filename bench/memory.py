@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 from bench import ours
+from bench.peak import peak_mb
 
 
 def main() -> None:
@@ -19,17 +19,6 @@ def main() -> None:
             batches += 1
     answer = {"files": files, "batches": batches, "imported_mb": imported, "peak_mb": peak_mb()}
     print(json.dumps(answer))
-
-
-def peak_mb() -> float:
-    """The most memory that this process ever had, in MB of a million bytes.
-
-    Not `ru_maxrss`: after an exec that one still holds the size of the process before it.
-    """
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024 / 1e6
-    raise RuntimeError("this system does not tell a process its peak memory")
 
 
 if __name__ == "__main__":

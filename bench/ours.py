@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,9 +17,12 @@ FILES = "bench.files"
 _GIVEN = 10_000
 
 
-def connect(url: str, location: str) -> Lake:
-    """A lake whose mirror is off: it has a benchmark of its own."""
-    return deltasql.connect(url, location=location, settings={"mirror.mode": "off"})
+def connect(
+    url: str, location: str, *, mirror: str = "off", options: Mapping[str, str] | None = None
+) -> Lake:
+    """A lake; its mirror is off unless it is what is measured."""
+    settings = {"mirror.mode": mirror, **(options or {})}
+    return deltasql.connect(url, location=location, settings=settings)
 
 
 def add_file(number: int, *, partitioned: bool = True) -> AddFile:
@@ -45,20 +48,22 @@ def create_small_table(lake: Lake, name: str) -> Table:
 
 
 @contextmanager
-def appender(url: str, location: str, name: str, worker: int) -> Iterator[Callable[[int], Any]]:
+def appender(
+    url: str, location: str, name: str, worker: int, *, mirror: str = "off"
+) -> Iterator[Callable[[int], Any]]:
     """Appends three rows with their data file."""
-    with connect(url, location) as lake:
+    with connect(url, location, mirror=mirror) as lake:
         table = lake.table(name)
         yield lambda turn: table.append(pa.table(three_rows(worker, turn), schema=SMALL_SCHEMA))
 
 
 @contextmanager
 def committer(
-    url: str, location: str, first: int, *, partitioned: bool
+    url: str, location: str, first: int, *, partitioned: bool, mirror: str = "off"
 ) -> Iterator[Callable[[int], Any]]:
     """Commits one given add with statistics; making the action is not what is measured."""
     given = [add_file(first + turn, partitioned=partitioned) for turn in range(_GIVEN)]
-    with connect(url, location) as lake:
+    with connect(url, location, mirror=mirror) as lake:
         table = lake.table(FILES)
 
         def commit(turn: int) -> None:

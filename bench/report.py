@@ -48,9 +48,7 @@ class Row:
         return {**asdict(self), "ratio": self.ratio, "passed": self.passed}
 
 
-def show(
-    rows: Sequence[Row], about: Mapping[str, Any], console: Console, title: str = "The SQL log"
-) -> None:
+def show(rows: Sequence[Row], about: Mapping[str, Any], console: Console, *, title: str) -> None:
     """Print the table, what each line measured, and where."""
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     for heading in ("work", "ours", "peer", "", "ratio", "bar", ""):

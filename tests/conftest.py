@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @contextmanager
-def _open_directory(name: str) -> Iterator[Path]:
+def open_directory(name: str) -> Iterator[Path]:
     """A folder that a server running as another user can reach; pytest's own are closed."""
     directory = Path(tempfile.mkdtemp(prefix=f"deltasql-{name}-"))
     directory.chmod(0o755)
@@ -70,14 +70,14 @@ def conformance_dir() -> Path:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A server for the whole session; never stop it (see `private_postgres`)."""
-    with _open_directory("postgres") as directory, PostgresServer(directory) as server:
+    with open_directory("postgres") as directory, PostgresServer(directory) as server:
         yield server
 
 
 @pytest.fixture
 def private_postgres() -> Iterator[PostgresServer]:
     """A server of the test's own, to stop, kill and restart."""
-    with _open_directory("postgres") as directory, PostgresServer(directory) as server:
+    with open_directory("postgres") as directory, PostgresServer(directory) as server:
         yield server
 
 
@@ -120,7 +120,7 @@ def pgbouncer(postgres_server: PostgresServer) -> Iterator[PgBouncer]:
     """Transaction pooling in front of the shared server."""
     _skip_if_missing(pgbouncer_part.find)
     with (
-        _open_directory("pgbouncer") as directory,
+        open_directory("pgbouncer") as directory,
         PgBouncer(directory, postgres_server.port) as pool,
     ):
         yield pool
@@ -136,7 +136,7 @@ def pgbouncer_url(pgbouncer: PgBouncer, postgres_dbname: str) -> str:
 def toxiproxy() -> Iterator[Toxiproxy]:
     """A server for proxies that misbehave on demand."""
     _skip_if_missing(toxiproxy_part.find)
-    with _open_directory("toxiproxy") as directory, Toxiproxy(directory) as server:
+    with open_directory("toxiproxy") as directory, Toxiproxy(directory) as server:
         yield server
 
 
@@ -152,7 +152,7 @@ def postgres_proxy(toxiproxy: Toxiproxy, postgres_server: PostgresServer) -> Ite
 def seaweedfs() -> Iterator[SeaweedFs]:
     """An S3 server for the whole session; one to stop is `private_seaweedfs`."""
     _skip_if_missing(seaweedfs_part.find)
-    with _open_directory("seaweedfs") as directory, SeaweedFs(directory) as server:
+    with open_directory("seaweedfs") as directory, SeaweedFs(directory) as server:
         yield server
 
 
@@ -160,7 +160,7 @@ def seaweedfs() -> Iterator[SeaweedFs]:
 def private_seaweedfs() -> Iterator[SeaweedFs]:
     """An S3 server of the test's own, to stop, kill and restart."""
     _skip_if_missing(seaweedfs_part.find)
-    with _open_directory("seaweedfs") as directory, SeaweedFs(directory) as server:
+    with open_directory("seaweedfs") as directory, SeaweedFs(directory) as server:
         yield server
 
 
@@ -168,7 +168,7 @@ def private_seaweedfs() -> Iterator[SeaweedFs]:
 def versitygw() -> Iterator[VersityGateway]:
     """A second S3 server for the whole session, where its program was built."""
     _skip_if_missing(versitygw_part.find)
-    with _open_directory("versitygw") as directory, VersityGateway(directory) as server:
+    with open_directory("versitygw") as directory, VersityGateway(directory) as server:
         yield server
 
 
@@ -176,7 +176,7 @@ def versitygw() -> Iterator[VersityGateway]:
 def azurite() -> Iterator[Azurite]:
     """An Azure Blob service for the whole session."""
     _skip_if_missing(azurite_part.find)
-    with _open_directory("azurite") as directory, Azurite(directory) as server:
+    with open_directory("azurite") as directory, Azurite(directory) as server:
         yield server
 
 

@@ -27,6 +27,7 @@ from deltasql.errors import (
 )
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import bind, parse
+from deltasql.log.retention import mirror_mode
 from deltasql.mirror.engine import Target
 from deltasql.mirrors import TableMirror
 from deltasql.moments import Moment, from_ms, to_ms
@@ -119,7 +120,8 @@ class Table:
     @property
     def target(self) -> Target:
         """The table as the mirror knows it."""
-        return Target(self.table_id, self.name, self.location)
+        mode = mirror_mode(self._lake.states.current(self.table_id).properties)
+        return Target(self.table_id, self.name, self.location, mode)
 
     @property
     def mirror(self) -> TableMirror:
@@ -318,6 +320,9 @@ class Table:
         self._lake.engine.must_not_be_ahead(self.target)
         done = self._lake.commits.commit(request)
         if done.is_new:
+            if any(isinstance(action, Metadata) for action in request.actions):
+                # It may say how the table is mirrored from now on.
+                self._lake.states.refresh(self.table_id)
             self._lake.engine.after_commit([(self.target, done.version)])
         return done
 

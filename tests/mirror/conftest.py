@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -96,11 +97,20 @@ def log_of() -> type[Log]:
     return Log
 
 
+def landed(lake: Any) -> None:
+    """Wait until no flight is under way in this process, nor lingers with its lease."""
+    deadline = time.monotonic() + 20
+    while any(pilot.is_flying for pilot in lake.engine._pilots.values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 class Outage:
     """The object store before a table, which can be down."""
 
     def __init__(self, lake: Any, table: Any) -> None:
         self.is_down = False
+        landed(lake)
         self._lake, self._location = lake, table.location
         self._whole = lake.objects(table.location)
         lake._objects[table.location] = FaultyStore(self._whole, self._fault, sleep=lambda _: None)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deltasql import metrics
+from deltasql.errors import ValidationError
 from deltasql.mirror.engine import MirrorSettings
+from deltasql.mirror.worker import Worker
 from deltasql.testing.faulty_store import Fault, FaultyStore
-from tests.mirror.conftest import SCHEMA, rows, statuses
+from tests.mirror.conftest import SCHEMA, landed, rows, statuses
 
 
 def test_sync_mirrors_before_the_commit_returns(any_lake, log_of):
@@ -45,6 +49,57 @@ def test_off_is_switched_on_later_without_loss(open_lake, log_of, later):
     report = table.mirror.validate()
     assert report.ok
     assert report.checkpoint == 4
+
+
+def test_a_table_of_its_own_mode(open_lake, log_of):
+    """A SQL-only table in a mirrored lake, switched on later by its property, without loss."""
+    lake = open_lake()
+    table = lake.create_table("t", SCHEMA, properties={"mirror.mode": "off"})
+    table.append(rows(1))
+    assert lake.mirror.run(once=True) == 0
+    assert not log_of(table).folder.exists()
+    Worker(lake.engine, lake.store).observe(lake.store.clock_ms() + 10**9)
+    assert metrics.REGISTRY.get_sample_value("mirror_alert", {"table": "t"}) == 0
+    metadata = table.snapshot().metadata
+    table.commit(
+        [replace(metadata, configuration={**metadata.configuration, "mirror.mode": "sync"})]
+    )
+    assert log_of(table).versions() == [0, 1, 2]
+    assert table.mirror.validate().ok
+
+
+def test_a_table_is_mirrored_in_a_lake_that_is_not(open_lake, log_of):
+    lake = open_lake(mode="off")
+    plain = lake.create_table("plain", SCHEMA)
+    table = lake.create_table("t", SCHEMA, properties={"mirror.mode": "async"})
+    assert lake.mirror.run(once=True) == 1
+    assert log_of(table).versions() == [0]
+    assert not log_of(plain).folder.exists()
+    # Whoever asks for it by name gets it.
+    assert plain.mirror.repair().ok
+    assert log_of(plain).versions() == [0]
+
+
+def test_a_mode_that_means_nothing_is_refused(lake):
+    with pytest.raises(ValidationError, match=r"mirror\.mode must be sync, async or off"):
+        lake.create_table("t", SCHEMA, properties={"mirror.mode": "of"})
+    table = lake.create_table("t", SCHEMA)
+    metadata = table.snapshot().metadata
+    wrong = replace(metadata, configuration={**metadata.configuration, "mirror.mode": "on"})
+    with pytest.raises(ValidationError, match=r"mirror\.mode"):
+        table.commit([wrong])
+
+
+def test_the_worker_removes_temporary_files_after_a_day(lake, make_table, log_of):
+    table = make_table(lake, 1)
+    old, young = (log_of(table)[f".{n:020}.json.{'0' * 31}{n}.tmp"] for n in (1, 2))
+    for file in (old, young):
+        file.write_bytes(b"half")
+    yesterday = time.time() - 25 * 3600
+    os.utime(old, (yesterday, yesterday))
+    lake.mirror.run(once=True)
+    assert young.exists()
+    assert not old.exists()
 
 
 def test_a_failed_sql_commit_leaves_no_object(lake, make_table, log_of):
@@ -104,6 +159,7 @@ def test_a_folder_that_can_not_be_written(lake, make_table, log_of):
 def test_sync_timeout_is_honoured(open_lake, log_of):
     lake = open_lake(sync_timeout="200ms")
     table = lake.create_table("t", SCHEMA)
+    landed(lake)
     whole = table.objects
 
     def slow(call):
@@ -126,6 +182,7 @@ def test_an_object_store_that_hangs_holds_up_no_commit(open_lake):
     """Not even the look whether the mirror is ahead, which comes before the commit."""
     lake = open_lake(sync_timeout="200ms")
     table = lake.create_table("t", SCHEMA)
+    landed(lake)
     whole = table.objects
     lake._objects[table.location] = FaultyStore(
         whole, lambda call: Fault.SLOW if call.verb == "head" else None, delay=2
@@ -151,7 +208,7 @@ def test_failed_after_five_attempts_then_hourly(lake, make_table, outage):
     after = metrics.REGISTRY.get_sample_value("mirror_failures_total", {"table": "t"})
     assert after == failures + 5
     settings = MirrorSettings()
-    assert [settings.backoff(count) for count in range(7)] == [0, 1, 2, 4, 8, 3600, 3600]
+    assert [settings.backoff(count) for count in range(7)] == [0, 1, 2, 4, 8, 16, 3600]
 
 
 def test_a_conflict_is_recorded_and_nothing_overwritten(any_lake, make_table, log_of):
@@ -173,6 +230,7 @@ def test_a_conflict_is_recorded_and_nothing_overwritten(any_lake, make_table, lo
 
 def test_a_gap_blocks_and_says_so(lake, make_table, log_of):
     table = make_table(lake, 2)
+    landed(lake)
     log_of(table)[2].unlink()
     assert table.append(rows(3)) == 3
     record = statuses(table)[3]

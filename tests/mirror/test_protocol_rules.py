@@ -19,13 +19,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltasql
-from deltasql.errors import MirrorConflictError, MirrorGapError, ValidationError
+from deltasql.errors import (
+    MirrorConflictError,
+    MirrorGapError,
+    UnsupportedFeatureError,
+    ValidationError,
+)
 from deltasql.log.replay import Replay
 from deltasql.mirror.checkpointing import CheckpointFlight
-from deltasql.spec import deletion_vectors
-from deltasql.spec.actions import AddFile, CdcFile, CommitInfo, RemoveFile, Txn
+from deltasql.spec import codec, deletion_vectors
+from deltasql.spec.actions import AddFile, CdcFile, CommitInfo, Protocol, RemoveFile, Txn
 from deltasql.table import Table
 from deltasql.testing.delta_log import check_commit_file
+from tests.mirror.conftest import landed
 
 SCHEMA = pa.schema([("id", pa.int64())])
 DAY = 86_400_000
@@ -98,6 +104,7 @@ def test_rule_02_an_existing_entry_is_compared_and_never_replaced(lake, table):
     table.commit([add("a")])
     ours = table.objects.read(name(1))
     inode = _file(table, name(1)).stat().st_ino
+    landed(lake)
     lake.store.forget_mirrored(table.table_id, first=0, last=1)
     assert lake.engine.catch_up(table.target) == 2
     assert _file(table, name(1)).stat().st_ino == inode, "the same bytes were left alone"
@@ -477,3 +484,55 @@ def test_rule_55_data_files_have_names_of_their_own(lake, table):
     paths = [only(table, version, "add")[0]["path"] for version in range(1, 5)]
     assert len(set(paths)) == 4
     assert all(table.objects.head(path) is not None for path in paths), "old ones are vacuum's"
+
+
+# --- several checkpoints, and who may delete ------------------------------------------------
+
+
+def test_rule_32_any_complete_checkpoint_and_none_newer(lake):
+    table = lake.create_table(
+        "two",
+        SCHEMA,
+        properties={"delta.checkpointInterval": "2", "delta.checkpointPolicy": "v2"},
+    )
+    for number in range(5):
+        table.commit([add(str(number))])
+    lake.mirror.run(once=True)
+    (named,) = (item for item in log_of(table) if item.startswith(f"{4:020}.checkpoint."))
+    assert len(named.split(".")) == 4, "a V2 checkpoint has an id in its name"
+    # A classic name beside it holds the same; a set of parts that is not whole holds nothing.
+    content = table.objects.read(f"_delta_log/{named}")
+    table.objects.put_if_absent(f"_delta_log/{4:020}.checkpoint.parquet", content)
+    for part in ("0000000001.0000000002",):
+        table.objects.put_if_absent(f"_delta_log/{4:020}.checkpoint.{part}.parquet", b"half")
+    newest = table.mirror.validate()
+    assert (newest.ok, newest.checkpoint) == (True, 4)
+    # Whichever is left does as well.
+    table.objects.delete([f"_delta_log/{named}"])
+    assert table.mirror.validate().ok
+    before = table.mirror.validate(version=3)
+    assert (before.ok, before.checkpoint) == (True, 2), "of those at or before the version"
+    assert table.mirror.validate(version=1).checkpoint is None
+
+
+def test_rule_07_the_order_of_actions_means_nothing():
+    actions = [add("a"), RemoveFile(path="b", deletion_timestamp=1), Txn(app_id="x", version=1)]
+    states = []
+    for order in (actions, actions[::-1]):
+        replay = Replay()
+        replay.apply(0, [add("b")])
+        replay.apply(1, order)
+        states.append((replay.files, replay.tombstones, replay.txns))
+    assert states[0] == states[1]
+
+
+def test_rule_52_cleanup_must_know_every_writer_feature(lake, table):
+    unknown = Protocol(
+        min_reader_version=1, min_writer_version=7, writer_features=("fromTheFuture",)
+    )
+    with lake.store._writing("test") as session:
+        action = json.dumps(codec.to_wire(unknown)["protocol"])
+        session.execute("UPDATE dl_protocol_updates SET action = ?", (action,))
+    for dry_run in (True, False):
+        with pytest.raises(UnsupportedFeatureError, match="fromTheFuture"):
+            table.mirror.cleanup(dry_run=dry_run)

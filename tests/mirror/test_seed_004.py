@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import re
-import sqlite3
 import threading
 import time
 import uuid
@@ -32,14 +31,18 @@ from deltasql.store.mirror_log import MirrorRecord
 from deltasql.table import Table
 from deltasql.testing.delta_log import check_checkpoint, check_commit_file
 from deltasql.testing.faulty_store import Call, Fault, FaultyStore
+from tests.mirror.conftest import landed
 
 SCHEMA = pa.schema([("id", pa.int64())])
 Connect = Callable[..., deltasql.Lake]
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", "s3", pytest.param("postgres", marks=pytest.mark.postgres)])
 def connect(request, tmp_path) -> Iterator[Connect]:
-    """Lakes on one SQLite database; `settings` are in the environment's form."""
+    """Lakes on one database: SQLite with a disk or S3, PostgreSQL with a disk."""
+    url = f"sqlite:///{tmp_path / 'lake.db'}"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
     if request.param == "s3":
         server = request.getfixturevalue("seaweedfs")
         location, options = server.location(uuid.uuid4().hex), server.options()
@@ -49,7 +52,6 @@ def connect(request, tmp_path) -> Iterator[Connect]:
 
     def make(**settings: Any) -> deltasql.Lake:
         given = {f"mirror.{name}": value for name, value in settings.items()}
-        url = f"sqlite:///{tmp_path / 'lake.db'}"
         opened.append(deltasql.connect(url, location=location, settings={**options, **given}))
         return opened[-1]
 
@@ -97,6 +99,7 @@ def status(lake: deltasql.Lake, table: Table, version: int) -> MirrorRecord:
 
 def broken(lake: deltasql.Lake, table: Table, schedule: Callable[[Call], Fault | None]) -> Any:
     """Put faults between a lake and the real store."""
+    landed(lake)
     store = FaultyStore(table.objects, schedule)
     lake._objects[table.location] = store
     return store
@@ -348,16 +351,15 @@ def test_scenario_lag_alerting(later, caplog):
 # --- background reconciliation ------------------------------------------------------------
 
 
-def test_scenario_gap_detection(connect, tmp_path):
+def test_scenario_gap_detection(connect):
     lake = connect(mode="async", max_retry_attempts=1)
     table = lake.create_table("t", SCHEMA)
     failing = broken(lake, table, failing_puts())
     lake.mirror.run(once=True)
     assert status(lake, table, 0).status == "FAILED"
     table.commit([add("a")])
-    with sqlite3.connect(tmp_path / "lake.db") as database:
-        database.execute("DELETE FROM dl_mirror_status WHERE version = 1")
-    database.close()
+    with lake.store.locked([]) as log:
+        log.execute("DELETE FROM dl_mirror_status WHERE version = 1")
     failing.schedule = lambda _: None
     assert lake.mirror.run(once=True) == 2
     assert commits(table) == [name(0), name(1)]
@@ -365,7 +367,8 @@ def test_scenario_gap_detection(connect, tmp_path):
 
 
 def test_scenario_automatic_retry(connect):
-    assert [connect().engine.settings.backoff(count) for count in range(1, 5)] == [1, 2, 4, 8]
+    waits = [connect().engine.settings.backoff(count) for count in range(1, 7)]
+    assert waits == [1, 2, 4, 8, 16, 3600]
     lake = connect(mode="async", retry_backoff_base="50ms", max_retry_attempts=5)
     table = lake.create_table("t", SCHEMA)
     attempts: list[float] = []

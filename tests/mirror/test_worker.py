@@ -13,7 +13,7 @@ import pytest
 import deltasql
 from deltasql.mirror.engine import Target
 from deltasql.store.mirror_log import Totals
-from tests.mirror.conftest import SCHEMA, rows, statuses
+from tests.mirror.conftest import SCHEMA, landed, rows, statuses
 
 PROGRAM = """
 import sys, deltasql
@@ -68,6 +68,7 @@ def test_the_lease_of_a_dead_holder_expires_and_is_taken_over(any_lake, log_of):
     store = any_lake.store
     table.append(rows(1))
     store.forget_mirrored(table.table_id, first=1, last=1)
+    landed(any_lake)
     dead = store.acquire_lease(table.table_id, "dead", 1.0)
     assert dead is not None
     table.mirror.resume()
@@ -76,7 +77,7 @@ def test_the_lease_of_a_dead_holder_expires_and_is_taken_over(any_lake, log_of):
     assert any_lake.engine.catch_up(table.target) == 1
     # Fenced out: whatever the old holder still says of the table is refused.
     assert not store.renew_lease(dead, 30.0)
-    assert not store.record_mirrored(dead, Totals(1, 0, 0), first=1, last=1, interval=10)
+    assert not store.record_mirrored(dead, Totals(1, 0, 0), first=1, interval=10, seconds=30)
     assert not store.record_checkpoint(dead, 1)
     assert not store.record_failure(dead, 1, "late", is_final=True)
     assert statuses(table)[1].status == "SUCCESS"
@@ -84,16 +85,17 @@ def test_the_lease_of_a_dead_holder_expires_and_is_taken_over(any_lake, log_of):
 
 def test_a_holder_that_was_fenced_out_in_flight_stops(lake, make_table, monkeypatch):
     table = make_table(lake, 1)
+    landed(lake)
     store = lake.store
     store.forget_mirrored(table.table_id, first=1, last=1)
-    real = store.removed_totals
+    real = store.state
 
-    def stolen(table_id, **bounds):
+    def stolen(table_id, *version):
         with store._writing("test") as session:
             session.execute("UPDATE dl_mirror_leases SET token = token + 1", ())
-        return real(table_id, **bounds)
+        return real(table_id, *version)
 
-    monkeypatch.setattr(store, "removed_totals", stolen)
+    monkeypatch.setattr(store, "state", stolen)
     assert lake.engine.catch_up(table.target) == 0
     assert statuses(table)[1].status == "PENDING"
 

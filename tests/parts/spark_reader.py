@@ -6,6 +6,7 @@ Runs in the environment of PySpark, and imports nothing of the tests. Requests:
     {"do": "files", "path": …, "version": null}    → {"files"}
     {"do": "append", "path": …}                    → {}
     {"do": "sql", "statements": […]}               → {}
+    {"do": "reach", "settings": {…}}               → {}, Hadoop's settings for an object store
 
 Rows are lists of values in the schema's order: dates, times, decimals as text (without
 zeros at the end), times of either kind without a zone (the session's is UTC), bytes as
@@ -24,7 +25,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 def start(jars: str, work: str) -> SparkSession:
     settings = {
-        "spark.driver.extraClassPath": f"{jars}/*",
+        "spark.driver.extraClassPath": f"{jars}/*:{jars}-s3a/*",
         "spark.driver.memory": "1g",
         # Small tables: what the compilers would win later, they cost now.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -55,6 +56,10 @@ def answer(spark: SparkSession, request: dict) -> dict:
         for statement in request["statements"]:
             spark.sql(statement).collect()
         return {}
+    if request["do"] == "reach":
+        for key, value in request["settings"].items():
+            spark.sparkContext._jsc.hadoopConfiguration().set(key, value)
+        return {}
     path, version = request["path"], request.get("version")
     reader = spark.read.format("delta")
     if version is not None:
@@ -83,7 +88,7 @@ def files(frame: DataFrame, root: str) -> list[str]:
     # As one text: the gateway hands over a list item by item, 0.1 ms each.
     jvm = frame.sparkSession._jvm
     joined = jvm.org.apache.hadoop.util.StringUtils.join("\n", frame._jdf.inputFiles())
-    start = f"file:{root}/"
+    start = f"{root}/" if "://" in root else f"file:{root}/"
     return sorted(item.removeprefix(start) for item in joined.split("\n") if item)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,10 @@ import duckdb
 import pytest
 
 import deltasql
+from deltasql.mirror.log_names import commit_name
 from deltasql.snapshot import Snapshot
 from deltasql.table import Table
+from tests.parts.spark import SparkError
 from tests.readers.tables import CASES, FORMS, Case
 from tests.readers.voices import DeltaRs, DuckDb, Polars, as_lines, files_of, lines, place
 
@@ -69,6 +72,39 @@ def test_scenario_external_reader_test(lake, duck, spark):
     assert lines(duck.rows(place(table), None), rows.column_names) == expected
 
 
+def test_readers_after_log_cleanup(tmp_path, duck, spark, monkeypatch):
+    """The early commit files are gone, a checkpoint stands for them."""
+    url = f"sqlite:///{tmp_path / 'lake.db'}"
+    with deltasql.connect(url, location=(tmp_path / "lake").as_uri()) as lake:
+        day, now = 86_400_000, int(time.time() * 1000)
+        clock = {"now": now - 40 * day}
+        monkeypatch.setattr("deltasql.store.committing.now_ms", lambda: clock["now"])
+        monkeypatch.setattr(lake.store, "clock_ms", lambda: clock["now"])
+        table = lake.create_table(
+            "t",
+            CASES["plain"].example.schema,
+            properties={
+                "delta.checkpointInterval": "2",
+                "delta.logRetentionDuration": "interval 8 days",
+            },
+        )
+        for _ in range(8):
+            clock["now"] += 5 * day
+            table.append(CASES["plain"].example)
+            lake.mirror.run(once=True)
+        report = table.mirror.cleanup(dry_run=False)
+        root = place(table)
+        left = sorted(path.name for path in (root / "_delta_log").glob("*.json"))
+        assert commit_name(0) in report.deleted
+        assert left[0] == commit_name(report.kept_from)
+        for version in (None, report.kept_from):
+            snapshot = table.snapshot(version)
+            check_kernel_readers(duck, root, version, snapshot, CASES["plain"])
+            check_spark(spark.read(root, version), snapshot)
+        with pytest.raises(SparkError):
+            spark.read(root, 0)
+
+
 def check_checkpoints(root: Path, form: str) -> None:
     log = root / "_delta_log"
     names = [path.name for path in log.glob("*.checkpoint*")]
@@ -92,7 +128,10 @@ def check_kernel_readers(
         with pytest.raises(duckdb.Error, match=case.duck_error):
             duck.rows(root, version)
     assert duck.files(root, version) == files
-    if snapshot.state.reader_features & NOT_IN_POLARS:
+    if case.polars_error is not None:
+        with pytest.raises(Exception, match=case.polars_error):
+            Polars().rows(root, version)
+    elif snapshot.state.reader_features & NOT_IN_POLARS:
         with pytest.raises(Exception, match="polars does not support"):
             Polars().rows(root, version)
     else:

@@ -8,11 +8,11 @@ maps as sorted lists of pairs. Files are names below the table.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import duckdb
@@ -24,16 +24,22 @@ from duckdb_extensions import import_extension
 from deltasql.spec.actions import AddFile
 from deltasql.table import Table
 
+Root: TypeAlias = "Path | str"
+
 
 class DeltaRs:
-    """delta-rs."""
+    """delta-rs; `options` are those of the object store."""
 
-    def rows(self, root: Path, version: int | None) -> pa.Table:
-        table = DeltaTable(root, version=version)
+    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+        self._options = dict(options or {})
+
+    def rows(self, root: Root, version: int | None) -> pa.Table:
+        table = DeltaTable(root, version=version, storage_options=self._options)
         return pa.table(QueryBuilder().register("t", table).execute("select * from t"))
 
-    def files(self, root: Path, version: int | None) -> list[str]:
-        adds = pa.table(DeltaTable(root, version=version).get_add_actions(flatten=True))
+    def files(self, root: Root, version: int | None) -> list[str]:
+        table = DeltaTable(root, version=version, storage_options=self._options)
+        adds = pa.table(table.get_add_actions(flatten=True))
         return decoded(adds.column("path").to_pylist())
 
 
@@ -41,19 +47,25 @@ class DuckDb:
     """DuckDB's delta extension."""
 
     def __init__(self) -> None:
-        import_extension("delta")
         self._connection = duckdb.connect()
-        self._connection.execute("LOAD delta")
+        for name in ("httpfs", "azure", "delta"):
+            import_extension(name)
+            self._connection.execute(f"LOAD {name}")
         self._connection.execute("SET TimeZone = 'UTC'")
 
-    def rows(self, root: Path, version: int | None) -> pa.Table:
+    def reach(self, kind: str, **settings: str) -> None:
+        """Make an object store known: a secret of DuckDB's."""
+        given = ", ".join(f"{key} '{value}'" for key, value in settings.items())
+        self._connection.execute(f"CREATE OR REPLACE SECRET {kind} (TYPE {kind}, {given})")
+
+    def rows(self, root: Root, version: int | None) -> pa.Table:
         return self._ask("*", "delta_scan", root, version).to_arrow_table()
 
-    def files(self, root: Path, version: int | None) -> list[str]:
+    def files(self, root: Root, version: int | None) -> list[str]:
         found = self._ask("data_file", "delta_list_files", root, version).fetchall()
         return sorted(path.removeprefix(f"{root}/") for (path,) in found)
 
-    def _ask(self, what: str, function: str, root: Path, version: int | None) -> Any:
+    def _ask(self, what: str, function: str, root: Root, version: int | None) -> Any:
         at = "" if version is None else f", version={version}"
         return self._connection.execute(f"SELECT {what} FROM {function}(?{at})", [str(root)])
 
@@ -61,8 +73,12 @@ class DuckDb:
 class Polars:
     """Polars; it does not tell files."""
 
-    def rows(self, root: Path, version: int | None) -> pa.Table:
-        return pl.scan_delta(str(root), version=version).collect().to_arrow()
+    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+        self._options = dict(options or {})
+
+    def rows(self, root: Root, version: int | None) -> pa.Table:
+        found = pl.scan_delta(str(root), version=version, storage_options=self._options or None)
+        return found.collect().to_arrow()
 
 
 def place(table: Table) -> Path:

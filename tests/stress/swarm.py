@@ -16,7 +16,12 @@ from tests.stress.journal import Told
 from tests.stress.writers import Job, work
 
 # A child starts from a server that has the library imported already: in milliseconds.
-_PRELOADED = ["deltasql.store.postgres", "deltasql.store.sqlite", "tests.stress.writers"]
+_PRELOADED = [
+    "deltasql",
+    "deltasql.store.postgres",
+    "deltasql.store.sqlite",
+    "tests.stress.writers",
+]
 _ROOT = str(Path(__file__).parents[2])
 
 

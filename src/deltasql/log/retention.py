@@ -1,4 +1,4 @@
-"""How long things are kept, from the table properties that say so."""
+"""How long things are kept and how they are mirrored, from the properties that say so."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ LOG: Final = "delta.logRetentionDuration"
 TXNS: Final = "delta.setTransactionRetentionDuration"
 CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
 OWN_CHECKPOINT_INTERVAL: Final = "mirror.checkpoint_interval"
+MIRROR_MODE: Final = "mirror.mode"
+SYNC, ASYNC, OFF = "sync", "async", "off"
 
 _UNITS = {
     "millisecond": 1,
@@ -52,6 +54,16 @@ def checkpoint_interval(properties: Mapping[str, str], default: int) -> int:
                 )
             return int(text)
     return default
+
+
+def mirror_mode(properties: Mapping[str, str]) -> str | None:
+    """How the table itself wants to be mirrored; None leaves it to the lake."""
+    mode = properties.get(MIRROR_MODE)
+    if mode not in (None, SYNC, ASYNC, OFF):
+        raise ValidationError(
+            f"{MIRROR_MODE} must be {SYNC}, {ASYNC} or {OFF}", cause=f"found {mode!r:.80}"
+        )
+    return mode
 
 
 def _duration_ms(properties: Mapping[str, str], key: str, default: int) -> int:

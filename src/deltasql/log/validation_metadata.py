@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
+from deltasql.log.retention import mirror_mode
 from deltasql.log.state import SERIALIZABLE, WRITE_SERIALIZABLE, TableState
 from deltasql.log.validation_values import check_json, check_text, check_texts
 from deltasql.spec import codec
@@ -74,6 +75,7 @@ def check_metadata(after: TableState, before: TableState | None) -> None:
     schema = _checked_schema(metadata)
     _check_partition_columns(metadata, schema)
     _check_isolation(metadata)
+    mirror_mode(metadata.configuration)
     _check_features(after.protocol, metadata, schema)
     if after.column_mapping != "none":
         _check_mapping(metadata, schema)

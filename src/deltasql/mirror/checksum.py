@@ -6,16 +6,43 @@ Only what is exact goes in; optional fields that are not known are left out (rul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
+
+import orjson
 
 from deltasql.log.state import TableState
 from deltasql.spec import codec
+from deltasql.spec.actions import AddFile, Metadata, Protocol
 from deltasql.store.interface import TxnRecord
 from deltasql.store.mirror_log import Totals
 
 # The file is written with every commit, so that long lists would be paid for every time.
 MOST_LISTED: Final = 100
 _TXN_RETENTION: Final = "delta.setTransactionRetentionDuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What a commit file adds to the totals, and whether it changes metadata or protocol."""
+
+    files: int
+    size_bytes: int
+    is_change: bool
+
+
+def added_by(body: bytes, *, source: str) -> Added:
+    """The sums over a commit's adds: a look at each line, since every commit pays for it."""
+    try:
+        lines = [orjson.loads(line) for line in body.splitlines() if line]
+        sizes = [line["add"]["size"] for line in lines if line.get("add")]
+        is_change = any(line.get("metaData") or line.get("protocol") for line in lines)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        # What only the codec reads: numbers beyond 64 bits, an action of null.
+        actions = codec.decode_commit(body, source=source)
+        sizes = [action.size for action in actions if isinstance(action, AddFile)]
+        is_change = any(isinstance(action, Metadata | Protocol) for action in actions)
+    return Added(len(sizes), sum(sizes), is_change)
 
 
 def render_checksum(

@@ -10,7 +10,7 @@ from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.listing import LogListing, list_log
 from deltasql.mirror.log_names import LogKind, LogName
 from deltasql.mirror.reading import checkpoint_fault, sidecars_of
-from deltasql.mirror.repair import held_lease
+from deltasql.mirror.repair import held_leases
 from deltasql.mirror.repair_checkpoints import delete_with_checksum, point_at_newest
 from deltasql.mirror.retained import cutoff_ms
 from deltasql.objectstore import ObjectStore
@@ -52,7 +52,7 @@ def cleanup(
     """Delete what `delta.logRetentionDuration` no longer asks for."""
     if dry_run:
         return _plan(log, objects, target)
-    with held_lease(engine, log, target):
+    with held_leases(engine, log, target):
         plan = _plan(log, objects, target)
         if plan.would_delete:
             head = log.head(target.table_id)

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import socket
+import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from deltasql import metrics
 from deltasql.errors import DeltaSqlError, MirrorError, StoreError
+from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
 from deltasql.mirror.checkpointing import CheckpointFlight
 from deltasql.mirror.flight import LEASE_SECONDS, CommitFlight, LeaseLostError
 from deltasql.mirror.log_names import commit_name
+from deltasql.mirror.pilot import Pilot
 from deltasql.mirror.publish import LOG
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
-from deltasql.store.mirror_log import Lease
+from deltasql.store.mirror_log import Lease, Work
 
 logger = logging.getLogger("deltasql.mirror")
 
-# How often a writer looks whether the holder of the lease has mirrored its version.
-_LOOK_EVERY: Final = 0.004
 # How long commits go on, once nobody could say whether the mirror is ahead.
 _LOOK_AGAIN: Final = 30.0
-SYNC, ASYNC, OFF = "sync", "async", "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +49,23 @@ class MirrorSettings:
     validate_interval: float | None = None
 
     def backoff(self, retry_count: int) -> float:
-        """How long after a failed attempt the next one is due, by the number of failures."""
-        if retry_count >= self.max_retry_attempts:
+        """How long after a failed attempt the next one is due, by the number of failures.
+
+        The wait doubles up to and including the one after the attempt that made it FAILED.
+        """
+        if retry_count > self.max_retry_attempts:
             return self.retry_interval
         return float(self.retry_backoff_base * 2 ** (retry_count - 1)) if retry_count else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table as the mirror knows it."""
+    """A table as the mirror knows it; `mode` is its own, if it has one."""
 
     table_id: int
     name: str
     location: str
+    mode: str | None = None
 
 
 class MirrorEngine:
@@ -77,8 +82,14 @@ class MirrorEngine:
         self.settings = settings
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._pilots: dict[int, Pilot] = {}
         self._not_ahead: set[int] = set()
         self._look_again: dict[int, float] = {}
+
+    def mode_of(self, target: Target) -> str:
+        """How the table is mirrored: its property wins over the lake's setting."""
+        return target.mode or self.settings.mode
 
     def must_not_be_ahead(self, target: Target) -> None:
         """Raise `MirrorError` if the mirror has versions that SQL does not know.
@@ -86,7 +97,7 @@ class MirrorEngine:
         So it is after a restore of the database to an earlier time: another commit would give
         a version that readers know a second meaning. Looked for once a table and process.
         """
-        if self.settings.mode == OFF or target.table_id in self._not_ahead:
+        if target.table_id in self._not_ahead or self.mode_of(target) == OFF:
             return
         now = time.monotonic()
         if now < self._look_again.get(target.table_id, now):
@@ -126,16 +137,36 @@ class MirrorEngine:
 
     def after_commit(self, committed: Sequence[tuple[Target, int]]) -> None:
         """Mirror what was just committed, or leave it to the worker. Never fails."""
-        if self.settings.mode == ASYNC:
+        modes = {target.table_id: self.mode_of(target) for target, _ in committed}
+        if ASYNC in modes.values():
             self._log.wake_mirror()
-        if self.settings.mode != SYNC:
-            return
-        futures = [self._submit(target, version) for target, version in committed]
-        # Whoever isn't done in time goes on in the background; the versions are PENDING.
-        wait(futures, timeout=self.settings.sync_timeout)
+        started = time.monotonic()
+        deadline = started + self.settings.sync_timeout
+        asked = [
+            (self._pilot(target), version)
+            for target, version in committed
+            if modes[target.table_id] == SYNC
+        ]
+        for pilot, version in asked:
+            pilot.want(version)
+        for pilot, version in asked:
+            # Whoever isn't done in time goes on in the background; the versions are PENDING.
+            if pilot.wait(version, deadline):
+                metrics.MIRROR_LATENCY.observe((time.monotonic() - started) * 1000)
 
-    def _submit(self, target: Target, version: int) -> Future[None]:
-        return self._threads().submit(self._mirror_version, target, version)
+    def _pilot(self, target: Target) -> Pilot:
+        with self._lock:
+            found = self._pilots.get(target.table_id)
+            if found is None:
+                objects = partial(self._objects, target.location)
+                found = self._pilots[target.table_id] = Pilot(
+                    name=target.name,
+                    flight=lambda: self._flight(target, backoff=self.settings.backoff),
+                    look=lambda version: self._log.look(target.table_id, version),
+                    is_visible=partial(_is_visible, objects) if objects().is_local else None,
+                    start=self._threads().submit,
+                )
+            return found
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
@@ -144,57 +175,64 @@ class MirrorEngine:
             )
         return self._pool
 
-    def _mirror_version(self, target: Target, version: int) -> None:
-        started = time.monotonic()
-        deadline = started + self.settings.sync_timeout
-        try:
-            while time.monotonic() < deadline:
-                if self.catch_up(target, respecting_backoff=True) is not None:
-                    metrics.MIRROR_LATENCY.observe((time.monotonic() - started) * 1000)
-                    return
-                time.sleep(_LOOK_EVERY * random.uniform(0.5, 1.5))
-                if self._log.is_mirrored(target.table_id, version):
-                    metrics.MIRROR_LATENCY.observe((time.monotonic() - started) * 1000)
-                    return
-        except DeltaSqlError as error:
-            logger.warning("%s: version %s was not mirrored: %s", target.name, version, error)
-
-    def catch_up(self, target: Target, *, respecting_backoff: bool = False) -> int | None:
+    def catch_up(self, target: Target) -> int | None:
         """Mirror all commit files of a table that are pending; None when another flight is
         under way. Failures are recorded, counted, and raised.
         """
-        lease = self._log.acquire_lease(target.table_id, self.holder, LEASE_SECONDS)
-        if lease is None:
-            return None
-        flight = CommitFlight(
-            self._log,
-            self._objects(target.location),
-            lease,
-            default_interval=self.settings.checkpoint_interval,
-            max_attempts=self.settings.max_retry_attempts,
-            backoff=self.settings.backoff if respecting_backoff else None,
-        )
-        return self._flown(target, lease, flight.run)
-
-    def write_checkpoints(self, target: Target) -> int | None:
-        """Write the checkpoints of a table that are due; None when a flight is under way."""
-        lease = self._log.acquire_lease(target.table_id, self.holder, LEASE_SECONDS)
-        if lease is None:
-            return None
-        flight = CheckpointFlight(
-            self._log,
-            self._objects(target.location),
-            lease,
-            max_attempts=self.settings.max_retry_attempts,
-        )
-        return self._flown(target, lease, flight.run)
-
-    def _flown(self, target: Target, lease: Lease, run: Callable[[], int]) -> int:
         try:
-            return run()
+            with self._flight(target) as flight:
+                return None if flight is None else flight.run()
         except LeaseLostError:
             logger.info("%s: another flight has taken over", target.name)
             return 0
+
+    @contextmanager
+    def _flight(
+        self, target: Target, *, backoff: Callable[[int], float] | None = None
+    ) -> Iterator[CommitFlight | None]:
+        """A flight with the table's lease, unless somebody has that."""
+        with self._leased(target, Work.COMMITS) as lease:
+            yield (
+                None
+                if lease is None
+                else CommitFlight(
+                    self._log,
+                    self._objects(target.location),
+                    lease,
+                    default_interval=self.settings.checkpoint_interval,
+                    max_attempts=self.settings.max_retry_attempts,
+                    backoff=backoff,
+                )
+            )
+
+    def write_checkpoints(self, target: Target) -> int | None:
+        """Write the checkpoints of a table that are due; None when somebody else does."""
+        try:
+            with self._leased(target, Work.CHECKPOINTS) as lease:
+                if lease is None:
+                    return None
+                return CheckpointFlight(
+                    self._log,
+                    self._objects(target.location),
+                    lease,
+                    max_attempts=self.settings.max_retry_attempts,
+                ).run()
+        except LeaseLostError:
+            logger.info("%s: another flight has taken over", target.name)
+            return 0
+
+    def remove_stale_temps(self, target: Target) -> int:
+        """Remove what flights that died left behind; how many there were."""
+        return self._objects(target.location).remove_stale_temps(LOG.rstrip("/"), DAY_MS)
+
+    @contextmanager
+    def _leased(self, target: Target, work: Work) -> Iterator[Lease | None]:
+        lease = self._log.acquire_lease(target.table_id, self.holder, LEASE_SECONDS, work)
+        if lease is None:
+            yield None
+            return
+        try:
+            yield lease
         except DeltaSqlError:
             metrics.MIRROR_FAILURES.labels(target.name).inc()
             raise
@@ -203,5 +241,15 @@ class MirrorEngine:
 
     def close(self) -> None:
         """Let flights that are under way finish."""
+        with self._lock:
+            for pilot in self._pilots.values():
+                pilot.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
+
+
+def _is_visible(objects: Callable[[], ObjectStore], version: int) -> bool:
+    try:
+        return objects().head(LOG + commit_name(version)) is not None
+    except StoreError:
+        return False

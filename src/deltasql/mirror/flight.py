@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from operator import itemgetter
 
 from deltasql.errors import DeltaSqlError, MirrorConflictError
 from deltasql.log.retention import checkpoint_interval
 from deltasql.log.state import TableState
-from deltasql.mirror.checksum import render_checksum
+from deltasql.mirror.checksum import added_by, render_checksum
 from deltasql.mirror.log_names import crc_name
-from deltasql.mirror.publish import LOG, must_follow, publish_commits
+from deltasql.mirror.publish import LOG, must_follow, publish_commits, sound_start
 from deltasql.objectstore import ObjectStore
-from deltasql.spec import codec
-from deltasql.spec.actions import AddFile, Metadata, Protocol
 from deltasql.store.interface import LogStore
 from deltasql.store.mirror_log import Lease, PendingVersion, Totals
 
@@ -27,8 +24,21 @@ class LeaseLostError(Exception):
     """Somebody else mirrors the table now: whatever they find done, they find done."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A version on its way: its sums, its checksum file, and when its checkpoint is due."""
+
+    totals: Totals
+    checksum: bytes
+    interval: int
+
+
 class CommitFlight:
-    """Mirrors the commit files of a table, in order."""
+    """Mirrors the commit files of a table, in order.
+
+    It may run again and again while the lease is held: what it knows of the newest mirrored
+    version spares the next run the question.
+    """
 
     def __init__(
         self,
@@ -40,15 +50,17 @@ class CommitFlight:
         max_attempts: int,
         backoff: Callable[[int], float] | None = None,
     ) -> None:
+        self.lease = lease
+        # Whether the last run left what is pending to a later time.
+        self.is_waiting = False
         self._log = log
         self._objects = objects
-        self._lease = lease
         self._default_interval = default_interval
         self._max_attempts = max_attempts
         self._backoff = backoff
         self._totals = lease.totals
         self._state: TableState | None = None
-        self._intervals: dict[int, int] = {}
+        self._published: int | None = None
 
     def run(self) -> int:
         """Mirror all that is pending; returns how many versions.
@@ -56,16 +68,16 @@ class CommitFlight:
         A failure is recorded with the version that it stopped at, and raised.
         """
         done = 0
-        while pending := self._log.pending(self._lease.table_id, most=BATCH):
+        self.is_waiting = False
+        while pending := self._log.pending(self.lease.table_id, most=BATCH):
             if not done and self._is_too_early(pending[0]):
+                self.is_waiting = True
                 break
             for part in _runs(pending):
                 self._mirror(part)
                 done += len(part)
             if len(pending) < BATCH:
                 break
-            if not self._log.renew_lease(self._lease, LEASE_SECONDS):
-                raise LeaseLostError
         return done
 
     def _is_too_early(self, item: PendingVersion) -> bool:
@@ -79,38 +91,47 @@ class CommitFlight:
         return item.age_ms < self._backoff(item.retry_count) * 1000
 
     def _mirror(self, part: Sequence[PendingVersion]) -> None:
+        steps: list[_Step] = []
         try:
-            head = self._log.head(self._lease.table_id)
-            earliest = head.earliest_version if head else 0
-            if not self._follows_checkpoint(part[0].version - 1, earliest):
-                must_follow(self._objects, part[0].version, earliest)
-            publish_commits(self._objects, part)
-            self._finish(part)
+            first, earliest = part[0].version, part[0].earliest
+            if first - 1 != self._published and not self._follows_checkpoint(first - 1, earliest):
+                must_follow(self._objects, first, earliest)
+            sound, problem = sound_start(part)
+            steps = self._steps(sound)
+            checksums = [(LOG + crc_name(step.totals.version), step.checksum) for step in steps]
+            publish_commits(self._objects, sound, checksums)
+            if problem is not None:
+                problem.details["done"] = len(sound)
+                raise problem
         except DeltaSqlError as error:
-            done = int(error.details.get("done", 0))
-            if done:
-                self._finish(part[:done])
+            done = min(int(error.details.get("done", 0)), len(steps))
+            self._record(steps[:done])
             self._failed(part[done], error)
             raise
+        self._record(steps)
 
     def _follows_checkpoint(self, before: int, earliest: int) -> bool:
         """Whether the version before is the oldest and was adopted without a commit file."""
         if before != earliest:
             return False
-        found = self._log.commits(self._lease.table_id, after=before - 1, upto=before)
+        found = self._log.commits(self.lease.table_id, after=before - 1, upto=before)
         return any(not record.body for record in found)
 
-    def _finish(self, part: Sequence[PendingVersion]) -> None:
-        """What follows commit files that are visible: their checksums, and word to SQL."""
-        totals = self._write_checksums(part)
-        for interval, run in groupby(self._intervals.items(), key=itemgetter(1)):
-            versions = [version for version, _ in run]
+    def _record(self, steps: Sequence[_Step]) -> None:
+        """Word to SQL of commit files that are visible, with their checksums."""
+        for interval, run in groupby(steps, key=lambda step: step.interval):
+            totals = [step.totals for step in run]
             recorded = self._log.record_mirrored(
-                self._lease, totals, first=versions[0], last=versions[-1], interval=interval
+                self.lease,
+                totals[-1],
+                first=totals[0].version,
+                interval=interval,
+                seconds=LEASE_SECONDS,
             )
             if not recorded:
                 raise LeaseLostError
-        self._totals = totals
+            self._totals = totals[-1]
+            self._published = totals[-1].version
 
     def _failed(self, item: PendingVersion, error: DeltaSqlError) -> None:
         # What another try can't mend is final at once; the hourly one goes on all the same.
@@ -118,63 +139,48 @@ class CommitFlight:
             item.retry_count + 1 >= self._max_attempts
         )
         message = f"{error.problem}: {error.cause}"[:2000]
-        self._log.record_failure(self._lease, item.version, message, is_final=is_final)
+        self._log.record_failure(self.lease, item.version, message, is_final=is_final)
 
     # --- version checksums ----------------------------------------------------------------
 
-    def _write_checksums(self, part: Sequence[PendingVersion]) -> Totals:
-        """`V.crc` of each version, after its commit file; optional, exact, never overwritten."""
-        table_id = self._lease.table_id
-        first, last = part[0].version, part[-1].version
+    def _steps(self, part: Sequence[PendingVersion]) -> list[_Step]:
+        """What goes with each version: `V.crc`, optional and exact, from the one before it."""
         totals = self._totals
-        if totals is None or totals.version != first - 1:
-            totals = self._totals_before(first)
-        removed = self._log.removed_totals(table_id, first=first, last=last)
-        items = []
-        self._intervals = {}
+        if totals is None or totals.version != part[0].version - 1:
+            totals = self._totals_before(part[0].version)
+        steps = []
         for item in part:
-            state, added = self._advance(item)
-            self._intervals[item.version] = checkpoint_interval(
-                state.properties, self._default_interval
-            )
-            gone = removed.get(item.version, (0, 0))
+            assert item.body is not None, "it is sound"
+            added = added_by(item.body, source=f"version {item.version}")
+            state = self._advance(item, is_change=added.is_change)
             totals = Totals(
                 item.version,
-                totals.files + len(added) - gone[0],
-                totals.size_bytes + sum(add.size for add in added) - gone[1],
+                totals.files + added.files - item.gone_files,
+                totals.size_bytes + added.size_bytes - item.gone_bytes,
             )
-            items.append((LOG + crc_name(item.version), render_checksum(state, totals)))
-        position = 0
-        while position < len(items):
-            # One that exists stays: it may only be ours, or a stranger's that was right.
-            position += len(self._objects.put_many_if_absent(items[position:]))
-        return totals
+            interval = checkpoint_interval(state.properties, self._default_interval)
+            steps.append(_Step(totals, render_checksum(state, totals), interval))
+        return steps
 
     def _totals_before(self, version: int) -> Totals:
         if version == 0:
             return Totals(-1, 0, 0)
-        return self._log.totals(self._lease.table_id, version - 1)
+        return self._log.totals(self.lease.table_id, version - 1)
 
-    def _advance(self, item: PendingVersion) -> tuple[TableState, list[AddFile]]:
-        """The state at a version, from the one before it and the version's own actions."""
-        assert item.body is not None
+    def _advance(self, item: PendingVersion, *, is_change: bool) -> TableState:
+        """The state at a version, from the one before it unless the version changes it."""
         assert item.in_commit_timestamp is not None
-        actions = codec.decode_commit(item.body, source=f"version {item.version}")
-        changes = [action for action in actions if isinstance(action, Metadata | Protocol)]
-        if self._state is None or self._state.version != item.version - 1 or changes:
-            self._state = self._read_state(item.version)
+        if self._state is None or self._state.version != item.version - 1 or is_change:
+            record = self._log.state(self.lease.table_id, item.version)
+            assert record is not None, "a pending version is in SQL"
+            self._state = record.parsed()
         else:
             self._state = replace(
                 self._state,
                 version=item.version,
                 in_commit_timestamp=item.in_commit_timestamp,
             )
-        return self._state, [action for action in actions if isinstance(action, AddFile)]
-
-    def _read_state(self, version: int) -> TableState:
-        record = self._log.state(self._lease.table_id, version)
-        assert record is not None, "a pending version is in SQL"
-        return record.parsed()
+        return self._state
 
 
 def _runs(pending: Sequence[PendingVersion]) -> list[list[PendingVersion]]:

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, MirrorGapError
 from deltasql.mirror.log_names import commit_name
-from deltasql.objectstore import ObjectStore
+from deltasql.objectstore import Item, ObjectStore
 from deltasql.spec import codec
 from deltasql.store.mirror_log import PendingVersion
 
@@ -17,22 +17,26 @@ logger = logging.getLogger("deltasql.mirror")
 LOG = "_delta_log/"
 
 
-def publish_commits(objects: ObjectStore, versions: Sequence[PendingVersion]) -> None:
-    """Make commit files visible, each after the one before it.
+def publish_commits(
+    objects: ObjectStore, versions: Sequence[PendingVersion], checksums: Sequence[Item]
+) -> None:
+    """Make sound commit files visible, each after the one before, and its checksum after it.
 
     An error's detail `done` says how many of them are.
     """
-    items = [(LOG + commit_name(item.version), checked_body(item)) for item in versions]
+    items = [(LOG + commit_name(item.version), item.body or b"") for item in versions]
     done = 0
     try:
         while done < len(items):
-            put = objects.put_many_if_absent(items[done:])
+            put = objects.put_many_if_absent(items[done:], checksums[done:])
             if all(put):
                 done += len(put)
                 continue
             # Somebody was here before: ourselves, whose answer was lost, or a stranger.
             done += len(put) - 1
             must_be_ours(objects, *items[done])
+            # One that exists stays: it may only be ours, or a stranger's that was right.
+            objects.put_if_absent(*checksums[done])
             done += 1
     except DeltaSqlError as error:
         error.details["done"] = done + int(error.details.get("done", 0))
@@ -69,8 +73,19 @@ def must_be_ours(objects: ObjectStore, path: str, body: bytes) -> None:
         )
 
 
-def checked_body(item: PendingVersion) -> bytes:
-    """The bytes of a commit file, as they were when it was committed."""
+def sound_start(
+    versions: Sequence[PendingVersion],
+) -> tuple[Sequence[PendingVersion], MirrorError | None]:
+    """The versions up to the first whose bytes are not what was committed, and that problem."""
+    for place, item in enumerate(versions):
+        try:
+            _must_be_sound(item)
+        except MirrorError as problem:
+            return versions[:place], problem
+    return versions, None
+
+
+def _must_be_sound(item: PendingVersion) -> None:
     if item.body is None:
         raise MirrorGapError(
             f"version {item.version} is missing in SQL",
@@ -85,7 +100,6 @@ def checked_body(item: PendingVersion) -> bytes:
             remedy="restore the row from a backup",
             version=item.version,
         )
-    return item.body
 
 
 def must_follow(objects: ObjectStore, version: int, earliest: int) -> None:

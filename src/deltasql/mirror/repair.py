@@ -30,10 +30,11 @@ from deltasql.mirror.take_back import take_back
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
 from deltasql.store.interface import CommitRecord, LogStore
-from deltasql.store.mirror_log import Lease
+from deltasql.store.mirror_log import Lease, Work
 
 # A flight ends, or its lease does: after this long somebody holds it who goes on and on.
 _WAIT: Final = 2 * LEASE_SECONDS
+_ASK_EVERY: Final = 0.003
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,8 +77,8 @@ def repair(
     taking_back: bool = False,
 ) -> RepairReport:
     """Repair a table's mirror: one version, compared byte by byte, or all of it."""
-    with held_lease(engine, log, target) as lease:
-        run = _Repair(engine, log, objects, target, lease, force=force)
+    with held_leases(engine, log, target) as leases:
+        run = _Repair(engine, log, objects, target, leases, force=force)
         try:
             run.versions_ahead(taking_back=taking_back)
             run.commit_files(version)
@@ -88,18 +89,36 @@ def repair(
     return run.report
 
 
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """A table's leases, both: nobody else mirrors it."""
+
+    commits: Lease
+    checkpoints: Lease
+
+
 @contextmanager
-def held_lease(engine: MirrorEngine, log: LogStore, target: Target) -> Iterator[Lease]:
-    """The table's lease, waited for and kept alive, so that no flight is under way."""
+def held_leases(engine: MirrorEngine, log: LogStore, target: Target) -> Iterator[Leases]:
+    """The table's leases, waited for and kept alive, so that no flight is under way."""
+    with (
+        _held_lease(engine, log, target, Work.COMMITS) as commits,
+        _held_lease(engine, log, target, Work.CHECKPOINTS) as checkpoints,
+    ):
+        yield Leases(commits, checkpoints)
+
+
+@contextmanager
+def _held_lease(engine: MirrorEngine, log: LogStore, target: Target, work: Work) -> Iterator[Lease]:
     deadline = time.monotonic() + _WAIT
-    while (lease := log.acquire_lease(target.table_id, engine.holder, LEASE_SECONDS)) is None:
+    while (lease := log.acquire_lease(target.table_id, engine.holder, LEASE_SECONDS, work)) is None:
         if time.monotonic() > deadline:
             raise MirrorError(
                 f"{target.name}: the mirror is busy",
                 cause=f"another flight kept the table's lease for {_WAIT:.0f} s",
                 remedy="try again later; dl_mirror_leases names the holder",
             )
-        time.sleep(0.1)
+        # More often than writers, who would else always be faster.
+        time.sleep(_ASK_EVERY)
     try:
         with kept_alive(log, lease):
             yield lease
@@ -116,7 +135,7 @@ class _Repair:
         log: LogStore,
         objects: ObjectStore,
         target: Target,
-        lease: Lease,
+        leases: Leases,
         *,
         force: bool,
     ) -> None:
@@ -124,7 +143,8 @@ class _Repair:
         self._log = log
         self._objects = objects
         self._target = target
-        self._lease = lease
+        self._lease = leases.commits
+        self._checkpoint_lease = leases.checkpoints
         self._force = force
         self._listing = list_log(objects)
         # After the listing: whatever was listed and is ours, SQL knows by now.
@@ -294,12 +314,12 @@ class _Repair:
         due = {item.version for item in self._log.due_checkpoints(self._target.table_id)}
         for version in due.intersection(sound):
             # Its commit file was mirrored anew; the checkpoint never was away.
-            if not self._log.record_checkpoint(self._lease, version):
+            if not self._log.record_checkpoint(self._checkpoint_lease, version):
                 raise LeaseLostError
         CheckpointFlight(
             self._log,
             self._objects,
-            self._lease,
+            self._checkpoint_lease,
             max_attempts=self._engine.settings.max_retry_attempts,
         ).run()
         now = list_log(self._objects).checkpoints

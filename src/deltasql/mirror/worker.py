@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import signal
@@ -9,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from deltasql import logs, metrics
-from deltasql.errors import DeltaSqlError
+from deltasql.errors import DeltaSqlError, ValidationError
+from deltasql.log.retention import MIRROR_MODE, OFF, mirror_mode
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.validate import ValidationReport
 from deltasql.store.interface import LogStore
@@ -23,6 +25,8 @@ logger = logging.getLogger("deltasql.mirror")
 
 # How often SQL is asked for work when nobody sends word.
 _POLL: Final = 1.0
+# How often temporary files are looked for, which lists the mirror of every table.
+_SWEEP: Final = 24 * 3600.0
 # Stands among the ids of tables that are worked on.
 _VALIDATION: Final = -1
 
@@ -51,12 +55,13 @@ class Worker:
         done = 0
         given_up: set[int] = set()
         self._fill()
+        self._sweep()
         while True:
             todo = [
                 item
                 for item in self._log.backlog()
                 if (item.versions or item.checkpoints)
-                and not item.is_paused
+                and self._is_mirrored(item)
                 and item.table_id not in given_up
             ]
             if not todo:
@@ -73,8 +78,11 @@ class Worker:
         stopped = stop or threading.Event()
         with _stopping_on_signals(stopped), self._pool() as pool:
             busy: dict[Future[int | None], int] = {}
-            filled, validated = 0.0, time.monotonic()
+            filled, swept, validated = 0.0, -_SWEEP, time.monotonic()
             while not stopped.is_set():
+                if time.monotonic() - swept > _SWEEP:
+                    self._quietly(self._sweep)
+                    swept = time.monotonic()
                 if time.monotonic() - filled > self._settings.reconcile_interval:
                     self._quietly(self._fill)
                     filled = time.monotonic()
@@ -100,6 +108,19 @@ class Worker:
         for item in self._log.backlog():
             self._log.fill_status(item.table_id)
 
+    def _sweep(self) -> None:
+        """Remove the temporary files of flights that died a day ago or earlier."""
+        for item in self._log.backlog():
+            if self._is_mirrored(item):
+                try:
+                    self._engine.remove_stale_temps(_target(item))
+                except DeltaSqlError as error:
+                    logger.warning("%s: temporary files stay: %s", item.name, error)
+
+    def _is_mirrored(self, item: Backlog) -> bool:
+        """Whether the table is to be mirrored at all, now."""
+        return not item.is_paused and self._engine.mode_of(_target(item)) != OFF
+
     def _begin(self, pool: ThreadPoolExecutor, busy: dict[Future[int | None], int]) -> None:
         now = self._log.clock_ms()
         for item in self.observe(now):
@@ -107,7 +128,7 @@ class Worker:
                 busy[pool.submit(self._told_work, item)] = item.table_id
 
     def _is_due(self, item: Backlog, now: int) -> bool:
-        if item.is_paused:
+        if not self._is_mirrored(item):
             return False
         waits = []
         if item.versions:
@@ -131,7 +152,7 @@ class Worker:
 
     def _work(self, item: Backlog) -> int | None:
         """Catch a table up; None when it can't be just now."""
-        target = Target(item.table_id, item.name, item.location)
+        target = _target(item)
         try:
             done = self._engine.catch_up(target)
             # A checkpoint that fails holds up no commit, nor the other way round.
@@ -183,12 +204,17 @@ class Worker:
     def observe(self, now: int) -> list[Backlog]:
         """The backlog, told to the metrics and, when it is too long, to the log."""
         found = self._log.backlog()
-        metrics.MIRROR_BACKLOG.set(sum(item.versions for item in found))
+        metrics.MIRROR_BACKLOG.set(
+            sum(i.versions for i in found if self._engine.mode_of(_target(i)) != OFF)
+        )
         for item in found:
-            lag = (now - item.oldest) / 1000 if item.oldest is not None else 0.0
+            # A table that is not mirrored is not late.
+            is_off = self._engine.mode_of(_target(item)) == OFF
+            oldest = None if is_off else item.oldest
+            lag = (now - oldest) / 1000 if oldest is not None else 0.0
             metrics.MIRROR_LAG_SECONDS.labels(item.name).set(lag)
-            metrics.MIRROR_LAG_VERSIONS.labels(item.name).set(item.versions)
-            is_bad = item.is_failed or lag > self._settings.lag_alert
+            metrics.MIRROR_LAG_VERSIONS.labels(item.name).set(0 if is_off else item.versions)
+            is_bad = not is_off and (item.is_failed or lag > self._settings.lag_alert)
             metrics.MIRROR_ALERT.labels(item.name).set(is_bad or item.name in self._drifted)
             if is_bad and item.table_id not in self._alerted:
                 facts = {"version": item.first_version, "error": item.error_message}
@@ -202,6 +228,15 @@ class Worker:
                 )
             (self._alerted.add if is_bad else self._alerted.discard)(item.table_id)
         return found
+
+
+def _target(item: Backlog) -> Target:
+    mode = None
+    if MIRROR_MODE in item.properties:
+        # A value that means nothing, from another writer, leaves it to the lake.
+        with suppress(ValidationError):
+            mode = mirror_mode(json.loads(item.properties))
+    return Target(item.table_id, item.name, item.location, mode)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import os
 import time
@@ -17,10 +18,17 @@ from deltasql.objectstore import files
 from deltasql.objectstore.failures import local_failure, missing
 from deltasql.objectstore.names import check_key, is_hidden, is_temporary, temporary_name
 from deltasql.objectstore.output import Output, publishing
-from deltasql.objectstore.store import Bytes, ObjectInfo, ObjectStore, open_store, split_uri
+from deltasql.objectstore.store import (
+    Bytes,
+    Item,
+    ObjectInfo,
+    ObjectStore,
+    open_store,
+    split_uri,
+)
 
 # As many files are open at once, far below the limit of a process.
-_BATCH = 100
+_BATCH = 64
 _BUFFER = 1 << 20
 
 
@@ -41,6 +49,10 @@ class LocalStore:
     def location(self) -> str:
         return self._root.as_uri()
 
+    @property
+    def is_local(self) -> bool:
+        return True
+
     def put(self, path: str, data: Bytes) -> None:
         # Under its own name at once: no one knows the name before the commit that needs the
         # whole file, and a temporary name and a rename cost a quarter more.
@@ -52,20 +64,29 @@ class LocalStore:
     def put_if_absent(self, path: str, data: Bytes) -> bool:
         return self.put_many_if_absent([(path, data)])[0]
 
-    def put_many_if_absent(self, items: Sequence[tuple[str, Bytes]]) -> list[bool]:
-        pairs = [(self._base + check_key(path), data) for path, data in items]
+    def put_many_if_absent(
+        self, items: Sequence[Item], beside: Sequence[Item] = ()
+    ) -> builtins.list[bool]:
         done: list[bool] = []
+        whole = 0
         try:
-            for start in range(0, len(pairs), _BATCH):
-                if not self._put_batch(pairs[start : start + _BATCH], done):
+            for start in range(0, len(items), _BATCH):
+                self._put_batch(self._files(items[start : start + _BATCH]), done)
+                # Whoever waits for the chain doesn't wait for these.
+                self._put_batch(self._files(beside[whole : sum(done)]))
+                whole = sum(done)
+                if whole < len(done):
                     break
         except OSError as error:
-            failed = local_failure("write", items[min(len(done), len(items) - 1)][0], error)
-            failed.details["done"] = len(done)
+            failed = local_failure("write", items[min(whole, len(items) - 1)][0], error)
+            failed.details["done"] = whole
             raise failed from error
         finally:
-            self._sync_folders(full for full, _ in pairs[: len(done)])
+            self._sync_folders(full for full, _ in self._files(items[: len(done)]))
         return done
+
+    def _files(self, items: Iterable[Item]) -> builtins.list[Item]:
+        return [(self._base + check_key(path), data) for path, data in items]
 
     def _sync_folders(self, names: Iterable[str]) -> None:
         """Once for all: a journal keeps the order of links, so that after a power loss the names
@@ -80,30 +101,34 @@ class LocalStore:
                 failed.details["done"] = 0
                 raise failed from error
 
-    def _put_batch(self, pairs: list[tuple[str, Bytes]], done: list[bool]) -> bool:
-        """All of them on disk under temporary names, then one name after the other."""
-        temporary: list[str] = []
+    def _put_batch(
+        self, pairs: builtins.list[Item], chain: builtins.list[bool] | None = None
+    ) -> None:
+        """All of them on disk under temporary names, then one name after the other.
+
+        A chain ends at the first that exists, and is told of each; else those are passed over,
+        and nobody waits for the disk.
+        """
+        ready: list[tuple[str, str]] = []
         opened: list[int] = []
         try:
             for full, data in pairs:
                 if os.path.lexists(full):
+                    if chain is None:
+                        continue
                     break
                 name = temporary_name(full)
                 opened.append(files.create(name))
-                temporary.append(name)
+                ready.append((name, full))
                 files.write_all(opened[-1], data)
-            files.sync_all(opened)
-            for name, (full, _) in zip(temporary, pairs, strict=False):
-                done.append(files.publish(name, full))
-                if not done[-1]:
-                    return False
-            if len(temporary) < len(pairs):
-                done.append(False)
-            return len(temporary) == len(pairs)
+            files.sync_all(opened, waiting=chain is not None)
+            _name_all(ready, chain)
+            if chain is not None and all(chain) and len(opened) < len(pairs):
+                chain.append(False)
         finally:
             for descriptor in opened:
                 os.close(descriptor)
-            for name in temporary:
+            for name, _ in ready:
                 files.remove(name)
 
     def read_tagged(self, path: str) -> tuple[bytes, str] | None:
@@ -272,6 +297,19 @@ class LocalStore:
         if isinstance(error, FileNotFoundError):
             return missing(path, self.location)
         return local_failure(verb, path, error)
+
+
+def _name_all(ready: list[tuple[str, str]], chain: list[bool] | None) -> None:
+    """Give finished files their names, in order, and take them from the list."""
+    while ready:
+        created = files.publish(*ready[0])
+        if chain is not None:
+            chain.append(created)
+            if not created:
+                return
+        elif not created:
+            files.remove(ready[0][0])
+        del ready[0]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ store's root.
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +22,8 @@ from deltasql.objectstore.options import SCHEMES, parse_options
 from deltasql.objectstore.output import Output
 
 Bytes: TypeAlias = "bytes | memoryview | pa.Buffer"
+
+Item: TypeAlias = "tuple[str, Bytes]"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
@@ -41,6 +44,10 @@ class ObjectStore(Protocol):
     def location(self) -> str:
         """The root as a URI, without credentials."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether a look at an object is a system call, not a request."""
+
     def put(self, path: str, data: Bytes) -> None:
         """Write an object whose name nothing else uses; durable when the call returns."""
 
@@ -51,10 +58,14 @@ class ObjectStore(Protocol):
         client tries again by itself and finds its own bytes. The caller reads back.
         """
 
-    def put_many_if_absent(self, items: Sequence[tuple[str, Bytes]]) -> list[bool]:
+    def put_many_if_absent(
+        self, items: Sequence[Item], beside: Sequence[Item] = ()
+    ) -> builtins.list[bool]:
         """`put_if_absent` of each in turn, each visible before the next, up to the first False.
 
-        An error carries as `done` how many of them are there for good.
+        Each may have one beside it that is optional: it comes after its own, in no order with
+        the others, stays as it is where it exists, and a power loss may cut it off. An error
+        carries as `done` how many of them are there for good, with what is beside them.
         """
 
     def read_tagged(self, path: str) -> tuple[bytes, str] | None:

@@ -19,6 +19,10 @@ from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.reading import QueryReader
 from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
 
+# DuckDB refuses parameters that a statement does not name.
+_KEPT = ("table_id", "token", "last_version", "files", "bytes", "milliseconds")
+_MARKED = ("table_id", "first_version", "last_version", "interval")
+
 
 class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory):
     """A log store whose commits queue for the whole database.
@@ -60,6 +64,14 @@ class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory):
     def _change(self, name: str, /, **parameters: Any) -> list[Row]:
         with self._writing("mirroring") as session:
             return session.rows(name, **parameters)
+
+    def _record_json(self, **parameters: Any) -> bool:
+        kept = {key: parameters[key] for key in _KEPT}
+        marked = {key: parameters[key] for key in _MARKED}
+        with self._writing("mirroring") as session:
+            if not session.rows("lease_keep_totals", **kept):
+                return False
+            return bool(session.rows("mirror_mark_json", **marked))
 
     def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
         draft = Draft(proposal, self._prepare(proposal.rows))

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from threading import Event
 from typing import Protocol
 
 import pyarrow as pa
+
+
+class Work(StrEnum):
+    """What a lease is for: commit files and checkpoints don't wait for each other."""
+
+    COMMITS = "COMMITS"
+    CHECKPOINTS = "CHECKPOINTS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +28,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to mirror one table, until a deadline of the database's clock.
+    """The right to one kind of work on one table, until a deadline of the database's clock.
 
     Every status write shows the token; once somebody else took the lease over, it is refused.
     `totals` are those of the newest mirrored version, as the holder before left them.
@@ -30,6 +38,15 @@ class Lease:
     holder: str
     token: int
     totals: Totals | None = None
+    work: Work = Work.COMMITS
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What somebody who waits for a version sees: is it mirrored, and may anybody fly?"""
+
+    is_mirrored: bool
+    is_free: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +54,8 @@ class PendingVersion:
     """A version whose commit file is not known to be in the mirror.
 
     `body` is the file; None when SQL has lost it, which is a gap. `age_ms` is how long ago the
-    last attempt was; `is_paused` is the whole table's.
+    last attempt was; `is_paused` and `earliest`, the oldest version, are the whole table's.
+    `gone_files` were removed or restated by the version, with `gone_bytes`.
     """
 
     version: int
@@ -46,6 +64,9 @@ class PendingVersion:
     retry_count: int
     age_ms: int | None
     is_paused: bool
+    earliest: int
+    gone_files: int
+    gone_bytes: int
     body: bytes | None
 
 
@@ -78,7 +99,7 @@ class Backlog:
     """A table and what its mirror lacks; times are epoch milliseconds.
 
     `versions` lack their commit file, the first of them, `first_version`, since `oldest`;
-    `checkpoints` are due and not written.
+    `checkpoints` are due and not written. `properties` are the table's, as JSON.
     """
 
     table_id: int
@@ -97,12 +118,15 @@ class Backlog:
     first_checkpoint: int | None
     checkpoint_retry_count: int
     checkpoint_attempt_at: int | None
+    properties: str = "{}"
 
 
 class MirrorLog(Protocol):
     """What the mirror asks of a log store. Times are the database's."""
 
-    def acquire_lease(self, table_id: int, holder: str, seconds: float) -> Lease | None:
+    def acquire_lease(
+        self, table_id: int, holder: str, seconds: float, work: Work = Work.COMMITS
+    ) -> Lease | None:
         """The lease on a table, unless somebody else has it."""
 
     def renew_lease(self, lease: Lease, seconds: float) -> bool:
@@ -114,17 +138,18 @@ class MirrorLog(Protocol):
     def pending(self, table_id: int, *, most: int) -> list[PendingVersion]:
         """The first versions without a commit file, in order."""
 
-    def is_mirrored(self, table_id: int, version: int) -> bool:
-        """Whether a version's commit file is in the mirror."""
+    def look(self, table_id: int, version: int) -> Look:
+        """How the mirroring of a version stands; takes no lock."""
 
     def due_checkpoints(self, table_id: int) -> list[DueCheckpoint]:
         """Checkpoints that are due, in order."""
 
     def record_mirrored(
-        self, lease: Lease, totals: Totals | None, *, first: int, last: int, interval: int
+        self, lease: Lease, totals: Totals, *, first: int, interval: int, seconds: float
     ) -> bool:
-        """The commit files from `first` to `last` are there: SUCCESS, but for the multiples
-        of `interval`, which wait for their checkpoint. False when the lease was lost.
+        """The commit files from `first` up to that of the totals are there: SUCCESS, but for the
+        multiples of `interval`, which wait for their checkpoint. The lease is extended, and
+        False says that it was lost. A crash of the database may lose the record.
         """
 
     def record_checkpoint(self, lease: Lease, version: int) -> bool:
@@ -158,9 +183,6 @@ class MirrorLog(Protocol):
 
     def totals(self, table_id: int, version: int) -> Totals:
         """Sums over the files that are live at a version."""
-
-    def removed_totals(self, table_id: int, *, first: int, last: int) -> dict[int, tuple[int, int]]:
-        """By version: how many files it removed or restated, and their size."""
 
     def wake_mirror(self) -> None:
         """Tell workers, if the database can, that there is work; cheap, and may be lost."""

@@ -13,9 +13,11 @@ from deltasql.store.mirror_log import (
     Backlog,
     DueCheckpoint,
     Lease,
+    Look,
     MirrorRecord,
     PendingVersion,
     Totals,
+    Work,
 )
 from deltasql.store.rows import Row
 
@@ -37,72 +39,69 @@ class MirrorQueries(ABC):
     def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
         """The rows of a query without parameters, in bounded memory."""
 
-    def acquire_lease(self, table_id: int, holder: str, seconds: float) -> Lease | None:
+    @abstractmethod
+    def _record_json(self, **parameters: Any) -> bool:
+        """`lease_keep_totals` and, if the lease holds, `mirror_mark_json`, as one."""
+
+    def acquire_lease(
+        self, table_id: int, holder: str, seconds: float, work: Work = Work.COMMITS
+    ) -> Lease | None:
         found = self._change(
-            "lease_take", table_id=table_id, holder=holder, milliseconds=round(seconds * 1000)
+            "lease_take",
+            table_id=table_id,
+            work=work.value,
+            holder=holder,
+            milliseconds=round(seconds * 1000),
         )
         if not found:
             return None
         token, version, files, size = found[0]
         known = None if version is None else Totals(version, files, size)
-        return Lease(table_id, holder, token, known)
+        return Lease(table_id, holder, token, known, work)
 
     def renew_lease(self, lease: Lease, seconds: float) -> bool:
         milliseconds = round(seconds * 1000)
-        place = {"table_id": lease.table_id, "token": lease.token}
-        return bool(self._change("lease_renew", milliseconds=milliseconds, **place))
+        return bool(self._change("lease_renew", milliseconds=milliseconds, **_place(lease)))
 
     def release_lease(self, lease: Lease) -> None:
-        self._change("lease_end", table_id=lease.table_id, token=lease.token)
+        self._change("lease_end", **_place(lease))
 
     def pending(self, table_id: int, *, most: int) -> list[PendingVersion]:
-        return [
-            PendingVersion(
-                version=version,
-                in_commit_timestamp=timestamp,
-                digest=bytes(digest),
-                retry_count=retries,
-                age_ms=age,
-                is_paused=bool(paused),
-                body=None if body is None else unpack(encoding, bytes(body)),
-            )
-            for version, timestamp, digest, retries, age, paused, encoding, body in self._rows(
-                "mirror_pending", table_id=table_id, most=most
-            )
-        ]
+        return [_pending(row) for row in self._rows("mirror_pending", table_id=table_id, most=most)]
 
-    def is_mirrored(self, table_id: int, version: int) -> bool:
-        found = self._rows("mirror_json_written", table_id=table_id, version=version)
-        return bool(found and found[0][0])
+    def look(self, table_id: int, version: int) -> Look:
+        ((is_written, leases),) = self._rows("mirror_look", table_id=table_id, version=version)
+        return Look(bool(is_written), not leases)
 
     def due_checkpoints(self, table_id: int) -> list[DueCheckpoint]:
         return [DueCheckpoint(*row) for row in self._rows("mirror_due", table_id=table_id)]
 
     def record_mirrored(
-        self, lease: Lease, totals: Totals | None, *, first: int, last: int, interval: int
+        self, lease: Lease, totals: Totals, *, first: int, interval: int, seconds: float
     ) -> bool:
-        place = {"table_id": lease.table_id, "token": lease.token}
-        marked = self._change(
-            "mirror_mark_json", first=first, last=last, interval=interval, **place
+        return self._record_json(
+            table_id=lease.table_id,
+            token=lease.token,
+            first_version=first,
+            last_version=totals.version,
+            interval=interval,
+            files=totals.files,
+            bytes=totals.size_bytes,
+            milliseconds=round(seconds * 1000),
         )
-        if marked and totals is not None:
-            kept = {"version": totals.version, "files": totals.files, "bytes": totals.size_bytes}
-            self._change("lease_keep_totals", **place, **kept)
-        return bool(marked)
 
     def record_checkpoint(self, lease: Lease, version: int) -> bool:
-        place = {"table_id": lease.table_id, "token": lease.token}
-        return bool(self._change("mirror_mark_checkpoint", version=version, **place))
+        return bool(self._change("mirror_mark_checkpoint", version=version, **_place(lease)))
 
     def record_failure(self, lease: Lease, version: int, message: str, *, is_final: bool) -> bool:
+        status = "FAILED" if is_final else "PENDING"
         return bool(
             self._change(
                 "mirror_mark_failed",
-                table_id=lease.table_id,
-                token=lease.token,
                 version=version,
                 message=message,
-                status="FAILED" if is_final else "PENDING",
+                status=status,
+                **_place(lease),
             )
         )
 
@@ -139,10 +138,6 @@ class MirrorQueries(ABC):
         ((files, size),) = self._rows("totals_at", table_id=table_id, version=version)
         return Totals(version, int(files), int(size))
 
-    def removed_totals(self, table_id: int, *, first: int, last: int) -> dict[int, tuple[int, int]]:
-        found = self._rows("totals_removed", table_id=table_id, first=first, last=last)
-        return {version: (int(files), int(size)) for version, files, size in found}
-
     def wake_mirror(self) -> None:
         """A database in our own process has no one to tell."""
         return
@@ -153,6 +148,26 @@ class MirrorQueries(ABC):
     def clock_ms(self) -> int:
         ((now,),) = self._rows("clock")
         return int(now)
+
+
+def _place(lease: Lease) -> dict[str, Any]:
+    return {"table_id": lease.table_id, "work": lease.work.value, "token": lease.token}
+
+
+def _pending(row: Row) -> PendingVersion:
+    version, timestamp, digest, retries, age, paused, earliest, files, size, encoding, body = row
+    return PendingVersion(
+        version=version,
+        in_commit_timestamp=timestamp,
+        digest=bytes(digest),
+        retry_count=retries,
+        age_ms=age,
+        is_paused=bool(paused),
+        earliest=earliest or 0,
+        gone_files=files,
+        gone_bytes=int(size),
+        body=None if body is None else unpack(encoding, bytes(body)),
+    )
 
 
 def _record(row: Row) -> MirrorRecord:
@@ -172,7 +187,7 @@ def _record(row: Row) -> MirrorRecord:
 
 def _backlog(row: Row) -> Backlog:
     (table_id, name, location, paused, head, versions, first, oldest, retries, attempt) = row[:10]
-    status, message, checkpoints, first_due, due_retries, due_attempt = row[10:]
+    status, message, checkpoints, first_due, due_retries, due_attempt, properties = row[10:]
     return Backlog(
         table_id=table_id,
         name=name,
@@ -190,4 +205,5 @@ def _backlog(row: Row) -> Backlog:
         first_checkpoint=first_due,
         checkpoint_retry_count=due_retries or 0,
         checkpoint_attempt_at=due_attempt,
+        properties=properties or "{}",
     )

@@ -10,6 +10,7 @@ object. What happened is in `calls`.
 
 from __future__ import annotations
 
+import builtins
 import random
 import threading
 import time
@@ -116,22 +117,32 @@ class FaultyStore:
     def location(self) -> str:
         return self.inner.location
 
+    @property
+    def is_local(self) -> bool:
+        return self.inner.is_local
+
     def put(self, path: str, data: Bytes) -> None:
         self._write("put", path, lambda: self.inner.put(path, data))
 
     def put_if_absent(self, path: str, data: Bytes) -> bool:
         return self._write("put_if_absent", path, lambda: self.inner.put_if_absent(path, data))
 
-    def put_many_if_absent(self, items: Sequence[tuple[str, Bytes]]) -> list[bool]:
+    def put_many_if_absent(
+        self, items: Sequence[tuple[str, Bytes]], beside: Sequence[tuple[str, Bytes]] = ()
+    ) -> builtins.list[bool]:
         done: list[bool] = []
-        for path, data in items:
-            try:
+        whole = 0
+        try:
+            for place, (path, data) in enumerate(items):
                 done.append(self.put_if_absent(path, data))
-            except StoreError as error:
-                error.details["done"] = len(done)
-                raise
-            if not done[-1]:
-                break
+                if not done[-1]:
+                    break
+                if beside:
+                    self.put_if_absent(*beside[place])
+                whole += 1
+        except StoreError as error:
+            error.details["done"] = whole
+            raise
         return done
 
     def read_tagged(self, path: str) -> tuple[bytes, str] | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
 from threading import Event, Thread
 
 import pytest
 
 from deltasql.errors import DeltaSqlError, ValidationError
+from deltasql.spec import codec
 from deltasql.spec.actions import Metadata, Txn
-from deltasql.store.interface import Committed, TxnSeen, VersionTaken
+from deltasql.store.interface import Committed, ExactBody, TxnSeen, VersionTaken
 from deltasql.testing.proposals import OpenStore, add, commit, create, live, proposal
 
 
@@ -100,6 +103,47 @@ class LockContract:
             assert isinstance(log.write(stale), VersionTaken)
             assert isinstance(log.write(proposal(table_id, files)), Committed)
         assert live(store, table_id, 1) == [(file.path, 1) for file in files]
+
+    @pytest.mark.parametrize("count", [1, 2_000])
+    def test_a_version_from_elsewhere_keeps_its_bytes_and_time(
+        self, log_store: OpenStore, count: int
+    ) -> None:
+        store = log_store()
+        table_id = create(store)
+        head = store.head(table_id)
+        assert head is not None
+        files = [add(f"{number:05}") for number in range(count)]
+        # Bytes that we would never write: their spaces, their order.
+        body = b'{ "commitInfo": {"operation": "theirs"} }\n' + codec.encode_commit(files)
+        times = [head.last_ict + 5, head.last_ict + 1_000_000]
+        with store.locked([table_id]) as log:
+            for number, time in enumerate(times, start=1):
+                txn = Txn(app_id="x", version=10 - number)
+                # Restated files and a txn that goes down: of a foreign log the last one holds.
+                sent = proposal(table_id, [*files, txn], expected_version=number - 1)
+                taken = log.take(replace(sent, body=ExactBody.of(body)), in_commit_timestamp=time)
+                assert taken == Committed(number, time)
+                assert log.heads[table_id].last_ict == time
+        for record, time in zip(store.commits(table_id, after=0), times, strict=True):
+            assert (record.body, record.in_commit_timestamp) == (body, time)
+        for status in store.mirror_status(table_id, first=1, last=2):
+            assert (status.status, status.digest) == ("PENDING", sha256(body).digest())
+        assert [txn.txn_version for txn in store.txns(table_id, 2)] == [8]
+        assert live(store, table_id, 2) == [(file.path, 2) for file in files]
+        # What comes next comes after it, though the clock is behind.
+        assert commit(store, table_id, add("z")).in_commit_timestamp == times[1] + 1
+
+    def test_a_version_from_elsewhere_takes_its_turn(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store)
+        commit(store, table_id, add("a"))
+        head = store.head(table_id)
+        assert head is not None
+        late = proposal(table_id, [add("b")], expected_version=0, body=ExactBody.of(b"{}\n"))
+        with store.locked([table_id]) as log:
+            taken = log.take(late, in_commit_timestamp=head.last_ict + 1)
+            assert taken == VersionTaken(head)
+        assert store.head(table_id) == head
 
     def test_own_statements_share_the_transaction(self, log_store: OpenStore) -> None:
         store = log_store()

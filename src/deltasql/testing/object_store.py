@@ -129,6 +129,23 @@ class PutContract:
         assert object_store.put_many_if_absent(items) == [True] * 230 + [False]
         assert len(list(object_store.list(LOG))) == 231
 
+    def test_put_many_with_others_beside_them(self, object_store: ObjectStore) -> None:
+        object_store.put_if_absent(f"{LOG}/1.crc", b"older")
+        object_store.put_if_absent(version(3), b"theirs")
+        items = [(version(number), b"%d" % number) for number in range(5)]
+        beside = [(f"{LOG}/{number}.crc", b"crc %d" % number) for number in range(5)]
+        assert object_store.put_many_if_absent(items, beside) == [True, True, True, False]
+        found = {info.path: object_store.read(info.path) for info in object_store.list(LOG)}
+        assert found == {
+            **dict(items[:3]),
+            version(3): b"theirs",
+            beside[0][0]: b"crc 0",
+            beside[1][0]: b"older",
+            beside[2][0]: b"crc 2",
+        }
+        assert object_store.put_many_if_absent(items[4:], beside[4:]) == [True]
+        assert object_store.read(beside[4][0]) == b"crc 4"
+
     def test_tags_let_one_writer_through(self, object_store: ObjectStore) -> None:
         key = f"{LOG}/_last_checkpoint"
         assert object_store.read_tagged(key) is None

@@ -67,6 +67,9 @@ class PostgresReader(QueryReader, MirrorQueries):
         with self._connections.statement("mirroring") as connection:
             return connection.execute(SQL[name], parameters).fetchall()
 
+    def _record_json(self, **parameters: Any) -> bool:
+        return bool(self._change("mirror_record", **parameters))
+
     def wake_mirror(self) -> None:
         self._wakeup.send()
 

@@ -314,16 +314,19 @@ COMMENT ON COLUMN dl_mirror_status.mirrored_at IS 'When it succeeded';
 COMMENT ON COLUMN dl_mirror_status.digest IS 'SHA-256 of the commit file';
 
 CREATE TABLE dl_mirror_leases (
-    table_id    BIGINT PRIMARY KEY,
+    table_id    BIGINT NOT NULL,
+    work        VARCHAR NOT NULL CHECK (work IN ('COMMITS', 'CHECKPOINTS')),
     holder      VARCHAR NOT NULL,
     token       BIGINT NOT NULL,
     expires_at  TIMESTAMPTZ NOT NULL,
     mirrored_version  BIGINT,
     total_files       BIGINT,
-    total_bytes       BIGINT
+    total_bytes       BIGINT,
+    PRIMARY KEY (table_id, work)
 );
-COMMENT ON TABLE dl_mirror_leases IS 'Who mirrors a table now: one flight a table at a time';
+COMMENT ON TABLE dl_mirror_leases IS 'Who mirrors a table now: one flight a table and kind of work at a time';
 COMMENT ON COLUMN dl_mirror_leases.table_id IS 'The table';
+COMMENT ON COLUMN dl_mirror_leases.work IS 'What is mirrored: commit files and checkpoints don''t wait for each other';
 COMMENT ON COLUMN dl_mirror_leases.holder IS 'The worker';
 COMMENT ON COLUMN dl_mirror_leases.token IS 'Fencing token, growing; every status write must show it';
 COMMENT ON COLUMN dl_mirror_leases.expires_at IS 'When the lease ends by the database''s clock';

@@ -19,6 +19,28 @@ NOTIFY dl_mirror;
 -- name: mirror_listen
 LISTEN dl_mirror;
 
+-- name: mirror_record
+-- What the lease keeps and the status in one round trip. A server that crashes may lose it: then
+-- the versions are found in the mirror, so nobody waits for the disk.
+WITH held AS (
+    UPDATE dl_mirror_leases
+    SET mirrored_version = :last_version, total_files = :files, total_bytes = :bytes,
+        expires_at = @in_ms(:milliseconds)
+    WHERE table_id = :table_id AND work = 'COMMITS' AND token = :token AND expires_at > @now
+    RETURNING table_id, set_config('synchronous_commit', 'off', true)
+)
+UPDATE dl_mirror_status AS s
+SET json_written = true,
+    status = CASE WHEN s.version > 0 AND s.version % :interval = 0
+                  THEN 'PENDING' ELSE 'SUCCESS' END,
+    error_message = NULL,
+    retry_count = 0,
+    last_attempt_at = @now,
+    mirrored_at = @now
+FROM held
+WHERE s.table_id = held.table_id AND s.version BETWEEN :first_version AND :last_version
+RETURNING s.version;
+
 -- name: commit_one
 SELECT dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :metadata_version,
                  :protocol_version, :body_start, :body_middle, :body_end, :committer, :operation,

@@ -1,7 +1,7 @@
 -- name: lease_take
-INSERT INTO dl_mirror_leases (table_id, holder, token, expires_at)
-VALUES (:table_id, :holder, 1, @in_ms(:milliseconds))
-ON CONFLICT (table_id) DO UPDATE
+INSERT INTO dl_mirror_leases (table_id, work, holder, token, expires_at)
+VALUES (:table_id, :work, :holder, 1, @in_ms(:milliseconds))
+ON CONFLICT (table_id, work) DO UPDATE
 SET holder = excluded.holder,
     token = dl_mirror_leases.token + 1,
     expires_at = excluded.expires_at
@@ -11,35 +11,45 @@ RETURNING token, mirrored_version, total_files, total_bytes;
 -- name: lease_renew
 UPDATE dl_mirror_leases
 SET expires_at = @in_ms(:milliseconds)
-WHERE table_id = :table_id AND token = :token AND expires_at > @now
+WHERE table_id = :table_id AND work = :work AND token = :token AND expires_at > @now
 RETURNING token;
 
 -- name: lease_end
 UPDATE dl_mirror_leases
 SET expires_at = @now
-WHERE table_id = :table_id AND token = :token
+WHERE table_id = :table_id AND work = :work AND token = :token
 RETURNING token;
 
 -- name: lease_keep_totals
 UPDATE dl_mirror_leases
-SET mirrored_version = :version, total_files = :files, total_bytes = :bytes
-WHERE table_id = :table_id AND token = :token AND expires_at > @now
+SET mirrored_version = :last_version, total_files = :files, total_bytes = :bytes,
+    expires_at = @in_ms(:milliseconds)
+WHERE table_id = :table_id AND work = 'COMMITS' AND token = :token AND expires_at > @now
 RETURNING token;
 
 -- name: mirror_pending
 SELECT s.version, v.in_commit_timestamp, s.digest, s.retry_count,
-       @now_ms - @ms(s.last_attempt_at), t.mirror_paused, v.body_encoding, v.body
+       @now_ms - @ms(s.last_attempt_at), t.mirror_paused, h.earliest_version,
+       (SELECT count(*) FROM dl_dead_files AS d
+        WHERE d.table_id = s.table_id AND d.removed_version = s.version
+          AND d.version IS NOT NULL),
+       (SELECT coalesce(sum(d.size_bytes), 0) FROM dl_dead_files AS d
+        WHERE d.table_id = s.table_id AND d.removed_version = s.version
+          AND d.version IS NOT NULL),
+       v.body_encoding, v.body
 FROM dl_mirror_status AS s
 JOIN dl_tables AS t ON t.table_id = s.table_id
+LEFT JOIN dl_table_heads AS h ON h.table_id = s.table_id
 LEFT JOIN dl_table_versions AS v ON v.table_id = s.table_id AND v.version = s.version
 WHERE s.table_id = :table_id AND s.status <> 'SUCCESS' AND NOT s.json_written
 ORDER BY s.version
 LIMIT :most;
 
--- name: mirror_json_written
-SELECT json_written
-FROM dl_mirror_status
-WHERE table_id = :table_id AND version = :version;
+-- name: mirror_look
+SELECT (SELECT json_written FROM dl_mirror_status
+        WHERE table_id = :table_id AND version = :version),
+       (SELECT count(*) FROM dl_mirror_leases
+        WHERE table_id = :table_id AND work = 'COMMITS' AND expires_at > @now);
 
 -- name: mirror_due
 SELECT version, retry_count, @ms(last_attempt_at)
@@ -48,6 +58,7 @@ WHERE table_id = :table_id AND status <> 'SUCCESS' AND json_written AND NOT chec
 ORDER BY version;
 
 -- name: mirror_mark_json
+-- Only after lease_keep_totals, in its transaction.
 UPDATE dl_mirror_status
 SET json_written = true,
     status = CASE WHEN version > 0 AND version % :interval = 0 THEN 'PENDING' ELSE 'SUCCESS' END,
@@ -55,10 +66,7 @@ SET json_written = true,
     retry_count = 0,
     last_attempt_at = @now,
     mirrored_at = @now
-WHERE table_id = :table_id AND version BETWEEN :first AND :last
-  AND EXISTS (
-      SELECT 1 FROM dl_mirror_leases AS l
-      WHERE l.table_id = :table_id AND l.token = :token AND l.expires_at > @now)
+WHERE table_id = :table_id AND version BETWEEN :first_version AND :last_version
 RETURNING version;
 
 -- name: mirror_mark_checkpoint
@@ -71,7 +79,7 @@ SET checkpoint_written = true,
 WHERE table_id = :table_id AND version = :version
   AND EXISTS (
       SELECT 1 FROM dl_mirror_leases AS l
-      WHERE l.table_id = :table_id AND l.token = :token AND l.expires_at > @now)
+      WHERE l.table_id = :table_id AND l.work = :work AND l.token = :token AND l.expires_at > @now)
 RETURNING version;
 
 -- name: mirror_mark_failed
@@ -83,7 +91,7 @@ SET status = :status,
 WHERE table_id = :table_id AND version = :version
   AND EXISTS (
       SELECT 1 FROM dl_mirror_leases AS l
-      WHERE l.table_id = :table_id AND l.token = :token AND l.expires_at > @now)
+      WHERE l.table_id = :table_id AND l.work = :work AND l.token = :token AND l.expires_at > @now)
 RETURNING version;
 
 -- name: mirror_forget
@@ -118,7 +126,7 @@ ORDER BY version;
 SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
        o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
        @ms(f.last_attempt_at), f.status, f.error_message,
-       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at)
+       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties
 FROM dl_tables AS t
 JOIN dl_table_heads AS h ON h.table_id = t.table_id
 LEFT JOIN (
@@ -151,12 +159,6 @@ FROM (
     SELECT size_bytes FROM dl_dead_files
     WHERE table_id = :table_id AND version <= :version AND removed_version > :version
 ) AS live;
-
--- name: totals_removed
-SELECT removed_version, count(*), coalesce(sum(size_bytes), 0)
-FROM dl_dead_files
-WHERE table_id = :table_id AND removed_version BETWEEN :first AND :last AND version IS NOT NULL
-GROUP BY removed_version;
 
 -- name: tombstones_at
 -- The newest remove of each file that is not live, or live again, at the version.

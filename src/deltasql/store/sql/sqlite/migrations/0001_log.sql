@@ -176,15 +176,17 @@ CREATE TABLE dl_mirror_status (  -- Whether each version has reached the object 
     PRIMARY KEY (table_id, version)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE dl_mirror_leases (  -- Who mirrors a table now: one flight a table at a time
-    table_id    INTEGER PRIMARY KEY,  -- The table
+CREATE TABLE dl_mirror_leases (  -- Who mirrors a table now: one flight a table and kind of work at a time
+    table_id    INTEGER NOT NULL,  -- The table
+    work        TEXT NOT NULL CHECK (work IN ('COMMITS', 'CHECKPOINTS')),  -- What is mirrored: commit files and checkpoints don't wait for each other
     holder      TEXT NOT NULL,  -- The worker
     token       INTEGER NOT NULL,  -- Fencing token, growing; every status write must show it
     expires_at  TEXT NOT NULL,  -- When the lease ends by the database's clock
     mirrored_version  INTEGER,  -- Newest version in the mirror
     total_files       INTEGER,  -- Live files at that version
-    total_bytes       INTEGER  -- Their size
-) STRICT;
+    total_bytes       INTEGER,  -- Their size
+    PRIMARY KEY (table_id, work)
+) STRICT, WITHOUT ROWID;
 -- The mirror looks for the few versions that are not done.
 CREATE INDEX dl_mirror_status_open ON dl_mirror_status (table_id, version)
 WHERE status <> 'SUCCESS';

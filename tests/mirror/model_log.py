@@ -1,0 +1,205 @@
+"""The SQL side of the mirror as a plain model: versions, status, leases, and a clock of its own.
+
+What the flights ask of a store, in memory, so that thousands of schedules run in a minute. A
+crash of the database loses what was recorded without waiting for the disk, as on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from deltasql.log.state import TableState
+from deltasql.spec import codec
+from deltasql.spec.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile
+from deltasql.store.mirror_log import Lease, PendingVersion, Totals, Work
+
+TABLE_ID = 1
+METADATA = Metadata(
+    id="6f3a7a34-0000-4000-8000-000000000001", schema_string='{"type":"struct","fields":[]}'
+)
+PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
+
+
+@dataclass
+class Version:
+    """A committed version, and what it did to the sums."""
+
+    body: bytes
+    digest: bytes
+    state: TableState
+    totals: Totals
+    gone: tuple[int, int]
+
+
+@dataclass
+class Status:
+    """What SQL says of a version."""
+
+    is_written: bool = False
+    status: str = "PENDING"
+    retries: int = 0
+    attempt: int | None = None
+
+
+@dataclass
+class Held:
+    """The lease: its token, its end, and the sums that it keeps."""
+
+    token: int = 0
+    expires: int = 0
+    totals: Totals | None = None
+
+
+@dataclass
+class Disk:
+    """What the database keeps."""
+
+    statuses: list[Status] = field(default_factory=list)
+    lease: Held = field(default_factory=Held)
+
+
+class ModelLog:
+    """Implements what `CommitFlight` asks of a store."""
+
+    def __init__(self) -> None:
+        self.now = 1_000
+        self.versions: list[Version] = []
+        self.is_paused = False
+        self.disk = Disk()
+        self._safe = Disk()
+        self._live: dict[str, int] = {}
+        self._metadata = METADATA
+        self.commit(is_change=True)
+
+    # --- writers --------------------------------------------------------------------------
+
+    def commit(
+        self, adds: dict[str, int] | None = None, removes: int = 0, *, is_change: bool = False
+    ) -> int:
+        """Commit a version that adds files, removes the oldest, or changes the metadata."""
+        number = len(self.versions)
+        given = adds or {}
+        gone = [path for path in [*self._live][:removes] if path not in given]
+        restated = [path for path in given if path in self._live]
+        sizes = [self._live[path] for path in (*gone, *restated)]
+        info = CommitInfo(operation="WRITE", in_commit_timestamp=number, timestamp=number)
+        actions: list[Any] = [info]
+        if is_change:
+            settings = {"delta.checkpointInterval": str(number % 7 + 1)}
+            self._metadata = Metadata(
+                id=METADATA.id, schema_string=METADATA.schema_string, configuration=settings
+            )
+            actions += [self._metadata] + ([PROTOCOL] if number == 0 else [])
+        actions += [
+            AddFile(path=path, size=size, modification_time=1, partition_values={})
+            for path, size in given.items()
+        ]
+        actions += [RemoveFile(path=path, deletion_timestamp=1) for path in gone]
+        for path in gone:
+            del self._live[path]
+        self._live.update(given)
+        body = codec.encode_commit(actions)
+        state = TableState(
+            version=number,
+            in_commit_timestamp=number,
+            metadata=self._metadata,
+            metadata_version=0,
+            protocol=PROTOCOL,
+            protocol_version=0,
+        )
+        totals = Totals(number, len(self._live), sum(self._live.values()))
+        self.versions.append(
+            Version(body, sha256(body).digest(), state, totals, (len(sizes), sum(sizes)))
+        )
+        self.disk.statuses.append(Status())
+        self._flush()
+        return number
+
+    # --- the database ---------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        self._safe = copy.deepcopy(self.disk)
+
+    def crash(self) -> None:
+        """Lose what was not waited for."""
+        self.disk = copy.deepcopy(self._safe)
+
+    # --- what flights ask -----------------------------------------------------------------
+
+    def acquire_lease(
+        self, table_id: int, holder: str, seconds: float, work: Work = Work.COMMITS
+    ) -> Lease | None:
+        held = self.disk.lease
+        if held.expires > self.now:
+            return None
+        held.token += 1
+        held.expires = self.now + round(seconds * 1000)
+        self._flush()
+        return Lease(table_id, holder, held.token, held.totals, work)
+
+    def _holds(self, lease: Lease) -> bool:
+        return self.disk.lease.token == lease.token and self.disk.lease.expires > self.now
+
+    def release_lease(self, lease: Lease) -> None:
+        if self.disk.lease.token == lease.token:
+            self.disk.lease.expires = self.now
+            self._flush()
+
+    def pending(self, table_id: int, *, most: int) -> list[PendingVersion]:  # noqa: ARG002
+        found = [n for n, status in enumerate(self.disk.statuses) if not status.is_written]
+        return [self._pending(number) for number in found[:most]]
+
+    def _pending(self, number: int) -> PendingVersion:
+        version, status = self.versions[number], self.disk.statuses[number]
+        return PendingVersion(
+            version=number,
+            in_commit_timestamp=number,
+            digest=version.digest,
+            retry_count=status.retries,
+            age_ms=None if status.attempt is None else self.now - status.attempt,
+            is_paused=self.is_paused,
+            earliest=0,
+            gone_files=version.gone[0],
+            gone_bytes=version.gone[1],
+            body=version.body,
+        )
+
+    def record_mirrored(
+        self, lease: Lease, totals: Totals, *, first: int, interval: int, seconds: float
+    ) -> bool:
+        if not self._holds(lease):
+            return False
+        for number in range(first, totals.version + 1):
+            due = number > 0 and number % interval == 0
+            self.disk.statuses[number] = Status(True, "PENDING" if due else "SUCCESS", 0, self.now)
+        self.disk.lease.totals = totals
+        self.disk.lease.expires = self.now + round(seconds * 1000)
+        return True
+
+    def record_failure(self, lease: Lease, version: int, message: str, *, is_final: bool) -> bool:
+        assert message
+        if not self._holds(lease):
+            return False
+        status = self.disk.statuses[version]
+        status.retries += 1
+        status.attempt = self.now
+        status.status = "FAILED" if is_final else "PENDING"
+        self._flush()
+        return True
+
+    def totals(self, table_id: int, version: int) -> Totals:  # noqa: ARG002
+        return self.versions[version].totals
+
+    def state(self, table_id: int, version: int) -> Any:  # noqa: ARG002
+        return _Record(self.versions[version].state)
+
+
+@dataclass
+class _Record:
+    kept: TableState
+
+    def parsed(self) -> TableState:
+        return self.kept
