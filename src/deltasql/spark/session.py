@@ -1,0 +1,69 @@
+"""A Spark session ready for deltasql, and the attachment of one that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltasql.catalog import Lake, connect
+from deltasql.spark import jars as delta_jars
+from deltasql.spark.database import Database
+from deltasql.spark.environment import CATALOG, EXTENSION, check_java, check_native, spark_release
+from deltasql.spark.failures import no_native_route
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def session(
+    app_name: str = "deltasql",
+    *,
+    master: str | None = None,
+    jars: str | Path | None = None,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session with Delta in it; its jars are fetched the first time, which is shown.
+
+    `jars` names a folder that holds them already, as DELTASQL_SPARK_JARS does. `config` has
+    the last word on every setting; `master` is Spark's, by default all cores of this machine.
+    """
+    spark_release()
+    check_java()
+    from pyspark.sql import SparkSession
+
+    paths = ",".join(str(jar) for jar in delta_jars.find(jars))
+    given = dict(config or {})
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
+    settings = {
+        "spark.jars": ",".join(filter(None, [given.pop("spark.jars", ""), paths])),
+        "spark.sql.extensions": _joined(given.pop("spark.sql.extensions", ""), EXTENSION),
+        "spark.sql.catalog.spark_catalog": CATALOG,
+        **given,
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def attach(spark: SparkSession, lake: Lake | str | None = None) -> Database:
+    """The lake's tables in a session; `lake` is one that is open, or a URL.
+
+    Without it, DELTASQL_URL and DELTASQL_LOCATION name the lake.
+    """
+    opened = lake if isinstance(lake, Lake) else connect(lake)
+    if not hasattr(spark, "_jvm"):
+        raise no_native_route(
+            "it is a Spark Connect session, whose JVM is elsewhere",
+            'read and write with format("deltasql"), or attach to the server\'s own session',
+        )
+    database = Database(spark, opened)
+    check_native(spark, database.gateway)
+    return database
+
+
+def _joined(given: str, ours: str) -> str:
+    names = [name for name in given.split(",") if name]
+    return ",".join([*names, ours] if ours not in names else names)
