@@ -12,8 +12,9 @@ from deltasql.snapshot import Snapshot
 from deltasql.spark import creation, hadoop
 from deltasql.spark.cut import Cut
 from deltasql.spark.gateway import Gateway
-from deltasql.spark.modes import WriteOptions, Writer
+from deltasql.spark.modes import WriteOptions, Writer, write_options
 from deltasql.spark.reading import Reader
+from deltasql.spark.transactions import SparkTransaction
 from deltasql.spark.views import view_names
 from deltasql.spec.actions import Action
 from deltasql.table import Table, txn_actions
@@ -55,7 +56,7 @@ class Database:
         """
         table = self.lake.table(name)
         snapshot = self.open(table, version=version, timestamp=timestamp)
-        self._grant(table.location)
+        self.grant(table.location)
         return self.reader.frame(table.location, snapshot, where)
 
     def open(
@@ -85,6 +86,10 @@ class Database:
         return list(names.values())
 
     # --- writing ------------------------------------------------------------------------
+
+    def transaction(self) -> SparkTransaction:
+        """Several tables, all or nothing: `with db.transaction() as tx: tx.write(df, "a")`."""
+        return SparkTransaction(self)
 
     def write(
         self,
@@ -120,7 +125,7 @@ class Database:
         table = self.lake.table(name)
         if mode == "ignore":
             return table.version
-        self._grant(table.location)
+        self.grant(table.location)
         write = self.writer.prepare(table.location, table.snapshot(), df, wanted)
         return table.commit_write(write, extra)
 
@@ -150,31 +155,9 @@ class Database:
     ) -> int | None:
         """Create a table with its rows in version 0; None when somebody else was faster."""
         location = self.lake.place(name)
-        self._grant(location)
+        self.grant(location)
         return creation.create_from(self.lake, self.writer, df, name, location, options, extra)
 
-    def _grant(self, location: str) -> None:
+    def grant(self, location: str) -> None:
+        """Let Spark read and write where the lake may."""
         hadoop.grant(self.spark, location, self.lake.storage)
-
-
-def write_options(mode: str, given: Mapping[str, Any]) -> WriteOptions:
-    """The options of a write, checked."""
-    from deltasql.errors import ValidationError
-
-    rest = dict(given)
-    overwrite = rest.pop("partition_overwrite", "static")
-    if overwrite not in ("static", "dynamic"):
-        raise ValidationError(
-            f"partition_overwrite is {overwrite!r}", remedy='use "static" or "dynamic"'
-        )
-    names = rest.pop("partition_by", ()) or ()
-    rest["partition_by"] = (names,) if isinstance(names, str) else tuple(names)
-    try:
-        return WriteOptions(mode=mode, dynamic=overwrite == "dynamic", **rest)
-    except TypeError:
-        known = {"merge_schema", "overwrite_schema", "replace_where", "properties"}
-        strange = sorted(set(rest) - known - {"partition_by", "target_file_size"})
-        raise ValidationError(
-            f"there is no option {', '.join(strange)}",
-            remedy="see the parameters of db.write",
-        ) from None

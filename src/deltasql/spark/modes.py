@@ -326,3 +326,24 @@ def _json(text: str) -> dict[str, Any]:
 
 def _wrong(problem: str, remedy: str) -> ValidationError:
     return ValidationError(problem, cause="the options contradict each other", remedy=remedy)
+
+
+def write_options(mode: str, given: Mapping[str, Any]) -> WriteOptions:
+    """The options of a write, checked."""
+    rest = dict(given)
+    overwrite = rest.pop("partition_overwrite", "static")
+    if overwrite not in ("static", "dynamic"):
+        raise ValidationError(
+            f"partition_overwrite is {overwrite!r}", remedy='use "static" or "dynamic"'
+        )
+    names = rest.pop("partition_by", ()) or ()
+    rest["partition_by"] = (names,) if isinstance(names, str) else tuple(names)
+    try:
+        return WriteOptions(mode=mode, dynamic=overwrite == "dynamic", **rest)
+    except TypeError:
+        known = {"merge_schema", "overwrite_schema", "replace_where", "properties"}
+        strange = sorted(set(rest) - known - {"partition_by", "target_file_size"})
+        raise ValidationError(
+            f"there is no option {', '.join(strange)}",
+            remedy="see the parameters of db.write",
+        ) from None
