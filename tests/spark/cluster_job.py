@@ -7,6 +7,7 @@ Arguments: the lake's URL, its location, settings as JSON, the jars, a work fold
 import json
 import os
 import sys
+from pathlib import Path
 
 import deltasql
 import deltasql.spark
@@ -14,7 +15,7 @@ import deltasql.spark
 
 def main() -> None:
     url, location, settings, jars, more_jars, work = sys.argv[1:]
-    extra = [os.path.join(more_jars, name) for name in sorted(os.listdir(more_jars))]
+    extra = [str(jar) for jar in sorted(Path(more_jars).glob("*.jar"))]
     spark = deltasql.spark.session(
         "cluster",
         master="local-cluster[2,1,512]",

@@ -40,7 +40,7 @@ def test_java_is_missing(monkeypatch, tmp_path):
 @pytest.mark.parametrize("says", ['openjdk version "11.0.2" 2019', 'java version "1.8.0_292"'])
 def test_java_is_too_old(monkeypatch, tmp_path, says):
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, says)))
-    with pytest.raises(ConfigError, match="can't run on Java (11|8)"):
+    with pytest.raises(ConfigError, match=r"can't run on Java (11|8)"):
         deltasql.spark.session()
 
 

@@ -25,10 +25,16 @@ def test_assumptions_hold_with_the_delta_before(tmp_path):
         "DELTASQL_TEST_JARS": str(spark_part.OLDER_JARS),
     }
     assumptions = Path(__file__).with_name("test_gateway.py")
+    quiet = ["-q", "-n", "0", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(assumptions)],
-        env=environment, cwd=SOURCE.parent, capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "pytest", *quiet, str(assumptions)],
+        env=environment,
+        cwd=SOURCE.parent,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-4000:]
     assert "passed" in done.stdout
     assert "skipped" not in done.stdout

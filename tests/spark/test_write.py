@@ -66,9 +66,11 @@ def test_modes(spark, db, pair, options):
 
 def test_dynamic_overwrite_with_nulls_and_odd_values(spark, db, name, stock):
     plain = stock()
-    odd = "SELECT * FROM VALUES (1, 'a b', date'2026-01-01'), (2, null, null), (3, 'x/%', date'2026-01-02')"
-    both(spark, db, name, plain, f"SELECT col1 i, col2 p, col3 d FROM ({odd})", by=("p", "d"))
-    again = "SELECT 7 i, cast(null AS string) p, cast(null AS date) d UNION ALL SELECT 8, 'x/%', date'2026-01-02'"
+    odd = "(1, 'a b', date'2026-01-01'), (2, null, null), (3, 'x/%', date'2026-01-02')"
+    first = f"SELECT col1 i, col2 p, col3 d FROM VALUES {odd}"
+    both(spark, db, name, plain, first, by=("p", "d"))
+    nulls = "cast(null AS string) p, cast(null AS date) d"
+    again = f"SELECT 7 i, {nulls} UNION ALL SELECT 8, 'x/%', date'2026-01-02'"
     both(spark, db, name, plain, again, mode="overwrite", partition_overwrite="dynamic")
     both(
         spark, db, name, plain, f"{again} LIMIT 0", mode="overwrite", partition_overwrite="dynamic"
@@ -142,9 +144,7 @@ def test_types_are_cast_like_stock_delta_or_refused(spark, db, name, stock, kind
         try:
             write()
             refusals.append(None)
-        except (PySparkException, SchemaMismatchError) as error:
-            refusals.append(error)
-        except Exception as error:  # Py4J's own, for what stock Delta raises
+        except Exception as error:  # noqa: BLE001 - stock Delta's are Py4J's, of any kind
             refusals.append(error)
     assert (refusals[0] is None) == (refusals[1] is None), refusals
     if refusals[1] is not None:
