@@ -297,3 +297,33 @@ def test_a_table_may_be_overwritten_with_its_own_rows(spark, db, name):
     db.write(spark.range(5), name)
     db.write(db.read(name).where("id > 2"), name, mode="overwrite")
     assert rows(db.read(name)) == ["(3,)", "(4,)"]
+
+
+def test_a_transaction_is_seen_whole_or_not_at_all(spark, db, name):
+    other = f"{name}_other"
+    db.write(spark.range(3), name)
+    db.write(spark.range(3), other)
+    with db.transaction() as tx:
+        tx.write(tx.read(name, where="id > 0").selectExpr("id + 10 AS id"), other)
+        tx.write(spark.range(7, 8), name, mode="overwrite")
+        assert rows(tx.read(name)) == ["(7,)"]
+        assert rows(db.read(name)) == rows(spark.range(3))
+    assert tx.versions == {name: 1, other: 1}
+    assert rows(db.read(other)) == ["(0,)", "(1,)", "(11,)", "(12,)", "(2,)"]
+
+    def half_way() -> None:
+        with db.transaction() as tx:
+            tx.write(spark.range(1), name)
+            tx.write(spark.sql("SELECT 1 stranger"), other)
+
+    with pytest.raises(SchemaMismatchError):
+        half_way()
+    assert db.lake.table(name).version == 1
+
+
+def test_many_partitions_at_once(spark, db, name, monkeypatch):
+    monkeypatch.setattr("deltasql.spark.modes._MANY_PARTITIONS", 2)
+    db.write(spark.range(8).selectExpr("id", "id % 4 AS p"), name, partition_by="p")
+    fresh = spark.range(3).selectExpr("id + 100 AS id", "id AS p")
+    db.write(fresh, name, mode="overwrite", partition_overwrite="dynamic")
+    assert rows(db.read(name)) == ["(100, 0)", "(101, 1)", "(102, 2)", "(3, 3)", "(7, 3)"]

@@ -12,7 +12,8 @@ from deltasql.snapshot import Snapshot
 from deltasql.spark import creation, hadoop
 from deltasql.spark.cut import Cut
 from deltasql.spark.gateway import Gateway
-from deltasql.spark.modes import WriteOptions, Writer, write_options
+from deltasql.spark.modes import Writer
+from deltasql.spark.options import WriteOptions, write_options
 from deltasql.spark.reading import Reader
 from deltasql.spark.transactions import SparkTransaction
 from deltasql.spark.views import view_names
@@ -122,7 +123,7 @@ class Database:
                 cause=f"the mode is {mode!r}",
                 remedy='choose another name, or mode="append" or "overwrite"',
             )
-        table = self.lake.table(name)
+        table = self.lake.table(name) if record is None else Table(self.lake, record)
         if mode == "ignore":
             return table.version
         self.grant(table.location)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from deltasql.spark.modes import write_options
+from deltasql.spark.options import write_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
