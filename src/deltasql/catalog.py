@@ -18,18 +18,19 @@ from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
 from deltasql.configuration import Configuration, resolve
-from deltasql.data.arrow_schema import from_arrow
+from deltasql.data.arrow_schema import check_names, from_arrow
 from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, ValidationError
+from deltasql.log.row_tracking import assign_row_ids
 from deltasql.log.validation import validate_commit
 from deltasql.mirror.engine import MirrorEngine, MirrorSettings
 from deltasql.mirrors import LakeMirror
 from deltasql.moments import Moment, to_ms
 from deltasql.objectstore import ObjectStore, open_store
-from deltasql.spec.actions import Action, Metadata
+from deltasql.spec.actions import Action, Metadata, Protocol
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
 from deltasql.spec.features import stored_properties
 from deltasql.spec.protocol import protocol_for
-from deltasql.spec.schema import render_schema
+from deltasql.spec.schema import StructType, render_schema
 from deltasql.store.connect import mask, open_log
 from deltasql.store.interface import LogStore, NameTaken
 from deltasql.table import HistoryEntry, Table
@@ -88,6 +89,7 @@ def open_lake(configuration: Configuration) -> Lake:
         committer=configuration.text("committer") or _user(),
         settings=settings,
         storage=configuration.storage,
+        opening=configuration.arguments,
     )
 
 
@@ -111,16 +113,19 @@ class Lake:
         committer: str,
         settings: config.Settings,
         storage: Mapping[str, Any],
+        opening: Mapping[str, Any] | None = None,
     ) -> None:
         self.store = store
         metrics.STORES.watch(store)
+        # The arguments of `connect`, for the processes that Spark plans and commits in.
+        self.opening = opening
         self.url = url
         self.location = location
         self.committer = committer
         self.engine_info = f"deltasql/{__version__}"
         self.states = StateCache(store)
         self.commits = CommitLoop(store, self.states, timeout=settings.sql_timeout)
-        self._storage = storage
+        self.storage = storage
         self.engine = MirrorEngine(store, self.objects, _mirror_settings(settings))
         self.mirror = LakeMirror(self)
         self._objects: dict[str, ObjectStore] = {}
@@ -150,7 +155,7 @@ class Lake:
     def create_table(
         self,
         name: str,
-        schema: pa.Schema,
+        schema: pa.Schema | StructType,
         partition_by: list[str] | tuple[str, ...] = (),
         properties: Mapping[str, str] | None = None,
         exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name
@@ -163,14 +168,19 @@ class Lake:
             if exists_ok:
                 return Table(self, existing)
             raise _exists(name)
-        place = _absolute(location) or self._place(name)
-        proposal = propose(self._version_zero(name, schema, tuple(partition_by), properties), None)
-        created = self.store.create_table(name, place, proposal)
-        if isinstance(created, NameTaken) and not exists_ok:
+        created = self.create_with(
+            name,
+            _absolute(location) or self.place(name),
+            self.version_zero(schema, tuple(partition_by), properties),
+            operation="CREATE TABLE",
+            operation_params={
+                "partitionBy": list(partition_by),
+                "properties": {IN_COMMIT_TIMESTAMPS: "true", **(properties or {})},
+            },
+        )
+        if created is None and not exists_ok:
             raise _exists(name)
-        table = self.table(name)
-        self.engine.after_commit([(table.target, 0)])
-        return table
+        return created or self.table(name)
 
     def table(self, name: str) -> Table:
         """The table of that name."""
@@ -261,23 +271,23 @@ class Lake:
     def objects(self, location: str) -> ObjectStore:
         """The object store at a location."""
         if location not in self._objects:
-            self._objects[location] = open_store(location, self._storage)
+            self._objects[location] = open_store(location, self.storage)
         return self._objects[location]
 
     @property
     def reader_options(self) -> dict[str, str]:
         """The storage options as delta-rs calls them, for readers of the mirror."""
-        return {key.partition(".")[2]: str(value) for key, value in self._storage.items()}
+        return {key.partition(".")[2]: str(value) for key, value in self.storage.items()}
 
     # --- creation -----------------------------------------------------------------------
 
-    def _version_zero(
+    def version_zero(
         self,
-        name: str,
-        schema: pa.Schema,
+        schema: pa.Schema | StructType,
         partition_by: tuple[str, ...],
         properties: Mapping[str, str] | None,
-    ) -> CommitRequest:
+    ) -> list[Action]:
+        """The protocol and the metadata of a new table."""
         configuration = {IN_COMMIT_TIMESTAMPS: "true", **(properties or {})}
         if configuration[IN_COMMIT_TIMESTAMPS] != "true":
             raise ValidationError(
@@ -286,7 +296,7 @@ class Lake:
                 remedy=f"leave {IN_COMMIT_TIMESTAMPS} out",
             )
         mapped = configuration.get(MODE, "none") != "none"
-        delta = from_arrow(schema, column_mapping=mapped)
+        delta = self._delta_schema(schema, mapped=mapped)
         if mapped:
             delta, highest = assign_column_mapping(delta, highest=0, new_id=writing.new_id)
             configuration[MAX_COLUMN_ID] = str(highest)
@@ -295,7 +305,7 @@ class Lake:
             for key, start in ROW_TRACKING_COLUMNS.items():
                 configuration.setdefault(key, f"{start}-{writing.new_id()}")
         fence = configuration.get(FENCE_PROPERTY, "true") != "false"
-        actions: list[Action] = [
+        return [
             protocol_for(delta, configuration, fence=fence),
             Metadata(
                 id=writing.new_id(),
@@ -305,19 +315,47 @@ class Lake:
                 created_time=writing.now_ms(),
             ),
         ]
+
+    def create_with(
+        self,
+        name: str,
+        location: str,
+        actions: list[Action],
+        *,
+        operation: str,
+        operation_params: Mapping[str, Any],
+    ) -> Table | None:
+        """Create a table whose version 0 has these actions; None when the name is taken."""
+        _check_name(name)
         validate_commit(actions, None)
-        return CommitRequest(
+        protocols = [action for action in actions if isinstance(action, Protocol)]
+        if any("rowTracking" in (item.writer_features or ()) for item in protocols):
+            actions = assign_row_ids(actions, version=0, domains={})
+        request = CommitRequest(
             table_id=0,
             table_name=name,
             actions=actions,
             commit_id=writing.new_id(),
-            operation="CREATE TABLE",
-            operation_params={"partitionBy": list(partition_by), "properties": configuration},
+            operation=operation,
+            operation_params=operation_params,
             committer=self.committer,
             engine=self.engine_info,
         )
+        created = self.store.create_table(name, location, propose(request, None))
+        if isinstance(created, NameTaken):
+            return None
+        table = self.table(name)
+        self.engine.after_commit([(table.target, 0)])
+        return table
 
-    def _place(self, name: str) -> str:
+    def _delta_schema(self, schema: pa.Schema | StructType, *, mapped: bool) -> StructType:
+        if not isinstance(schema, StructType):
+            return from_arrow(schema, column_mapping=mapped)
+        check_names((item.name for item in schema.fields), column_mapping=mapped)
+        return schema
+
+    def place(self, name: str) -> str:
+        """Where a new table of that name goes."""
         if self.location is None:
             raise ConfigError(
                 "the lake has no location for new tables",
@@ -335,7 +373,7 @@ class Lake:
 
 def _mirror_settings(settings: config.Settings) -> MirrorSettings:
     values = {
-        field.name: getattr(settings, f"mirror_{field.name}") for field in fields(MirrorSettings)
+        item.name: getattr(settings, f"mirror_{item.name}") for item in fields(MirrorSettings)
     }
     return MirrorSettings(**values)
 

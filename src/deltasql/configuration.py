@@ -68,6 +68,13 @@ class Configuration:
         """Options of the object stores."""
         return {key: value.given for key, value in self.values.items() if is_option(key)}
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments with which `connect` opens the same lake anywhere."""
+        given = {key: value.given for key, value in self.values.items()}
+        names = {name: given.pop(name, None) for name in NAMES}
+        return {**names, "settings": given}
+
     def defaulting(self, defaults: Mapping[str, Any]) -> Configuration:
         """The same with other defaults, for a program that has its own."""
         ours = {key: Value(key, value, "default") for key, value in defaults.items()}

@@ -118,7 +118,10 @@ class Snapshot:
 
     def file_batches(self, where: str | None = None) -> Iterator[pa.RecordBatch]:
         """The same as `files`, batch by batch in bounded memory."""
-        predicate = self.bind(where)
+        return self.batches(self.bind(where))
+
+    def batches(self, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+        """The same, pruned by a bound predicate."""
         for batch in self._stored_batches(predicate):
             kept = self._without_removed(batch)
             if kept.num_rows:

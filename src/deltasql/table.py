@@ -232,14 +232,14 @@ class Table:
 
         With `app_id` and `app_version` the append happens once, however often it is called.
         """
-        extra = _txn(app_id, app_version)
+        extra = txn_actions(app_id, app_version)
         # A stream can be read once only; a changed schema needs the rows again.
         data = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
         for attempt in range(_SCHEMA_RETRIES):
             state = self._lake.states.current(self.table_id)
             write = writing.append(self.objects, state, data, schema_mode=schema_mode)
             try:
-                return self._commit_write(write, extra)
+                return self.commit_write(write, extra)
             except (MetadataChangedError, ProtocolChangedError):
                 if attempt == _SCHEMA_RETRIES - 1:
                     raise
@@ -248,7 +248,7 @@ class Table:
 
     def overwrite(self, data: Any, where: str | None = None) -> int:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
-        return self._commit_write(
+        return self.commit_write(
             writing.overwrite(self.objects, self.snapshot(), data, where=where)
         )
 
@@ -276,7 +276,7 @@ class Table:
             for action in actions
         ]
         request = self.request(
-            [*parsed, *_txn(app_id, app_version), *self._upgrade(parsed)],
+            [*parsed, *txn_actions(app_id, app_version), *self._upgrade(parsed)],
             operation=operation,
             operation_params=operation_params or {},
             expected_version=expected_version,
@@ -334,7 +334,8 @@ class Table:
             return Reads.all()
         return Reads.where(bind(parse(reads), self._lake.states.current(self.table_id).schema))
 
-    def _commit_write(self, write: writing.Write, extra: Sequence[Action] = ()) -> int:
+    def commit_write(self, write: writing.Write, extra: Sequence[Action] = ()) -> int:
+        """Commit what was written; its files are deleted when they surely don't count."""
         request = self.request(
             [*write.actions, *extra],
             operation=write.operation,
@@ -374,7 +375,8 @@ class Table:
         )
 
 
-def _txn(app_id: str | None, app_version: int | None) -> list[Action]:
+def txn_actions(app_id: str | None, app_version: int | None) -> list[Action]:
+    """The txn that makes a write happen once."""
     if app_id is None and app_version is None:
         return []
     if app_id is None or app_version is None:

@@ -16,6 +16,7 @@ from deltasql.errors import (
     ValidationError,
 )
 from deltasql.log.conflict import Reads
+from deltasql.log.predicate import Predicate
 from deltasql.mirror.engine import Target
 from deltasql.snapshot import Overlay, Scan, Snapshot
 from deltasql.spec import codec
@@ -136,6 +137,11 @@ class TransactionTable:
         return self._table.target
 
     @property
+    def location(self) -> str:
+        """Where the table's files are."""
+        return self._table.location
+
+    @property
     def version(self) -> int:
         """The version that the transaction reads."""
         return self._version
@@ -152,20 +158,23 @@ class TransactionTable:
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows, lazily; what is read here is part of the conflict check."""
         snapshot = self.snapshot()
-        predicate = snapshot.bind(where)
+        self.has_read(snapshot.bind(where))
+        return snapshot.scan(where, columns)
+
+    def has_read(self, predicate: Predicate | None) -> None:
+        """Make the rows of a bound predicate, by default all, part of the conflict check."""
         self._reads = self._reads.joined(
             Reads.all() if predicate is None else Reads.where(predicate)
         )
-        return snapshot.scan(where, columns)
 
     def append(self, data: Any) -> None:
         """Add rows when the transaction commits."""
         snapshot = self.snapshot()
-        self._take(writing.append(self._table.objects, snapshot.state, data))
+        self.take(writing.append(self._table.objects, snapshot.state, data))
 
     def overwrite(self, data: Any, where: str | None = None) -> None:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
-        self._take(writing.overwrite(self._table.objects, self.snapshot(), data, where=where))
+        self.take(writing.overwrite(self._table.objects, self.snapshot(), data, where=where))
 
     def commit(
         self,
@@ -176,7 +185,7 @@ class TransactionTable:
     ) -> None:
         """Commit actions together with the rest of the transaction."""
         parsed = [codec.parse_action(action) for action in actions]
-        self._take(
+        self.take(
             writing.Write(
                 actions=parsed,
                 operation=operation,
@@ -204,7 +213,8 @@ class TransactionTable:
         """Delete the files that were written and will not be committed."""
         discard(self._table.objects, self._written)
 
-    def _take(self, write: writing.Write) -> None:
+    def take(self, write: writing.Write) -> None:
+        """Keep what was written, for the commit."""
         self._written += write.files
         self._reads = self._reads.joined(write.reads)
         self._operations.append((write.operation, write.operation_params))

@@ -1,0 +1,52 @@
+"""One consistent cut over all tables: every head from one statement, then each table pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from deltasql.errors import TableNotFoundError
+
+if TYPE_CHECKING:
+    from deltasql.catalog import Lake
+    from deltasql.table import Table
+
+
+class Cut:
+    """Whether the reads of this thread are pinned, and where."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._pinned: ContextVar[Mapping[int, int] | None] = ContextVar(
+            "deltasql_cut", default=None
+        )
+
+    @contextmanager
+    def taken(self) -> Iterator[Mapping[int, int]]:
+        """Pin every table at its version of now; a cut inside a cut keeps the outer one."""
+        outer = self._pinned.get()
+        if outer is not None:
+            yield outer
+            return
+        heads = self._lake.store.heads()
+        versions = {head.table_id: head.version for head in heads.values()}
+        token = self._pinned.set(versions)
+        try:
+            yield versions
+        finally:
+            self._pinned.reset(token)
+
+    def version_of(self, table: Table) -> int | None:
+        """The version that the table is pinned at; None outside of a cut."""
+        pinned = self._pinned.get()
+        if pinned is None:
+            return None
+        if table.table_id not in pinned:
+            raise TableNotFoundError(
+                f"there is no table {table.name} in this snapshot",
+                cause="it was created after the snapshot was taken",
+                remedy="read it outside of the block, or take a new snapshot",
+            )
+        return pinned[table.table_id]

@@ -1,0 +1,164 @@
+"""A lake as PySpark sees it: `db.read`, `db.write`, views and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from deltasql.errors import TableExistsError
+from deltasql.moments import Moment
+from deltasql.snapshot import Snapshot
+from deltasql.spark import creation, hadoop
+from deltasql.spark.cut import Cut
+from deltasql.spark.gateway import Gateway
+from deltasql.spark.modes import Writer
+from deltasql.spark.options import WriteOptions, write_options
+from deltasql.spark.reading import Reader
+from deltasql.spark.transactions import SparkTransaction
+from deltasql.spark.views import view_names
+from deltasql.spec.actions import Action
+from deltasql.table import Table, txn_actions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from deltasql.catalog import Lake
+
+
+class Database:
+    """The tables of a lake in a Spark session, through Delta's own reader and writer."""
+
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+        self.spark = spark
+        self.lake = lake
+        self.gateway = Gateway(spark)
+        self.reader = Reader(spark, self.gateway)
+        self.writer = Writer(self.gateway, self.reader)
+        self._cut = Cut(lake)
+
+    def __repr__(self) -> str:
+        return f"<Database {self.lake.url}>"
+
+    # --- reading ------------------------------------------------------------------------
+
+    def read(
+        self,
+        name: str,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        where: str | None = None,
+    ) -> DataFrame:
+        """The rows of a table as it is, at a version, or as it was at a point in time.
+
+        Files that can't hold rows of `where`, a condition in Spark's SQL, are skipped in the
+        database, by partition and by stats, before Spark plans.
+        """
+        table = self.lake.table(name)
+        snapshot = self.open(table, version=version, timestamp=timestamp)
+        self.grant(table.location)
+        return self.reader.frame(table.location, snapshot, where)
+
+    def open(
+        self, table: Table, *, version: int | None = None, timestamp: Moment | None = None
+    ) -> Snapshot:
+        """The snapshot that a read sees: pinned inside `with db.snapshot():`."""
+        if version is None and timestamp is None:
+            version = self._cut.version_of(table)
+        return table.snapshot(version=version, timestamp=timestamp)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Mapping[int, int]]:
+        """One consistent cut: all reads of the block see the tables as they are now."""
+        with self._cut.taken() as versions:
+            yield versions
+
+    def register_views(self, namespace: str | None = None) -> list[str]:
+        """Make a temporary view of each table of a namespace, all of one cut.
+
+        The view of `sales.orders` in the namespace `sales` is `orders`. It stays at its
+        version: register again to see newer ones.
+        """
+        with self.snapshot():
+            names = view_names([table.name for table in self.lake.tables()], namespace)
+            for table, view in names.items():
+                self.read(table).createOrReplaceTempView(f"`{view}`")
+        return list(names.values())
+
+    # --- writing ------------------------------------------------------------------------
+
+    def transaction(self) -> SparkTransaction:
+        """Several tables, all or nothing: `with db.transaction() as tx: tx.write(df, "a")`."""
+        return SparkTransaction(self)
+
+    def write(
+        self,
+        df: DataFrame,
+        name: str,
+        mode: str = "append",
+        *,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        **options: Any,
+    ) -> int:
+        """Write rows to a table, made where it is absent; returns the version.
+
+        `mode` is append, overwrite, error or ignore. Options: `partition_by`, `replace_where`
+        (replace the rows of a condition), `partition_overwrite="dynamic"` (replace the
+        partitions that the rows lie in), `merge_schema`, `overwrite_schema`,
+        `target_file_size` in bytes, and `properties` of a new table. With `app_id` and
+        `app_version` the write happens once, however often it is called.
+        """
+        wanted = write_options(mode, options)
+        extra = txn_actions(app_id, app_version)
+        record = self.lake.store.table(name)
+        if record is None:
+            created = self._create_from(df, name, wanted, extra)
+            if created is not None:
+                return created
+        elif mode in ("error", "errorifexists"):
+            raise TableExistsError(
+                f"there is a table {name} already",
+                cause=f"the mode is {mode!r}",
+                remedy='choose another name, or mode="append" or "overwrite"',
+            )
+        table = self.lake.table(name) if record is None else Table(self.lake, record)
+        if mode == "ignore":
+            return table.version
+        self.grant(table.location)
+        write = self.writer.prepare(table.location, table.snapshot(), df, wanted)
+        return table.commit_write(write, extra)
+
+    def create_table(
+        self,
+        name: str,
+        schema: StructType | str,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        *,
+        exists_ok: bool = False,
+    ) -> Table:
+        """Create an empty table from a Spark schema, or from columns as CREATE TABLE has them.
+
+        Such a text may hold NOT NULL, DEFAULT, GENERATED ALWAYS AS (…) and AS IDENTITY.
+        """
+        return self.lake.create_table(
+            name,
+            creation.schema_from(self.gateway, schema),
+            partition_by=tuple(partition_by),
+            properties=properties,
+            exists_ok=exists_ok,
+        )
+
+    def _create_from(
+        self, df: DataFrame, name: str, options: WriteOptions, extra: Sequence[Action]
+    ) -> int | None:
+        """Create a table with its rows in version 0; None when somebody else was faster."""
+        location = self.lake.place(name)
+        self.grant(location)
+        return creation.create_from(self.lake, self.writer, df, name, location, options, extra)
+
+    def grant(self, location: str) -> None:
+        """Let Spark read and write where the lake may."""
+        hadoop.grant(self.spark, location, self.lake.storage)

@@ -1,0 +1,58 @@
+"""The lake's credentials for Hadoop's file systems, so that Spark reads where we do.
+
+They go into the context's Hadoop configuration while it runs, by bucket. It reaches the
+executors with each job; it is in no option, no plan, and no event log: those list the
+configuration that the context was started with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_S3 = {
+    "access_key_id": "access.key",
+    "secret_access_key": "secret.key",
+    "session_token": "session.token",
+    "endpoint": "endpoint",
+    "region": "endpoint.region",
+}
+
+
+def grant(spark: SparkSession, location: str, storage: Mapping[str, Any]) -> None:
+    """Let Spark read and write at a location of the lake."""
+    parts = urlsplit(location)
+    if parts.scheme not in ("s3", "s3a"):
+        return
+    wanted = s3a_settings(parts.netloc, storage)
+    conf = spark._jsc.hadoopConfiguration()
+    for key, value in wanted.items():
+        conf.set(key, value)
+
+
+def s3a_settings(bucket: str, storage: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of `s3a` for one bucket, from the lake's storage options."""
+    given = {
+        key.partition(".")[2]: str(value) for key, value in storage.items() if key[:3] == "s3."
+    }
+    start = f"fs.s3a.bucket.{bucket}."
+    wanted = {start + ours: given[theirs] for theirs, ours in _S3.items() if theirs in given}
+    if "session_token" in given:
+        wanted[start + "aws.credentials.provider"] = (
+            "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+        )
+    elif "access_key_id" in given:
+        wanted[start + "aws.credentials.provider"] = (
+            "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+        )
+    if "endpoint" in given:
+        # Names of buckets in the host name are Amazon's; other servers want them in the path.
+        hosted = given.get("virtual_hosted_style_request", "false").lower() == "true"
+        wanted[start + "path.style.access"] = "false" if hosted else "true"
+        plain = given["endpoint"].startswith("http://")
+        wanted[start + "connection.ssl.enabled"] = "false" if plain else "true"
+    return wanted
