@@ -13,12 +13,11 @@ from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
-from deltasql import config, metrics, writing
+from deltasql import config, creating, metrics, writing
 from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
 from deltasql.configuration import Configuration, resolve
-from deltasql.data.arrow_schema import check_names, from_arrow
 from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, ValidationError
 from deltasql.log.row_tracking import assign_row_ids
 from deltasql.log.validation import validate_commit
@@ -26,11 +25,8 @@ from deltasql.mirror.engine import MirrorEngine, MirrorSettings
 from deltasql.mirrors import LakeMirror
 from deltasql.moments import Moment, to_ms
 from deltasql.objectstore import ObjectStore, open_store
-from deltasql.spec.actions import Action, Metadata, Protocol
-from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
-from deltasql.spec.features import stored_properties
-from deltasql.spec.protocol import protocol_for
-from deltasql.spec.schema import StructType, render_schema
+from deltasql.spec.actions import Action, Protocol
+from deltasql.spec.schema import StructType
 from deltasql.store.connect import mask, open_log
 from deltasql.store.interface import LogStore, NameTaken
 from deltasql.table import HistoryEntry, Table
@@ -39,13 +35,6 @@ from deltasql.version import __version__
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\]+")
 _LONGEST_NAME = 255
-FENCE_PROPERTY = "deltasql.fence"
-IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
-ROW_TRACKING = "delta.enableRowTracking"
-ROW_TRACKING_COLUMNS = {
-    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col",
-    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col",
-}
 
 
 def connect(
@@ -171,11 +160,11 @@ class Lake:
         created = self.create_with(
             name,
             _absolute(location) or self.place(name),
-            self.version_zero(schema, tuple(partition_by), properties),
+            creating.version_zero(schema, tuple(partition_by), properties),
             operation="CREATE TABLE",
             operation_params={
                 "partitionBy": list(partition_by),
-                "properties": {IN_COMMIT_TIMESTAMPS: "true", **(properties or {})},
+                "properties": {creating.IN_COMMIT_TIMESTAMPS: "true", **(properties or {})},
             },
         )
         if created is None and not exists_ok:
@@ -281,41 +270,6 @@ class Lake:
 
     # --- creation -----------------------------------------------------------------------
 
-    def version_zero(
-        self,
-        schema: pa.Schema | StructType,
-        partition_by: tuple[str, ...],
-        properties: Mapping[str, str] | None,
-    ) -> list[Action]:
-        """The protocol and the metadata of a new table."""
-        configuration = {IN_COMMIT_TIMESTAMPS: "true", **(properties or {})}
-        if configuration[IN_COMMIT_TIMESTAMPS] != "true":
-            raise ValidationError(
-                "a table can't be created without in-commit timestamps",
-                cause="a mirror that is late would change the times of its versions",
-                remedy=f"leave {IN_COMMIT_TIMESTAMPS} out",
-            )
-        mapped = configuration.get(MODE, "none") != "none"
-        delta = self._delta_schema(schema, mapped=mapped)
-        if mapped:
-            delta, highest = assign_column_mapping(delta, highest=0, new_id=writing.new_id)
-            configuration[MAX_COLUMN_ID] = str(highest)
-        if configuration.get(ROW_TRACKING) == "true":
-            # Moved rows keep their ids in hidden columns, which the spec wants named.
-            for key, start in ROW_TRACKING_COLUMNS.items():
-                configuration.setdefault(key, f"{start}-{writing.new_id()}")
-        fence = configuration.get(FENCE_PROPERTY, "true") != "false"
-        return [
-            protocol_for(delta, configuration, fence=fence),
-            Metadata(
-                id=writing.new_id(),
-                schema_string=render_schema(delta),
-                partition_columns=partition_by,
-                configuration=stored_properties(configuration),
-                created_time=writing.now_ms(),
-            ),
-        ]
-
     def create_with(
         self,
         name: str,
@@ -347,12 +301,6 @@ class Lake:
         table = self.table(name)
         self.engine.after_commit([(table.target, 0)])
         return table
-
-    def _delta_schema(self, schema: pa.Schema | StructType, *, mapped: bool) -> StructType:
-        if not isinstance(schema, StructType):
-            return from_arrow(schema, column_mapping=mapped)
-        check_names((item.name for item in schema.fields), column_mapping=mapped)
-        return schema
 
     def place(self, name: str) -> str:
         """Where a new table of that name goes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from deltasql.creating import version_zero
 from deltasql.data.writer import discard
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError
 from deltasql.spark import evolution
@@ -34,7 +35,7 @@ def create_from(
     """Write rows and create their table in one commit; None when the name was taken meanwhile."""
     schema = evolution.as_new(schema_of(frame))
     names = evolution.partition_names(schema, options.partition_by)
-    first = lake.version_zero(schema, names, options.properties)
+    first = version_zero(schema, names, options.properties)
     plan = Plan(_only(first, Metadata), _only(first, Protocol))
     check = options.replace_where
     plan, files = writer.files(location, plan, frame, options, check=check)

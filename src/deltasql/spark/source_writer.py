@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from deltasql import writing
+from deltasql.creating import version_zero
 from deltasql.data.writer import discard
 from deltasql.errors import DeltaSqlError, ValidationError
 from deltasql.log.conflict import Reads
@@ -46,7 +47,7 @@ class DeltaSqlWriter(DataSourceArrowWriter):
             record = lake.store.table(source.table_name)
             if record is None:
                 incoming = as_new(parse_schema(schema.json(), source="the rows' schema"))
-                self._first = lake.version_zero(incoming, (), None)
+                self._first = version_zero(incoming, (), None)
                 self._location = lake.place(source.table_name)
                 self._version = -1
                 self._metadata = next(a for a in self._first if isinstance(a, Metadata))

@@ -1,0 +1,66 @@
+"""Version 0 of a new table: its protocol and its metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from deltasql import writing
+from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.errors import ValidationError
+from deltasql.spec.actions import Action, Metadata
+from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
+from deltasql.spec.features import stored_properties
+from deltasql.spec.protocol import protocol_for
+from deltasql.spec.schema import StructType, render_schema
+
+FENCE_PROPERTY = "deltasql.fence"
+IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+ROW_TRACKING = "delta.enableRowTracking"
+ROW_TRACKING_COLUMNS = {
+    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col",
+}
+
+
+def version_zero(
+    schema: pa.Schema | StructType,
+    partition_by: tuple[str, ...],
+    properties: Mapping[str, str] | None,
+) -> list[Action]:
+    """The protocol and the metadata of a new table."""
+    configuration = {IN_COMMIT_TIMESTAMPS: "true", **(properties or {})}
+    if configuration[IN_COMMIT_TIMESTAMPS] != "true":
+        raise ValidationError(
+            "a table can't be created without in-commit timestamps",
+            cause="a mirror that is late would change the times of its versions",
+            remedy=f"leave {IN_COMMIT_TIMESTAMPS} out",
+        )
+    mapped = configuration.get(MODE, "none") != "none"
+    delta = _delta_schema(schema, mapped=mapped)
+    if mapped:
+        delta, highest = assign_column_mapping(delta, highest=0, new_id=writing.new_id)
+        configuration[MAX_COLUMN_ID] = str(highest)
+    if configuration.get(ROW_TRACKING) == "true":
+        # Moved rows keep their ids in hidden columns, which the spec wants named.
+        for key, start in ROW_TRACKING_COLUMNS.items():
+            configuration.setdefault(key, f"{start}-{writing.new_id()}")
+    fence = configuration.get(FENCE_PROPERTY, "true") != "false"
+    return [
+        protocol_for(delta, configuration, fence=fence),
+        Metadata(
+            id=writing.new_id(),
+            schema_string=render_schema(delta),
+            partition_columns=partition_by,
+            configuration=stored_properties(configuration),
+            created_time=writing.now_ms(),
+        ),
+    ]
+
+
+def _delta_schema(schema: pa.Schema | StructType, *, mapped: bool) -> StructType:
+    if not isinstance(schema, StructType):
+        return from_arrow(schema, column_mapping=mapped)
+    check_names((item.name for item in schema.fields), column_mapping=mapped)
+    return schema
