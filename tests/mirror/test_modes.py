@@ -110,6 +110,15 @@ def test_a_failed_sql_commit_leaves_no_object(lake, make_table, log_of):
     assert log_of(table).names() == before
 
 
+def test_a_commit_beside_a_close_does_not_fail(lake, make_table):
+    """Another thread closed the lake between the commit and its mirror."""
+    table = make_table(lake, 1)
+    landed(lake)
+    lake.engine._threads().shutdown()
+    assert table.append(rows(2)) == 2
+    assert statuses(table)[2].status == "PENDING"
+
+
 def test_pause_and_resume(any_lake, make_table, log_of):
     table = make_table(any_lake, 1)
     table.mirror.pause()

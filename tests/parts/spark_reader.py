@@ -19,13 +19,21 @@ import decimal
 import json
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
 
+def s3a_jars(jars: str) -> list[str]:
+    """Spark's client for S3, beside Delta's jars, without what Spark has newer."""
+    older = ("netty", "commons-", "slf4j")
+    found = Path(f"{jars}-s3a").glob("*.jar")
+    return sorted(str(path) for path in found if not path.name.startswith(older))
+
+
 def start(jars: str, work: str) -> SparkSession:
     settings = {
-        "spark.driver.extraClassPath": f"{jars}/*:{jars}-s3a/*",
+        "spark.driver.extraClassPath": ":".join([f"{jars}/*", *s3a_jars(jars)]),
         "spark.driver.memory": "1g",
         # Small tables: what the compilers would win later, they cost now.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -114,9 +114,16 @@ class Pilot:
         if look.is_mirrored:
             self._settle(mirrored=version)
         elif look.is_free:
-            with self._changed:
-                self._is_flying = True
+            self._take_off(version)
+
+    def _take_off(self, version: int) -> None:
+        self._is_flying = True
+        try:
             self._start(self._fly)
+        except RuntimeError:
+            # The lake was closed meanwhile; the version waits for the next one who flies.
+            self._is_flying = False
+            self._settle(given_up=version)
 
     def _appears(self, version: int, deadline: float) -> bool:
         """Whether the object becomes visible in time; where a look at it costs, just wait."""
