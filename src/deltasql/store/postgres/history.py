@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+import psycopg
 from psycopg import errors
 
 from deltasql.store import rows
@@ -20,9 +21,11 @@ from deltasql.store.history import (
 from deltasql.store.mirror_log import Lease
 from deltasql.store.postgres.copying import copy_line, copy_number, copy_text
 from deltasql.store.postgres.payload import json_rows
-from deltasql.store.postgres.pool import Connection, Connections
+from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.rows import Row
+
+Connection = psycopg.Connection[tuple[Any, ...]]
 
 _LINES: Final = 2_000
 _OTHERS: Final = {
