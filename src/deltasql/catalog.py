@@ -226,6 +226,18 @@ class Lake:
         progress: Callable[[Progress], None] | None = ...,
     ) -> Table: ...
 
+    @overload
+    def adopt(
+        self,
+        location: str,
+        name: str,
+        dry_run: bool,  # noqa: FBT001 - the public name
+        fence: bool = ...,  # noqa: FBT001 - the public name
+        *,
+        validate: bool = ...,
+        progress: Callable[[Progress], None] | None = ...,
+    ) -> Table | AdoptionReport: ...
+
     def adopt(
         self,
         location: str,

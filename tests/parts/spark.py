@@ -200,6 +200,11 @@ class Spark:
         """Write a table's own rows to it once more."""
         self.ask({"do": "append", "path": str(path)})
 
+    def count(self, path: Path) -> int:
+        """How many rows there are, all of them read."""
+        found: int = self.ask({"do": "count", "path": str(path)})["count"]
+        return found
+
     def sql(self, *statements: str) -> None:
         """Run statements in turn."""
         self.ask({"do": "sql", "statements": statements})

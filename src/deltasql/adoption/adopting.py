@@ -27,7 +27,7 @@ from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
 from deltasql.store.history import HistoryEnd, HistoryRows
 from deltasql.store.interface import LogStore
-from deltasql.store.mirror_log import Lease
+from deltasql.store.mirror_log import Lease, Work
 
 logger = logging.getLogger("deltasql.adoption")
 
@@ -69,7 +69,7 @@ def adopt(
     plan = plan_log(objects)
     table_id = log.stage_table(name, objects.location)
     target = Target(table_id, name, objects.location)
-    with held_lease(engine, log, target) as lease:
+    with held_lease(engine, log, target, Work.COMMITS) as lease:
         run = _Adoption(log, objects, lease, settings)
         try:
             run.resume(plan)

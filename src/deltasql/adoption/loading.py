@@ -10,7 +10,6 @@ from hashlib import sha256
 from itertools import islice
 from typing import Final
 
-from deltasql.adoption.base import load_base
 from deltasql.adoption.commits import read_ahead
 from deltasql.adoption.decoding import (
     Commit,
@@ -20,6 +19,7 @@ from deltasql.adoption.decoding import (
     decode_line,
     read_lines,
 )
+from deltasql.adoption.first_checkpoint import load_base
 from deltasql.adoption.foreign_log import LogPlan
 from deltasql.adoption.parts import Parts
 from deltasql.errors import LogFormatError

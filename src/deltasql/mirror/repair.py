@@ -101,14 +101,15 @@ class Leases:
 def held_leases(engine: MirrorEngine, log: LogStore, target: Target) -> Iterator[Leases]:
     """The table's leases, waited for and kept alive, so that no flight is under way."""
     with (
-        _held_lease(engine, log, target, Work.COMMITS) as commits,
-        _held_lease(engine, log, target, Work.CHECKPOINTS) as checkpoints,
+        held_lease(engine, log, target, Work.COMMITS) as commits,
+        held_lease(engine, log, target, Work.CHECKPOINTS) as checkpoints,
     ):
         yield Leases(commits, checkpoints)
 
 
 @contextmanager
-def _held_lease(engine: MirrorEngine, log: LogStore, target: Target, work: Work) -> Iterator[Lease]:
+def held_lease(engine: MirrorEngine, log: LogStore, target: Target, work: Work) -> Iterator[Lease]:
+    """One of the table's leases, waited for and kept alive."""
     deadline = time.monotonic() + _WAIT
     while (lease := log.acquire_lease(target.table_id, engine.holder, LEASE_SECONDS, work)) is None:
         if time.monotonic() > deadline:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+import psycopg
 from psycopg import errors
 
 from deltasql.store import rows
@@ -24,6 +25,8 @@ from deltasql.store.postgres.payload import json_rows
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.rows import Row
+
+Connection = psycopg.Connection[tuple[Any, ...]]
 
 _LINES: Final = 2_000
 _OTHERS: Final = {

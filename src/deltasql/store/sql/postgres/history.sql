@@ -15,7 +15,8 @@ RETURNING table_id;
 SELECT l.token
 FROM dl_mirror_leases AS l
 JOIN dl_tables AS t ON t.table_id = l.table_id
-WHERE l.table_id = :table_id AND l.token = :token AND l.expires_at > @now
+WHERE l.table_id = :table_id AND l.work = 'COMMITS' AND l.token = :token
+  AND l.expires_at > @now
   AND t.dropped_id = t.table_id AND t.dropped_at IS NULL
 FOR UPDATE OF l;
 

@@ -26,7 +26,8 @@ WHERE t.table_id = :table_id AND r.read_only_reason IS NULL;
 SELECT l.token
 FROM dl_mirror_leases AS l
 JOIN dl_tables AS t ON t.table_id = l.table_id
-WHERE l.table_id = :table_id AND l.token = :token AND l.expires_at > @now
+WHERE l.table_id = :table_id AND l.work = 'COMMITS' AND l.token = :token
+  AND l.expires_at > @now
   AND t.dropped_id = t.table_id AND t.dropped_at IS NULL;
 
 -- name: history_times_apart
