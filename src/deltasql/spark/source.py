@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from deltasql.snapshot import Snapshot
     from deltasql.spec.actions import AddFile
 
-READ_OPTIONS = frozenset({"path", "lake", "versionasof", "timestampasof"})
-WRITE_OPTIONS = frozenset({"path", "lake", "txnappid", "txnversion"})
+READ_OPTIONS = frozenset({"path", "table", "lake", "versionasof", "timestampasof"})
+WRITE_OPTIONS = frozenset({"path", "table", "lake", "txnappid", "txnversion"})
 _SECRETIVE = frozenset({"url", "dsn", "password", "user"})
 # About what one task reads: a few large files, or many small ones.
 _TASK_BYTES = 64 << 20
@@ -81,11 +81,12 @@ class DeltaSqlSource(DataSource):
     @property
     def table_name(self) -> str:
         """The table's name in the lake."""
-        name = self.options.get("path")
+        # Spark takes the path of a CREATE TABLE for a folder, and keeps it to itself.
+        name = self.options.get("table") or self.options.get("path")
         if not name:
             raise ValidationError(
                 'format("deltasql") was given no table',
-                remedy='name it: load("sales.orders"), or OPTIONS (path "sales.orders")',
+                remedy="name it: load('sales.orders'), or OPTIONS (table 'sales.orders')",
             )
         return str(name)
 
