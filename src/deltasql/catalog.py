@@ -201,9 +201,14 @@ class Lake:
             objects.delete([item.path for item in objects.list("")])
             self.store.purge_table(table.table_id)
 
-    def transaction(self) -> Transaction:
-        """A transaction over any number of tables: `with lake.transaction() as tx: …`"""
-        return Transaction(self)
+    def transaction(
+        self, *, app_id: str | None = None, app_version: int | None = None
+    ) -> Transaction:
+        """A transaction over any number of tables: `with lake.transaction() as tx: …`
+
+        With `app_id` and `app_version` it happens once, however often it is run.
+        """
+        return Transaction(self, app_id=app_id, app_version=app_version)
 
     def audit(self, start: Moment, end: Moment) -> list[AuditEntry]:
         """What was committed from `start` up to `end`, by whom, over all tables, in order."""
