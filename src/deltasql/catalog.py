@@ -26,7 +26,7 @@ from deltasql.mirrors import LakeMirror
 from deltasql.moments import Moment, to_ms
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.objectstore.options import is_option, options_in
-from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
+from deltasql.spec.actions import Action, Metadata, Protocol
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
 from deltasql.spec.features import stored_properties
 from deltasql.spec.protocol import protocol_for
@@ -83,6 +83,7 @@ def connect(
         committer=committer or _user(),
         settings=loaded,
         storage={**options_in(os.environ), **storage},
+        opening={"url": url, "location": location, "committer": committer, "settings": settings},
     )
 
 
@@ -106,8 +107,11 @@ class Lake:
         committer: str,
         settings: config.Settings,
         storage: Mapping[str, Any],
+        opening: Mapping[str, Any] | None = None,
     ) -> None:
         self.store = store
+        # The arguments of `connect`, for the processes that Spark plans and commits in.
+        self.opening = opening
         self.url = url
         self.location = location
         self.committer = committer
@@ -275,10 +279,8 @@ class Lake:
         """Create a table whose version 0 has these actions; None when the name is taken."""
         _check_name(name)
         validate_commit(actions, None)
-        tracked = (
-            isinstance(a, Protocol) and "rowTracking" in (a.writer_features or ()) for a in actions
-        )
-        if any(isinstance(a, AddFile) for a in actions) and any(tracked):
+        protocols = [action for action in actions if isinstance(action, Protocol)]
+        if any("rowTracking" in (item.writer_features or ()) for item in protocols):
             actions = assign_row_ids(actions, version=0, domains={})
         request = CommitRequest(
             table_id=0,
@@ -322,7 +324,7 @@ class Lake:
 
 def _mirror_settings(settings: config.Settings) -> MirrorSettings:
     values = {
-        field.name: getattr(settings, f"mirror_{field.name}") for field in fields(MirrorSettings)
+        item.name: getattr(settings, f"mirror_{item.name}") for item in fields(MirrorSettings)
     }
     return MirrorSettings(**values)
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltasql.catalog import Lake, connect
 from deltasql.spark import jars as delta_jars
+from deltasql.spark import profiles
 from deltasql.spark.database import Database
 from deltasql.spark.environment import CATALOG, EXTENSION, check_java, check_native, spark_release
 from deltasql.spark.failures import no_native_route
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def session(
@@ -43,25 +48,40 @@ def session(
         "spark.sql.catalog.spark_catalog": CATALOG,
         **given,
     }
+    if (master or given.get("spark.master") or "local").startswith("local"):
+        # Workers on this machine are to have what this program has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings.setdefault("spark.pyspark.python", os.environ["PYSPARK_PYTHON"])
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def attach(spark: SparkSession, lake: Lake | str | None = None) -> Database:
+def attach(spark: SparkSession, lake: Lake | str | None = None, *, name: str = "") -> Database:
     """The lake's tables in a session; `lake` is one that is open, or a URL.
 
-    Without it, DELTASQL_URL and DELTASQL_LOCATION name the lake.
+    Without it, DELTASQL_URL and DELTASQL_LOCATION name the lake. `format("deltasql")` finds it
+    too: with several lakes each has a `name`, for `option("lake", name)`.
     """
-    opened = lake if isinstance(lake, Lake) else connect(lake)
     if not hasattr(spark, "_jvm"):
         raise no_native_route(
             "it is a Spark Connect session, whose JVM is elsewhere",
-            'read and write with format("deltasql"), or attach to the server\'s own session',
+            'call deltasql.spark.register(spark) and use format("deltasql"); '
+            "the server's profiles name the lakes",
         )
+    opened = lake if isinstance(lake, Lake) else connect(lake)
     database = Database(spark, opened)
     check_native(spark, database.gateway)
+    register(spark, profiles.keep(opened, name or profiles.DEFAULT))
     return database
+
+
+def register(spark: SparkSession, kept: Path | None = None) -> None:
+    """Make `format("deltasql")` known to a session, a Spark Connect one too."""
+    from deltasql.spark.source import registered
+
+    spark.dataSource.register(registered(None if kept is None else str(kept)))
+    spark.conf.set(PUSHDOWN, "true")
 
 
 def _joined(given: str, ours: str) -> str:

@@ -1,0 +1,245 @@
+"""`format("deltasql")`: a Python data source, which needs no jar and works over Spark Connect.
+
+Planning and committing happen in workers beside the driver, reading and writing of files on
+executors; only the former open the database. What this route can't do it refuses, and names
+the native one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from deltasql.data.reader import read_files
+from deltasql.errors import UnsupportedFeatureError, ValidationError
+from deltasql.log.predicate import Predicate
+from deltasql.log.state import TableState
+from deltasql.objectstore import open_store
+from deltasql.spark import profiles
+from deltasql.spark.filters import understood
+from deltasql.spec.features import type_names
+from deltasql.spec.protocol import check_readable
+from deltasql.store.file_rows import from_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceWriter, Filter
+    from pyspark.sql.types import StructType as SparkStruct
+
+    from deltasql.catalog import Lake
+    from deltasql.snapshot import Snapshot
+    from deltasql.spec.actions import AddFile
+
+READ_OPTIONS = frozenset({"path", "lake", "versionasof", "timestampasof"})
+WRITE_OPTIONS = frozenset({"path", "lake", "txnappid", "txnversion"})
+_SECRETIVE = frozenset({"url", "dsn", "password", "user"})
+# About what one task reads: a few large files, or many small ones.
+_TASK_BYTES = 64 << 20
+
+
+class DeltaSqlSource(DataSource):
+    """The tables of a lake: `load("sales.orders")`."""
+
+    # The file with the lakes that a program has attached; see `profiles`.
+    kept: str | None = None
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._version: int | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "deltasql"
+
+    def schema(self) -> SparkStruct:
+        """The schema of the version that will be read, which is pinned by it."""
+        from pyspark.sql.types import StructType
+
+        with self.open() as lake:
+            snapshot = self._snapshot(lake)
+            self._version = snapshot.version
+            return StructType.fromJson(_plain_schema(snapshot.state))
+
+    def reader(self, schema: SparkStruct) -> DataSourceReader:
+        """A reader of the pinned version."""
+        self._check_options(READ_OPTIONS, "read")
+        return DeltaSqlReader(self, schema)
+
+    def writer(self, schema: SparkStruct, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+        """A writer that appends, or replaces all rows."""
+        from deltasql.spark.source_writer import DeltaSqlWriter
+
+        self._check_options(WRITE_OPTIONS, "write")
+        return DeltaSqlWriter(self, schema, overwrite=overwrite)
+
+    # --- the lake -----------------------------------------------------------------------
+
+    @property
+    def table_name(self) -> str:
+        """The table's name in the lake."""
+        name = self.options.get("path")
+        if not name:
+            raise ValidationError(
+                'format("deltasql") was given no table',
+                remedy='name it: load("sales.orders"), or OPTIONS (path "sales.orders")',
+            )
+        return str(name)
+
+    @property
+    def profile(self) -> str | None:
+        """The profile of the lake, if one was named."""
+        found = self.options.get("lake")
+        return None if found is None else str(found)
+
+    def open(self) -> Lake:
+        """The lake, in this process."""
+        return profiles.open_lake(self.profile, self.kept)
+
+    def snapshot_in(self, lake: Lake) -> Snapshot:
+        """The snapshot that was pinned, or that the options ask for."""
+        return self._snapshot(lake)
+
+    def _snapshot(self, lake: Lake) -> Snapshot:
+        version, timestamp = self.options.get("versionAsOf"), self.options.get("timestampAsOf")
+        if self._version is not None:
+            version, timestamp = str(self._version), None
+        if version is not None and not str(version).isdecimal():
+            raise ValidationError(f"versionAsOf is {version!r:.40}", remedy="give a number")
+        table = lake.table(self.table_name)
+        return table.snapshot(
+            version=None if version is None else int(version), timestamp=timestamp
+        )
+
+    def _check_options(self, known: frozenset[str], verb: str) -> None:
+        for key in self.options:
+            if key.lower() in _SECRETIVE:
+                raise ValidationError(
+                    f"the option {key!r} would show in plans and logs",
+                    remedy=f'name a profile instead: option("lake", …), see {profiles.VARIABLE}',
+                )
+            if key.lower() not in known:
+                raise UnsupportedFeatureError(
+                    f'format("deltasql") can\'t {verb} with the option {key!r}',
+                    cause="the data source route reads whole tables, appends and overwrites",
+                    remedy=f"use the native route: db = deltasql.spark.attach(…); db.{verb}(…)",
+                )
+
+
+@dataclass
+class Files(InputPartition):
+    """The files that one task reads."""
+
+    adds: tuple[AddFile, ...]
+
+
+class DeltaSqlReader(DataSourceReader):
+    """Reads the files of one version, skipped in SQL by the filters that Spark pushes."""
+
+    def __init__(self, source: DeltaSqlSource, schema: SparkStruct) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        self._source = source
+        self._columns = schema.names
+        self._output = to_arrow_schema(schema, timezone="UTC")
+        with source.open() as lake:
+            snapshot = source.snapshot_in(lake)
+            self._state: TableState = snapshot.state
+            self._location = lake.table(source.table_name).location
+        check_readable(self._state.protocol)
+        if "variant" in type_names(self._state.schema):
+            raise UnsupportedFeatureError(
+                "the table has a column of type variant",
+                cause="Arrow has no such type",
+                remedy="use the native route: deltasql.spark.attach(spark, lake).read(…)",
+            )
+        self._predicate: Predicate | None = None
+
+    def pushFilters(self, filters: Sequence[Filter]) -> Iterator[Filter]:  # noqa: N802
+        """Take what skips files; every filter stays Spark's as well."""
+        self._predicate = understood(filters, self._state.schema)
+        yield from filters
+
+    def partitions(self) -> list[InputPartition]:
+        """The files, in bins of about the same size."""
+        with self._source.open() as lake:
+            table = lake.table(self._source.table_name)
+            snapshot = table.snapshot(version=self._state.version)
+            adds = [add for batch in snapshot.batches(self._predicate) for add in from_batch(batch)]
+        return list(_bins(adds))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of some files, on an executor."""
+        if not isinstance(partition, Files):
+            return
+        storage = profiles.storage_options(self._source.profile, self._source.kept)
+        batches = read_files(
+            open_store(self._location, storage),
+            partition.adds,
+            schema=self._state.schema,
+            partition_columns=self._state.partition_columns,
+            column_mapping=self._state.column_mapping,
+            columns=self._columns,
+        )
+        for batch in batches:
+            if batch.num_rows:
+                yield _as_spark_wants(batch, self._output)
+
+
+def _bins(adds: Sequence[AddFile]) -> Iterator[Files]:
+    waiting: list[AddFile] = []
+    size = 0
+    for add in adds:
+        waiting.append(add)
+        size += add.size
+        if size >= _TASK_BYTES:
+            yield Files(tuple(waiting))
+            waiting, size = [], 0
+    if waiting:
+        yield Files(tuple(waiting))
+
+
+def _as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with Spark's own types: the same values, other names of inner fields."""
+    columns = [
+        column if column.type == item.type else column.cast(item.type)
+        for column, item in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _plain_schema(state: TableState) -> dict[str, Any]:
+    """The table's schema as readers see it: without what is Delta's own business."""
+    from deltasql.spec import codec
+    from deltasql.spec.schema import render_schema
+
+    found: dict[str, Any] = codec.loads(render_schema(state.schema))
+    _strip(found)
+    return found
+
+
+def _strip(kind: Any) -> None:
+    if not isinstance(kind, dict):
+        return
+    for item in kind.get("fields", ()):
+        item["metadata"] = {
+            key: value for key, value in item["metadata"].items() if not key.startswith("delta.")
+        }
+        _strip(item["type"])
+    for key in ("elementType", "keyType", "valueType"):
+        _strip(kind.get(key))
+
+
+def registered(kept: str | None) -> type[DeltaSqlSource]:
+    """The data source of a program: it knows the file with the program's lakes."""
+
+    class Attached(DeltaSqlSource):
+        pass
+
+    Attached.kept = kept
+    return Attached
+
+

@@ -1,0 +1,133 @@
+"""The writing half of the data source: executors write files, one worker commits them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from deltasql import writing
+from deltasql.data.writer import discard
+from deltasql.errors import DeltaSqlError, ValidationError
+from deltasql.log.conflict import Reads
+from deltasql.objectstore import ObjectStore, open_store
+from deltasql.spark import profiles
+from deltasql.spark.evolution import as_new
+from deltasql.spec.actions import Action, AddFile, Metadata, RemoveFile
+from deltasql.spec.schema import parse_schema
+from deltasql.table import txn_actions
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType as SparkStruct
+
+    from deltasql.catalog import Lake
+    from deltasql.spark.source import DeltaSqlSource
+
+
+@dataclass
+class WrittenFiles(WriterCommitMessage):
+    """The files that one task wrote; a task that failed has no message."""
+
+    adds: tuple[AddFile, ...]
+
+
+class DeltaSqlWriter(DataSourceArrowWriter):
+    """Appends rows, or puts them in place of all that were there."""
+
+    def __init__(self, source: DeltaSqlSource, schema: SparkStruct, *, overwrite: bool) -> None:
+        self._source = source
+        self._overwrite = overwrite
+        self._extra = _txn(source.options)
+        self._first: list[Action] = []
+        with source.open() as lake:
+            record = lake.store.table(source.table_name)
+            if record is None:
+                incoming = as_new(parse_schema(schema.json(), source="the rows' schema"))
+                self._first = lake.version_zero(incoming, (), None)
+                self._location = lake.place(source.table_name)
+                self._version = -1
+                self._metadata = next(a for a in self._first if isinstance(a, Metadata))
+            else:
+                snapshot = lake.table(source.table_name).snapshot()
+                self._location = record.location
+                self._version = snapshot.version
+                self._metadata = snapshot.metadata
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task as files, on an executor."""
+        first = next(iterator, None)
+        if first is None:
+            return WrittenFiles(())
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from iterator
+
+        rows = pa.RecordBatchReader.from_batches(first.schema, batches())
+        return WrittenFiles(tuple(writing.write_rows(self._objects(), self._metadata, rows)))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit the files of all tasks, once."""
+        files = _files(messages)
+        with self._source.open() as lake:
+            if self._first:
+                self._create(lake, files)
+                return
+            table = lake.table(self._source.table_name)
+            removes: list[Action] = []
+            if self._overwrite:
+                stamp = writing.now_ms()
+                replaced = table.snapshot(version=self._version).adds()
+                removes = [RemoveFile.of(add, deletion_timestamp=stamp) for add in replaced]
+            write = writing.Write(
+                actions=[*removes, *files],
+                operation="WRITE",
+                operation_params={
+                    "mode": "Overwrite" if self._overwrite else "Append",
+                    "partitionBy": list(self._metadata.partition_columns),
+                },
+                reads=Reads.all() if self._overwrite else Reads.nothing(),
+                read_version=self._version,
+                files=files,
+            )
+            table.commit_write(write, self._extra)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete what finished tasks wrote; files of the others are vacuum's."""
+        discard(self._objects(), _files(messages))
+
+    def _create(self, lake: Lake, files: Sequence[AddFile]) -> None:
+        try:
+            created = lake.create_with(
+                self._source.table_name,
+                self._location,
+                [*self._first, *files, *self._extra],
+                operation="CREATE TABLE AS SELECT",
+                operation_params={"partitionBy": []},
+            )
+            if created is None:
+                raise ValidationError(
+                    f"somebody else created {self._source.table_name} meanwhile",
+                    remedy="run the write again",
+                )
+        except DeltaSqlError:
+            discard(self._objects(), files)
+            raise
+
+    def _objects(self) -> ObjectStore:
+        storage = profiles.storage_options(self._source.profile, self._source.kept)
+        return open_store(self._location, storage)
+
+
+def _files(messages: Sequence[WriterCommitMessage | None]) -> list[AddFile]:
+    return [add for item in messages if isinstance(item, WrittenFiles) for add in item.adds]
+
+
+def _txn(options: Any) -> list[Action]:
+    app_id, version = options.get("txnAppId"), options.get("txnVersion")
+    if version is not None and not str(version).isdecimal():
+        raise ValidationError(f"txnVersion is {version!r:.40}", remedy="give a number")
+    return txn_actions(app_id, None if version is None else int(version))
