@@ -14,8 +14,12 @@ from deltasql.spark.cut import Cut
 from deltasql.spark.gateway import Gateway
 from deltasql.spark.modes import WriteOptions, Writer
 from deltasql.spark.reading import Reader
+from deltasql.spark.scene import Scene
+from deltasql.spark.tables import Ledger, SparkTable
+from deltasql.spark.transactions import SparkTransaction
 from deltasql.spark.views import view_names
 from deltasql.spec.actions import Action
+from deltasql.spec.protocol import check_writable
 from deltasql.table import Table, txn_actions
 
 if TYPE_CHECKING:
@@ -55,7 +59,7 @@ class Database:
         """
         table = self.lake.table(name)
         snapshot = self.open(table, version=version, timestamp=timestamp)
-        self._grant(table.location)
+        self.grant(table.location)
         return self.reader.frame(table.location, snapshot, where)
 
     def open(
@@ -120,7 +124,7 @@ class Database:
         table = self.lake.table(name)
         if mode == "ignore":
             return table.version
-        self._grant(table.location)
+        self.grant(table.location)
         write = self.writer.prepare(table.location, table.snapshot(), df, wanted)
         return table.commit_write(write, extra)
 
@@ -145,15 +149,45 @@ class Database:
             exists_ok=exists_ok,
         )
 
+    # --- changing rows ------------------------------------------------------------------
+
+    def table(self, name: str) -> SparkTable:
+        """A table with delta-spark's verbs: `delete`, `update`, `merge`."""
+        return SparkTable(self, self.lake.table(name))
+
+    def transaction(
+        self, *, app_id: str | None = None, app_version: int | None = None
+    ) -> SparkTransaction:
+        """Several tables, all or nothing: `with db.transaction() as tx: …`
+
+        With `app_id` and `app_version` it happens once, however often it is run.
+        """
+        return SparkTransaction(self, app_id=app_id, app_version=app_version)
+
+    def scene(self, ledger: Ledger) -> Scene:
+        """A table for one operation on its rows."""
+        self.grant(ledger.location)
+        snapshot = ledger.snapshot()
+        check_writable(snapshot.protocol)
+        return Scene(
+            location=ledger.location,
+            objects=ledger.objects,
+            snapshot=snapshot,
+            gateway=self.gateway,
+            reader=self.reader,
+            writer=self.writer,
+        )
+
     def _create_from(
         self, df: DataFrame, name: str, options: WriteOptions, extra: Sequence[Action]
     ) -> int | None:
         """Create a table with its rows in version 0; None when somebody else was faster."""
         location = self.lake.place(name)
-        self._grant(location)
+        self.grant(location)
         return creation.create_from(self.lake, self.writer, df, name, location, options, extra)
 
-    def _grant(self, location: str) -> None:
+    def grant(self, location: str) -> None:
+        """Let Spark read and write at a location of the lake."""
         hadoop.grant(self.spark, location, self.lake.storage)
 
 

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from deltasql import writing
 from deltasql.errors import ValidationError
-from deltasql.log.conflict import Reads
 from deltasql.log import predicate as logic
+from deltasql.log.conflict import Reads
 from deltasql.log.predicate import And, Comparison, IsNull, Literal, Or, Predicate, bind
 from deltasql.log.pruning import is_partition_only
 from deltasql.log.state import TableState

@@ -241,5 +241,3 @@ def registered(kept: str | None) -> type[DeltaSqlSource]:
 
     Attached.kept = kept
     return Attached
-
-

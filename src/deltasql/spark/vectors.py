@@ -12,7 +12,7 @@ from deltasql.spark.modes import place_of
 from deltasql.spark.scene import FILE, ROW, Scene
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile
-from deltasql.spec.deletion_vectors import relative_path
+from deltasql.spec.deletion_vectors import InFile, locate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,6 +34,11 @@ class Marked:
     files: Sequence[VectorFile] = ()
 
 
+def can_mark(candidates: Iterable[AddFile]) -> bool:
+    """Whether each file says how many rows it has, as one with a deletion vector must."""
+    return all(record_count(load_stats(add.stats)) is not None for add in candidates)
+
+
 def mark(scene: Scene, candidates: Sequence[AddFile], rows: DataFrame) -> Marked:
     """Delete rows, given by file and position (`Scene.placed_rows`), of the candidates."""
     if not candidates:
@@ -41,14 +46,17 @@ def mark(scene: Scene, candidates: Sequence[AddFile], rows: DataFrame) -> Marked
     table = scene.gateway.table(scene.location, scene.state.metadata, scene.state.protocol)
     known = scene.by_place(candidates)
     found = scene.gateway.vectors(table, _with_old_vectors(scene, candidates, rows))
-    gone, added, files = [], [], set()
+    gone: list[AddFile] = []
+    added: list[AddFile] = []
+    files: set[str] = set()
     for item in found:
         add = known[place_of(item.file_path)]
         vector = item.vector
-        if vector.storage_type == "u":
-            files.add(relative_path(vector))
+        place = locate(vector)
+        if isinstance(place, InFile):
+            files.add(place.path)
         gone.append(add)
-        # A file without a row left is removed; how many it had is in its stats, if anywhere.
+        # A file without a row left is removed.
         if vector.cardinality != record_count(load_stats(add.stats)):
             added.append(
                 replace(add, deletion_vector=vector, stats=loosened(add.stats), data_change=True)
