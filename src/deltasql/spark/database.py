@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltasql.errors import TableExistsError
 from deltasql.moments import Moment
 from deltasql.snapshot import Snapshot
-from deltasql.spark import creation, hadoop
+from deltasql.spark import changes, creation, hadoop
 from deltasql.spark.cut import Cut
 from deltasql.spark.gateway import Gateway
 from deltasql.spark.modes import WriteOptions, Writer
@@ -69,6 +69,16 @@ class Database:
         if version is None and timestamp is None:
             version = self._cut.version_of(table)
         return table.snapshot(version=version, timestamp=timestamp)
+
+    def changes(self, name: str, from_version: int, to_version: int | None = None) -> DataFrame:
+        """The change data feed of a table, both versions included, by default up to the newest.
+
+        The table's columns, `_change_type` (insert, delete, update_preimage,
+        update_postimage), `_commit_version` and `_commit_timestamp`.
+        """
+        table = self.lake.table(name)
+        self.grant(table.location)
+        return changes.feed(self.reader, table, from_version, to_version)
 
     @contextmanager
     def snapshot(self) -> Iterator[Mapping[int, int]]:

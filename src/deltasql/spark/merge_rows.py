@@ -42,8 +42,8 @@ class MergeRows:
         from pyspark.sql import functions as sql
 
         here = self._widened(self._scene.placed_rows(touched))
-        target = here.withColumn(_IN_TARGET, sql.lit(True)).alias(self._merge.target_alias)
-        there = source.withColumn(IN_SOURCE, sql.lit(True)).alias(self._source)
+        target = here.withColumn(_IN_TARGET, sql.expr("true")).alias(self._merge.target_alias)
+        there = source.withColumn(IN_SOURCE, sql.expr("true")).alias(self._source)
         rows = target.join(there, condition, "full_outer" if inserts else "left_outer")
         return rows.withColumn(_CLAUSE, self._clause())
 

@@ -168,7 +168,7 @@ class _Run:
             joined = self._rows.joined(candidates, self._source, condition, inserts=False)
             return self._rows.changing(joined)
         target = self._scene.placed_rows(candidates).alias(merge.target_alias)
-        source = self._source.withColumn(IN_SOURCE, sql.lit(True)).alias(self._source_alias)
+        source = self._source.withColumn(IN_SOURCE, sql.expr("true")).alias(self._source_alias)
         matches = target.join(source, condition, "inner")
         # Where nothing else happens, rows that no clause takes are left alone.
         return matches if merge.of("not matched") else matches.where(_any_clause(merge))
@@ -194,11 +194,11 @@ def _only_deletes(merge: Merge) -> bool:
 def _any_clause(merge: Merge) -> Column:
     from pyspark.sql import functions as sql
 
-    found = sql.lit(False)
+    found = sql.expr("false")
     for clause in merge.of("matched"):
         if clause.condition is None:
-            return sql.lit(True)
-        found = found | sql.coalesce(as_column(clause.condition), sql.lit(False))
+            return sql.expr("true")
+        found = found | sql.coalesce(as_column(clause.condition), sql.expr("false"))
     return found
 
 

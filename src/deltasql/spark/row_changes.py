@@ -67,7 +67,7 @@ class _Change:
         self._scene = scene
         self._candidates = candidates
         self._condition = condition
-        self._matches = sql.coalesce(condition.cast("boolean"), sql.lit(False))
+        self._matches = sql.coalesce(condition.cast("boolean"), sql.expr("false"))
         self._plan = evolution.unchanged(scene.state)
         self._schema: StructType = scene.schema(self._plan)
 
