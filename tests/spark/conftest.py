@@ -1,0 +1,107 @@
+"""One Spark session a worker, lakes in it, and stock Delta beside them as the judge."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import deltasql
+import deltasql.spark
+from tests.parts import spark as spark_part
+from tests.parts.process import PartMissingError
+from tests.spark.judge import Judge
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of them share one JVM; the first waits for it to start."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(300))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory):
+    """A session made by deltasql; tasks may fail three times, as on a cluster."""
+    try:
+        spark_part.find()
+    except PartMissingError as problem:
+        pytest.skip(str(problem))
+    work = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = f"{SOURCE}:{SOURCE.parent}"
+    session = deltasql.spark.session(
+        "deltasql tests",
+        master="local[2,4]",
+        jars=os.environ.get("DELTASQL_TEST_JARS", spark_part.JARS),
+        config=quick(work),
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def quick(work: Path) -> dict[str, str]:
+    """Settings for small tables: what the compilers would win later, they cost now."""
+    return {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(work / "warehouse"),
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.local.dir": str(work),
+    }
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[deltasql.Lake]:
+    root = tmp_path_factory.mktemp("lake")
+    with deltasql.connect(f"sqlite:///{root / 'lake.db'}", location=root.as_uri()) as lake:
+        yield lake
+
+
+@pytest.fixture(scope="module")
+def db(spark, lake) -> Iterator[deltasql.spark.Database]:
+    """The lake in the session; at the end stock readers find in each mirror what SQL has."""
+    database = deltasql.spark.attach(spark, lake)
+    yield database
+    Judge(spark, lake, database).check_mirrors()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"t.{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def stock(spark, tmp_path):
+    """A plain Delta table by name, made and used by stock Delta alone."""
+    names: list[str] = []
+
+    def make(columns: str = "", properties: str = "") -> str:
+        table = f"stock_{uuid.uuid4().hex[:12]}"
+        names.append(table)
+        if columns:
+            spark.sql(
+                f"CREATE TABLE {table} ({columns}) USING delta LOCATION '{tmp_path / table}'"
+                f"{properties}"
+            )
+        return table
+
+    yield make
+    for table in names:
+        spark.sql(f"DROP TABLE IF EXISTS {table}")

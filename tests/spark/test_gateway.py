@@ -1,0 +1,171 @@
+"""What we assume about Delta's classes, one assumption a test.
+
+This file runs with each Delta that is tested (`test_versions.py`): when a new one moves
+something, the test that fails says what.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deltasql.errors import SchemaMismatchError
+from deltasql.spark.environment import TESTED_DELTA, check_native
+from deltasql.spark.gateway import Gateway, hadoop_location
+from deltasql.spec.actions import Metadata, Protocol
+from deltasql.spec.protocol import protocol_for
+from deltasql.spec.schema import Primitive, StructField, StructType, render_schema
+
+LONG = StructType((StructField("id", Primitive("long")), StructField("p", Primitive("string"))))
+
+
+@pytest.fixture(scope="module")
+def gateway(spark) -> Gateway:
+    return Gateway(spark)
+
+
+def metadata(schema: StructType = LONG, by: tuple[str, ...] = (), **more: str) -> Metadata:
+    return Metadata(
+        id="00000000-0000-0000-0000-000000000000",
+        schema_string=render_schema(schema),
+        partition_columns=by,
+        configuration=more,
+    )
+
+
+def protocol(of: Metadata, schema: StructType = LONG) -> Protocol:
+    return protocol_for(schema, of.configuration, fence=True)
+
+
+def table_in(gateway: Gateway, root: Path, of: Metadata, schema: StructType = LONG):
+    return gateway.table(root.as_uri(), of, protocol(of, schema))
+
+
+def test_delta_says_its_version(spark, gateway):
+    assert gateway.delta_version.startswith(TESTED_DELTA)
+    check_native(spark, gateway)
+
+
+def test_log_object_lists_nothing_and_makes_no_folder(gateway, tmp_path):
+    root = tmp_path / "absent"
+    table_in(gateway, root, metadata())
+    assert not root.exists()
+
+
+def test_writer_takes_a_protocol_without_our_fence(gateway, spark, tmp_path):
+    written = gateway.write(
+        table_in(gateway, tmp_path, metadata()), spark.range(3).selectExpr("id", "'x' p")
+    )
+    assert sum(json.loads(add.stats)["numRecords"] for add in written.actions) == 3
+
+
+def test_writer_commits_nothing(gateway, spark, tmp_path):
+    gateway.write(table_in(gateway, tmp_path, metadata()), spark.range(3).selectExpr("id", "'x' p"))
+    assert not (tmp_path / "_delta_log").exists()
+
+
+def test_writer_returns_adds_with_stats_partitions_and_encoded_paths(gateway, spark, tmp_path):
+    table = table_in(gateway, tmp_path, metadata(by=("p",)))
+    (add,) = gateway.write(table, spark.range(1).selectExpr("id", "'a b/%' p")).actions
+    assert add.partition_values == {"p": "a b/%"}
+    assert add.path.startswith("p=a%20b%252F%2525/part-")
+    assert json.loads(add.stats)["minValues"] == {"id": 0}
+    assert add.data_change
+
+
+def test_empty_frames_make_no_files(gateway, spark, tmp_path):
+    table = table_in(gateway, tmp_path, metadata())
+    assert gateway.write(table, spark.range(0).selectExpr("id", "'x' p")).actions == []
+
+
+def test_reader_reads_what_the_array_of_adds_names_and_no_more(gateway, spark, tmp_path):
+    table = table_in(gateway, tmp_path, metadata())
+    adds = [
+        gateway.write(table, spark.range(n, n + 1).selectExpr("id", "'x' p")).actions[0]
+        for n in range(3)
+    ]
+    named = tmp_path / "files.json"
+    named.write_text(
+        json.dumps(
+            [
+                {
+                    "path": add.path,
+                    "partitionValues": {},
+                    "size": add.size,
+                    "modificationTime": add.modification_time,
+                    "dataChange": True,
+                }
+                for add in adds[:2]
+            ]
+        )
+    )
+    frame = gateway.frame(table, named)
+    assert sorted(row.id for row in frame.collect()) == [0, 1]
+    assert {row[0] for row in frame.select("_metadata.row_index").collect()} == {0}
+
+
+def test_reader_of_no_files_has_the_schema(gateway, tmp_path):
+    named = tmp_path / "files.json"
+    named.write_text("[]")
+    frame = gateway.frame(table_in(gateway, tmp_path, metadata()), named)
+    assert frame.columns == ["id", "p"]
+    assert frame.count() == 0
+
+
+def test_writer_enforces_checks_of_the_table_and_of_the_caller(gateway, spark, tmp_path):
+    constrained = metadata(**{"delta.constraints.few": "id < 2"})
+    table = table_in(gateway, tmp_path, constrained)
+    rows = spark.range(3).selectExpr("id", "'x' p")
+    with pytest.raises(SchemaMismatchError, match="few"):
+        gateway.write(table, rows)
+    plain = table_in(gateway, tmp_path, metadata())
+    with pytest.raises(SchemaMismatchError, match="id > 0"):
+        gateway.write(plain, rows, check="id > 0")
+
+
+def test_writer_reports_how_far_identity_columns_got(gateway, spark, tmp_path):
+    start = {"delta.identity.start": 1, "delta.identity.step": 1}
+    numbered = StructField(
+        "n", Primitive("long"), True, {**start, "delta.identity.allowExplicitInsert": False}
+    )
+    schema = StructType((numbered, *LONG.fields))
+    table = table_in(gateway, tmp_path, metadata(schema), schema)
+    written = gateway.write(table, spark.range(3, numPartitions=1).selectExpr("id", "'x' p"))
+    assert written.identity == {"n": 3}
+
+
+def test_writer_cuts_files_at_a_number_of_rows(gateway, spark, tmp_path):
+    table = table_in(gateway, tmp_path, metadata())
+    rows = spark.range(10, numPartitions=1).selectExpr("id", "'x' p")
+    assert len(gateway.write(table, rows, max_rows=4).actions) == 3
+
+
+def test_conditions_come_apart_at_and(gateway):
+    assert gateway.conjuncts("a = 1 AND (b > 'x' OR c) AND day = date'2026-01-01'") == [
+        "(a = 1)",
+        "((b > 'x') OR c)",
+        "(day = DATE '2026-01-01')",
+    ]
+
+
+def test_columns_of_create_table_become_a_delta_schema(gateway):
+    found = json.loads(
+        gateway.columns_of(
+            "id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5 INCREMENT BY 2), "
+            "n INT NOT NULL COMMENT 'x', d INT DEFAULT 7, g INT GENERATED ALWAYS AS (n * 2)"
+        )
+    )
+    by_name = {item["name"]: item for item in found["fields"]}
+    assert by_name["id"]["metadata"]["delta.identity.start"] == 5
+    assert by_name["id"]["metadata"]["delta.identity.step"] == 2
+    assert not by_name["n"]["nullable"]
+    assert by_name["n"]["metadata"]["comment"] == "x"
+    assert by_name["d"]["metadata"]["CURRENT_DEFAULT"] == "7"
+    assert by_name["g"]["metadata"]["delta.generationExpression"] == "n * 2"
+
+
+def test_hadoop_calls_s3_s3a():
+    assert hadoop_location("s3://bucket/x") == "s3a://bucket/x"
+    assert hadoop_location("file:///x") == "file:///x"
