@@ -10,18 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from deltasql.data.deletion import deleted_rows
 from deltasql.errors import ValidationError, VersionNotFoundError
 from deltasql.log.state import TableState
-from deltasql.moments import Moment
+from deltasql.log.stats_keys import load_stats, record_count
+from deltasql.moments import Moment, to_ms
+from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
 from deltasql.spark.modes import CHANGE_FEED
 from deltasql.spark.reading import Reader
 from deltasql.spark.scene import CHANGE_TYPE
 from deltasql.spark.transactions import as_add
 from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, RemoveFile
+from deltasql.spec.deletion_vectors import inline
 from deltasql.spec.schema import Primitive, StructField, StructType, parse_schema, render_schema
 from deltasql.table import Change, Table
 
@@ -30,7 +35,6 @@ if TYPE_CHECKING:
 
 VERSION = "_commit_version"
 TIMESTAMP = "_commit_timestamp"
-_KEY = ("__deltasql_file", "__deltasql_row")
 _ID = "delta.columnMapping.id"
 _PHYSICAL = "delta.columnMapping.physicalName"
 # Beyond every id that a table has given to its columns.
@@ -44,13 +48,11 @@ class ChangedFiles:
     changes: list[AddFile] = field(default_factory=list)
     inserts: list[AddFile] = field(default_factory=list)
     deletes: list[AddFile] = field(default_factory=list)
-    # The same files under their old and their new deletion vectors.
-    before: list[AddFile] = field(default_factory=list)
-    after: list[AddFile] = field(default_factory=list)
 
-    def take(self, change: Change) -> None:
+    def take(self, change: Change, objects: ObjectStore) -> None:
         """Sort the files of one version."""
-        stamp = change.timestamp.isoformat(sep=" ", timespec="milliseconds")[:23]
+        # With its zone, whatever the session's is.
+        stamp = change.timestamp.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         extra = {VERSION: str(change.version), TIMESTAMP: stamp}
 
         def stamped(add: AddFile, kind: str | None = None) -> AddFile:
@@ -64,9 +66,11 @@ class ChangedFiles:
             self.changes += [stamped(_readable(item)) for item in cdc]
             return
         adds, removes = _moved(change.actions)
-        for path in adds.keys() & removes.keys():
-            self.before.append(stamped(removes.pop(path)))
-            self.after.append(stamped(adds.pop(path)))
+        for path in sorted(adds.keys() & removes.keys()):
+            before, after = removes.pop(path), adds.pop(path)
+            lost, found = _difference(objects, before, after)
+            self.deletes += [stamped(add, "delete") for add in lost]
+            self.inserts += [stamped(add, "insert") for add in found]
         self.inserts += [stamped(add, "insert") for add in adds.values()]
         self.deletes += [stamped(add, "delete") for add in removes.values()]
 
@@ -90,7 +94,7 @@ def feed(reader: Reader, table: Table, start: int, end: int | None) -> DataFrame
         for action in change.actions:
             if isinstance(action, Metadata):
                 _must_say_feed(table.name, action.configuration, change.version)
-        found.take(change)
+        found.take(change, table.objects)
     return frame_of(reader, table.location, shown.state, found)
 
 
@@ -100,8 +104,6 @@ def version_from(table: Table, moment: Moment) -> int:
         before: Snapshot = table.snapshot(timestamp=moment)
     except VersionNotFoundError:
         return 0
-    from deltasql.moments import to_ms
-
     same = int(before.timestamp.timestamp() * 1000) == to_ms(moment)
     return before.version if same else before.version + 1
 
@@ -123,20 +125,15 @@ def _must_say_feed(name: str, properties: object, version: int) -> None:
 
 def frame_of(reader: Reader, location: str, state: TableState, found: ChangedFiles) -> DataFrame:
     """The rows of changed files, with what happened to them, and when."""
-    in_files = _state(state, in_files=(CHANGE_TYPE,), beside=(VERSION, TIMESTAMP))
-    beside = _state(state, beside=(CHANGE_TYPE, VERSION, TIMESTAMP))
+    in_files = feed_state(state, in_files=(CHANGE_TYPE,), beside=(VERSION, TIMESTAMP))
+    beside = feed_state(state, beside=(CHANGE_TYPE, VERSION, TIMESTAMP))
     parts = []
-    if found.changes or not (found.inserts or found.deletes or found.before):
+    if found.changes or not (found.inserts or found.deletes):
         parts.append(reader.of_adds(location, in_files, found.changes))
     if found.inserts:
         parts.append(reader.of_adds(location, beside, found.inserts))
     if found.deletes:
         parts.append(reader.of_adds(location, beside, found.deletes))
-    if found.before:
-        bare = _state(state, beside=(VERSION, TIMESTAMP))
-        before = _placed(reader.of_adds(location, bare, found.before))
-        after = _placed(reader.of_adds(location, bare, found.after))
-        parts += [_differing(before, after, "delete"), _differing(after, before, "insert")]
     names = [item.name for item in state.schema.fields]
     columns = [*(f"`{name}`" for name in names), CHANGE_TYPE, VERSION, TIMESTAMP]
     return reduce(lambda a, b: a.unionByName(b), (part.select(*columns) for part in parts))
@@ -158,25 +155,30 @@ def _readable(cdc: CdcFile) -> AddFile:
     )
 
 
-def _placed(rows: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as sql
+def _difference(
+    objects: ObjectStore, before: AddFile, after: AddFile
+) -> tuple[list[AddFile], list[AddFile]]:
+    """A file that got another deletion vector: as what it lost, and as what it got back."""
+    old = set(_deleted(objects, before))
+    new = set(_deleted(objects, after))
+    rows = record_count(load_stats(after.stats))
+    if rows is None:
+        rows = max(new | old, default=-1) + 1
 
-    file, row = _KEY
-    return rows.select(
-        "*", sql.col("_metadata.file_path").alias(file), sql.col("_metadata.row_index").alias(row)
-    )
+    def only(wanted: set[int]) -> list[AddFile]:
+        hidden = inline(row for row in range(rows) if row not in wanted)
+        return [replace(after, deletion_vector=hidden)] if wanted else []
+
+    return only(new - old), only(old - new)
 
 
-def _differing(rows: DataFrame, others: DataFrame, kind: str) -> DataFrame:
-    """The rows that are not among the others, by their place."""
-    from pyspark.sql import functions as sql
-
-    key = [*_KEY, VERSION]
-    gone = rows.join(others.select(*key), key, "left_anti")
-    return gone.withColumn(CHANGE_TYPE, sql.lit(kind))
+def _deleted(objects: ObjectStore, add: AddFile) -> Iterable[int]:
+    return () if add.deletion_vector is None else deleted_rows(objects, add.deletion_vector)
 
 
-def _state(state: TableState, *, beside: Sequence[str], in_files: Sequence[str] = ()) -> TableState:
+def feed_state(
+    state: TableState, *, beside: Sequence[str], in_files: Sequence[str] = ()
+) -> TableState:
     """The table with the feed's columns, in its files or beside them as partition values."""
     schema = parse_schema(state.metadata.schema_string)
     added = tuple(_fields((*in_files, *beside), state))

@@ -15,6 +15,7 @@ from deltasql.spark.gateway import Gateway
 from deltasql.spark.modes import WriteOptions, Writer
 from deltasql.spark.reading import Reader
 from deltasql.spark.scene import Scene
+from deltasql.spark.sink import Batch, Function, Shape, sink
 from deltasql.spark.tables import Ledger, SparkTable
 from deltasql.spark.transactions import SparkTransaction
 from deltasql.spark.views import view_names
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 class Database:
     """The tables of a lake in a Spark session, through Delta's own reader and writer."""
 
-    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+    def __init__(self, spark: SparkSession, lake: Lake, profile: str | None = None) -> None:
         self.spark = spark
         self.lake = lake
+        self.profile = profile
         self.gateway = Gateway(spark)
         self.reader = Reader(spark, self.gateway)
         self.writer = Writer(self.gateway, self.reader)
@@ -173,6 +175,55 @@ class Database:
         With `app_id` and `app_version` it happens once, however often it is run.
         """
         return SparkTransaction(self, app_id=app_id, app_version=app_version)
+
+    # --- streams ------------------------------------------------------------------------
+
+    def sink(
+        self,
+        target: str | Mapping[str, Shape] | Function,
+        *,
+        app_id: str | None = None,
+        **options: Any,
+    ) -> Batch:
+        """The function for `df.writeStream.foreachBatch(…)`: each batch counts exactly once.
+
+        `target` is a table, or several, each with a function that makes its rows from the
+        batch (`{"a": f, "b": g}`; None for the batch itself), or a function of a transaction,
+        the batch and its number, for merges. Several tables get a batch in one transaction.
+        Options are those of `write`. The stream's own id is the application id; over Spark
+        Connect `app_id` must name the stream.
+        """
+        return sink(self, target, app_id, options)
+
+    def stream(
+        self,
+        name: str,
+        *,
+        starting_version: int | str | None = None,
+        starting_timestamp: str | None = None,
+        max_files_per_trigger: int | None = None,
+        ignore_deletes: bool = False,
+        skip_change_commits: bool = False,
+        change_feed: bool = False,
+    ) -> DataFrame:
+        """The rows that are added to a table, as a stream; see docs/spark-dml.md.
+
+        It begins with the rows that are there, unless `starting_version` ("latest" for only
+        what is to come) or `starting_timestamp` says otherwise. `change_feed` streams the
+        table's changes instead of its rows.
+        """
+        given = {
+            "startingVersion": starting_version,
+            "startingTimestamp": starting_timestamp,
+            "maxFilesPerTrigger": max_files_per_trigger,
+            "ignoreDeletes": ignore_deletes or None,
+            "skipChangeCommits": skip_change_commits or None,
+            "readChangeFeed": change_feed or None,
+        }
+        options = {key: str(value) for key, value in given.items() if value is not None}
+        if self.profile is not None:
+            options["lake"] = self.profile
+        return self.spark.readStream.format("deltasql").options(**options).load(name)
 
     def scene(self, ledger: Ledger) -> Scene:
         """A table for one operation on its rows."""

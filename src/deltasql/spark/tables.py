@@ -135,7 +135,7 @@ class TransactionSparkTable:
         self,
         database: Database,
         ledger: Ledger,
-        take: Callable[[writing.Write], None],
+        take: Callable[[writing.Write | None], None],
         alias: str = TARGET,
     ) -> None:
         self._database = database
@@ -149,7 +149,7 @@ class TransactionSparkTable:
 
     def delete(self, condition: str | Column | None = None) -> None:
         """Delete the rows of a condition, by default all."""
-        self._do(row_changes.delete(self._database.scene(self._ledger), condition))
+        self._take(row_changes.delete(self._database.scene(self._ledger), condition))
 
     def update(
         self,
@@ -157,7 +157,7 @@ class TransactionSparkTable:
         set: Mapping[str, str | Column] | None = None,  # noqa: A002 - delta-spark's name
     ) -> None:
         """Set columns in the rows of a condition, by default in all."""
-        self._do(row_changes.update(self._database.scene(self._ledger), condition, set or {}))
+        self._take(row_changes.update(self._database.scene(self._ledger), condition, set or {}))
 
     def merge(self, source: DataFrame, condition: str | Column) -> MergeBuilder:
         """Merge a frame into the table; see `MergeBuilder` for the clauses."""
@@ -173,8 +173,4 @@ class TransactionSparkTable:
                 cause="what conflicts is the transaction, when it commits",
                 remedy="run the whole transaction again",
             )
-        self._do(merge_run.run(self._database.scene(self._ledger), merge))
-
-    def _do(self, write: writing.Write | None) -> None:
-        if write is not None:
-            self._take(write)
+        self._take(merge_run.run(self._database.scene(self._ledger), merge))

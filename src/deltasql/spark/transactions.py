@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from deltasql.spark.database import Database
 
 
+class AlreadyHappened(Exception):  # noqa: N818 - no error: nothing is left to do
+    """The application's transaction is in its tables already."""
+
+
 class SparkTransaction:
     """Reads from one consistent cut, its own writes included; all writes count, or none.
 
@@ -35,6 +39,8 @@ class SparkTransaction:
         self._app = (app_id, app_version)
         self._inner: Transaction = database.lake.transaction(app_id=app_id, app_version=app_version)
         self._feeds: dict[str, _Feed] = {}
+        # Whether to leave with `AlreadyHappened` as soon as a table shows that it has.
+        self.stops_early = False
 
     def __enter__(self) -> Self:
         self._inner.__enter__()
@@ -94,7 +100,15 @@ class SparkTransaction:
     def table(self, name: str) -> TransactionSparkTable:
         """A table with the verbs `delete`, `update` and `merge`."""
         table = self._table(name)
-        return TransactionSparkTable(self._database, table, lambda write: self._take(table, write))
+
+        def take(write: writing.Write | None) -> None:
+            if write is not None:
+                self._take(table, write)
+            elif self._app[0] is not None:
+                # Nothing to do is done, too: the table has to know of it.
+                table.take(writing.Write(actions=(), operation="WRITE"))
+
+        return TransactionSparkTable(self._database, table, take)
 
     def sql_execute(self, statement: str, parameters: Sequence[Any] = ()) -> Statement:
         """Run a statement on the application's own tables, in the lake's database.
@@ -103,26 +117,21 @@ class SparkTransaction:
         """
         return self._inner.sql_execute(statement, parameters)
 
-    def has_happened(self, names: Sequence[str]) -> bool:
-        """Whether tables hold this application's transaction already."""
-        app_id, app_version = self._app
-        if app_id is None or app_version is None:
-            return False
-        return any(
-            self._table(name).snapshot().txns.get(app_id, -1) >= app_version for name in names
-        )
-
     def _table(self, name: str) -> TransactionTable:
-        try:
-            return self._inner.table(name)
-        except TableNotFoundError as error:
-            if "created after" in error.cause:
-                raise
+        if self._database.lake.store.table(name) is None:
             raise TableNotFoundError(
                 f"there is no table {name}",
                 cause="a transaction writes to tables that exist",
                 remedy="create it before: db.create_table(name, schema)",
-            ) from None
+            )
+        table = self._inner.table(name)
+        app_id, app_version = self._app
+        if self.stops_early and app_id is not None and app_version is not None:
+            seen = table.snapshot().txns.get(app_id, -1)
+            # What is in one of its tables is in all of them.
+            if seen >= app_version:
+                raise AlreadyHappened
+        return table
 
     # --- the change feed ----------------------------------------------------------------
 
