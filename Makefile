@@ -12,7 +12,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo test test-full test-gcs suite unit lint format types imports parts lock bench-log clean
+.PHONY: help demo test test-full test-gcs suite unit lint format types imports parts lock bench-log bench-spark clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -57,11 +57,14 @@ parts: $(READY) ## Install what tests need beyond Python: pgbouncer, toxiproxy, 
 bench-log: $(READY) ## Measure the SQL log
 	$(BIN)/python -m bench.log
 
+bench-spark: $(READY) parts ## Measure PySpark beside stock Delta Spark
+	$(BIN)/python -m bench.spark
+
 # A hash names a file wherever it comes from; a lock that names hosts would work in one place only.
 lock: ## Resolve the dependencies again into requirements.lock
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --no-header --no-emit-index-url --no-emit-find-links \
-	  --extra postgres --extra duckdb --extra web --group dev --group bench \
+	  --extra postgres --extra duckdb --extra spark --extra web --group dev --group bench \
 	  --output-file requirements.lock pyproject.toml
 	! grep -nE '://|^--|(file|find-links|index)[ =:]' requirements.lock
 

@@ -1,90 +1,132 @@
-"""The main job in one screen: two tables, one transaction, time travel. Run by `make demo`."""
+"""A pipeline in one screen: ingest, one transaction over two tables, time travel, and the mirror
+read by three stock readers. Run by `make demo`."""
 
+import logging
+import os
 import tempfile
-from pathlib import Path
+import time
+from urllib.parse import urlsplit
 
-import pyarrow as pa
+import duckdb
+import polars as pl
+from duckdb_extensions import import_extension
 from rich.console import Console
 from rich.table import Table as Grid
 
 import deltasql
-
-ORDERS = pa.schema([("id", pa.int64()), ("customer", pa.string()), ("day", pa.string())])
-LINES = pa.schema([("order_id", pa.int64()), ("item", pa.string()), ("amount", pa.float64())])
+import deltasql.spark
 
 console = Console()
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "OFF",
+}
 
 
 def main() -> None:
+    started = time.monotonic()
+    logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory(prefix="deltasql-demo-") as folder:
-        url = f"sqlite:///{Path(folder) / 'lake.db'}"
-        with deltasql.connect(url, committer="demo") as lake:
-            console.rule("[bold]deltasql: Delta tables whose log is a SQL database")
-            run(lake)
+        os.chdir(folder)
+        console.rule("[bold]deltasql: Delta tables whose log is a SQL database, from PySpark")
+        spark = deltasql.spark.session("demo", master="local[2]", config=QUIET)
+        with deltasql.connect("sqlite:///lake.db", committer="demo") as lake:
+            run(spark, deltasql.spark.attach(spark, lake), lake)
+        spark.stop()
+    console.print(f"[dim]{time.monotonic() - started:.0f} seconds, Spark's start included[/]")
 
 
-def run(lake: deltasql.Lake) -> None:
-    orders = lake.create_table("sales.orders", ORDERS, partition_by=["day"])
-    lines = lake.create_table("sales.lines", LINES)
-    console.print(f"\n[bold]1[/] two tables in [cyan]{lake.url.split('/')[-1]}[/], version 0 each")
+def run(spark, db: deltasql.spark.Database, lake: deltasql.Lake) -> None:
+    days = "date_add(DATE'2026-11-01', cast(id % 3 AS int)) AS day"
+    orders = spark.range(30_000).selectExpr("id", "'customer ' || id % 100 AS customer", days)
+    lines = spark.range(90_000).selectExpr(
+        "id % 30000 AS order_id", "cast(id % 97 AS double) AS amount"
+    )
+    db.write(orders, "sales.orders", partition_by="day")
+    db.write(lines, "sales.lines")
+    counts = [db.read(f"sales.{name}").count() for name in ("orders", "lines")]
+    say(1, f"ingested {counts[0]:,} orders and {counts[1]:,} lines")
 
-    orders.append(pa.table({"id": [1, 2], "customer": ["Ada", "Grace"], "day": ["2026-11-01"] * 2}))
-    lines.append(pa.table({"order_id": [1, 2], "item": ["lamp", "desk"], "amount": [40.0, 250.0]}))
-    console.print("[bold]2[/] a blind append to each: one round trip, never a conflict")
-
-    with lake.transaction() as tx:
-        tx.table("sales.orders").append(
-            pa.table({"id": [3], "customer": ["Edsger"], "day": ["2026-11-02"]})
-        )
-        tx.table("sales.lines").append(
-            pa.table({"order_id": [3], "item": ["chair"], "amount": [99.0]})
-        )
-    console.print(f"[bold]3[/] one transaction over both: {dict(tx.versions)}")
+    with db.transaction() as tx:
+        late = tx.read("sales.orders", where="day = '2026-11-03' AND id < 300")
+        tx.write(late.selectExpr("id + 1000000 AS id", "customer", "day"), "sales.orders")
+        tx.write(late.selectExpr("id + 1000000 AS order_id", "9.5D AS amount"), "sales.lines")
+    say(2, f"one transaction over both tables: {dict(tx.versions)}")
 
     try:
-        with lake.transaction() as tx:
-            tx.table("sales.orders").append(
-                pa.table({"id": [4], "customer": ["Nobody"], "day": ["2026-11-03"]})
-            )
+        with db.transaction() as tx:
+            tx.write(orders.limit(1), "sales.orders", mode="overwrite")
             raise RuntimeError("the job dies half way")
     except RuntimeError as error:
-        console.print(f"[bold]4[/] {error}: orders stay at version {orders.version}\n")
+        say(3, f"{error}: orders stay at version {lake.table('sales.orders').version}")
 
-    show(orders, lines)
-    history(orders)
-    files = orders.snapshot().files(where="day = '2026-11-02'")
-    console.print(
-        f"[bold]5[/] day = '2026-11-02' needs {files.num_rows} of "
-        f"{orders.snapshot().files().num_rows} files, chosen inside the database"
-    )
+    before = db.read("sales.orders", version=0).count()
+    say(4, f"time travel: {before:,} orders at version 0, {db.read('sales.orders').count():,} now")
+
+    db.register_views("sales")
+    joined = "SELECT count(*) n, sum(amount) s FROM orders JOIN lines ON orders.id = order_id"
+    say(5, f"a join in SQL: {spark.sql(joined).collect()[0].asDict()}")
+
+    lake.mirror.run(once=True)
+    compare(spark, db, lake)
 
 
-def show(orders: deltasql.Table, lines: deltasql.Table) -> None:
-    grid = Grid(title="time travel", title_justify="left")
-    for heading in ("version", "orders", "lines"):
-        grid.add_column(heading, justify="right")
-    for version in range(orders.version + 1):
+def compare(spark, db: deltasql.spark.Database, lake: deltasql.Lake) -> None:
+    """The mirror is plain Delta: stock readers find in it what SQL has."""
+    import_extension("delta")
+    duck = duckdb.connect()
+    duck.execute("LOAD delta")
+    grid = Grid(title="rows and sums of the mirror", title_justify="left")
+    for heading in ("reader", "orders", "lines", "sum of amounts"):
+        grid.add_column(heading, justify="left" if heading == "reader" else "right")
+    paths = {
+        name: urlsplit(lake.table(f"sales.{name}").location).path for name in ("orders", "lines")
+    }
+    found = {
+        "deltasql, from SQL": [db.read("sales.orders").count(), *total(db.read("sales.lines"))],
+        "Delta Spark": [
+            spark.read.format("delta").load(paths["orders"]).count(),
+            *total(spark.read.format("delta").load(paths["lines"])),
+        ],
+        "DuckDB": [
+            duck.execute("SELECT count(*) FROM delta_scan(?)", [paths["orders"]]).fetchone()[0],
+            *duck.execute(
+                "SELECT count(*), sum(amount) FROM delta_scan(?)", [paths["lines"]]
+            ).fetchone(),
+        ],
+        "Polars": [
+            pl.scan_delta(paths["orders"]).select(pl.len()).collect().item(),
+            *pl.scan_delta(paths["lines"])
+            .select(pl.len(), pl.col("amount").sum())
+            .collect()
+            .row(0),
+        ],
+    }
+    for reader, figures in found.items():
         grid.add_row(
-            str(version),
-            str(orders.snapshot(version=version).scan().to_arrow().num_rows),
-            str(lines.snapshot(version=version).scan().to_arrow().num_rows),
+            reader,
+            *(
+                f"{figure:,.1f}" if isinstance(figure, float) else f"{figure:,}"
+                for figure in figures
+            ),
         )
     console.print(grid)
+    rounded = {tuple(round(float(figure), 6) for figure in figures) for figures in found.values()}
+    if len(rounded) != 1:
+        raise SystemExit("the readers disagree")
+    console.print("[green]all four agree[/]")
 
 
-def history(table: deltasql.Table) -> None:
-    grid = Grid(title=f"history of {table.name}", title_justify="left")
-    for heading in ("version", "time", "operation", "by", "transaction"):
-        grid.add_column(heading)
-    for entry in table.history():
-        grid.add_row(
-            str(entry.version),
-            entry.timestamp.isoformat(sep=" ", timespec="milliseconds"),
-            entry.operation,
-            entry.committer,
-            (entry.transaction_id or "")[:8],
-        )
-    console.print(grid)
+def total(frame) -> list[float]:
+    row = frame.selectExpr("count(*) AS n", "sum(amount) AS s").collect()[0]
+    return [row.n, float(row.s)]
+
+
+def say(step: int, text: str) -> None:
+    console.print(f"[bold]{step}[/] {text}", highlight=False)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from deltasql.errors import (
     ValidationError,
 )
 from deltasql.log.conflict import Reads
+from deltasql.log.predicate import Predicate
 from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Overlay, Scan, Snapshot
@@ -219,13 +220,14 @@ class TransactionTable:
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows, lazily; what is read here is part of the conflict check."""
         snapshot = self.snapshot()
-        predicate = snapshot.bind(where)
-        self.note_reads(Reads.all() if predicate is None else Reads.where(predicate))
+        self.has_read(snapshot.bind(where))
         return snapshot.scan(where, columns)
 
-    def note_reads(self, reads: Reads) -> None:
-        """Make what was read part of the conflict check."""
-        self._reads = self._reads.joined(reads)
+    def has_read(self, predicate: Predicate | None) -> None:
+        """Make the rows of a bound predicate, by default all, part of the conflict check."""
+        self._reads = self._reads.joined(
+            Reads.all() if predicate is None else Reads.where(predicate)
+        )
 
     def append(self, data: Any) -> None:
         """Add rows when the transaction commits."""
@@ -275,7 +277,7 @@ class TransactionTable:
         discard(self._table.objects, self._written)
 
     def take(self, write: writing.Write) -> None:
-        """Make a write part of the transaction; its files are new and nobody's yet."""
+        """Keep what was written, for the commit."""
         self._written += write.files
         self._reads = self._reads.joined(write.reads)
         self._operations.append((write.operation, write.operation_params))

@@ -64,6 +64,8 @@ def quick(work: Path) -> dict[str, str]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.adaptive.enabled": "false",
         "spark.local.dir": str(work),
+        # For the plain Delta tables that ours are compared with.
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
 
 

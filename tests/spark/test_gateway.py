@@ -39,8 +39,8 @@ def protocol(of: Metadata, schema: StructType = LONG) -> Protocol:
     return protocol_for(schema, of.configuration, fence=True)
 
 
-def table_in(gateway: Gateway, root: Path, of: Metadata, schema: StructType = LONG):
-    return gateway.table(root.as_uri(), of, protocol(of, schema))
+def table_in(gateway: Gateway, root: Path, of: Metadata, schema: StructType = LONG, **more):
+    return gateway.table(root.as_uri(), of, protocol(of, schema), **more)
 
 
 def test_delta_says_its_version(spark, gateway):
@@ -101,7 +101,7 @@ def test_reader_reads_what_the_array_of_adds_names_and_no_more(gateway, spark, t
             ]
         )
     )
-    frame = gateway.frame(table, named)
+    frame = gateway.frame(table_in(gateway, tmp_path, metadata(), to_read=True), named)
     assert sorted(row.id for row in frame.collect()) == [0, 1]
     assert {row[0] for row in frame.select("_metadata.row_index").collect()} == {0}
 

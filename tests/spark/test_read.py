@@ -8,9 +8,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from deltasql.errors import TableNotFoundError, VersionNotFoundError
 from pyspark.errors import PySparkException
 
+from deltasql.errors import TableNotFoundError, VersionNotFoundError
 from tests.readers.tables import CASES
 from tests.spark.judge import rows
 
@@ -30,7 +30,9 @@ TYPES = {
     "decimal(38,10)": "cast('1.0000000001' as decimal(38,10))",
     "array<int>": "array(1, null)",
     "map<string,struct<a:bigint>>": "map('k', named_struct('a', 1L))",
-    "struct<a:array<struct<b:string>>,c:int>": "named_struct('a', array(named_struct('b', 'x')), 'c', 1)",
+    "struct<a:array<struct<b:string>>,c:int>": (
+        "named_struct('a', array(named_struct('b', 'x')), 'c', 1)"
+    ),
 }
 
 
@@ -157,7 +159,8 @@ def test_widened_types(spark, db, lake, name):
     properties = {"delta.enableTypeWidening": "true"}
     db.create_table(name, "i INT, a ARRAY<SMALLINT>, s STRUCT<d: DATE>", properties=properties)
     db.write(spark.sql("SELECT 1 i, array(1S) a, named_struct('d', date'2026-01-01') s"), name)
-    wide = "SELECT 5000000000 i, array(70000) a, named_struct('d', timestamp_ntz'2026-01-01 12:00:00') s"
+    noon = "named_struct('d', timestamp_ntz'2026-01-01 12:00:00')"
+    wide = f"SELECT 5000000000 i, array(70000) a, {noon} s"
     db.write(spark.sql(wide), name, merge_schema=True)
     lake.mirror.run(once=True)
     stock = spark.read.format("delta").load(lake.table(name).location)

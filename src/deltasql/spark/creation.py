@@ -9,7 +9,8 @@ from deltasql.data.writer import discard
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError
 from deltasql.spark import evolution
 from deltasql.spark.evolution import Plan
-from deltasql.spark.modes import WriteOptions, Writer, schema_of
+from deltasql.spark.modes import Writer, schema_of
+from deltasql.spark.options import WriteOptions
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
 from deltasql.spec.schema import StructType, parse_schema
 

@@ -12,7 +12,8 @@ from deltasql.snapshot import Snapshot
 from deltasql.spark import changes, creation, hadoop
 from deltasql.spark.cut import Cut
 from deltasql.spark.gateway import Gateway
-from deltasql.spark.modes import WriteOptions, Writer
+from deltasql.spark.modes import Writer
+from deltasql.spark.options import WriteOptions, write_options
 from deltasql.spark.reading import Reader
 from deltasql.spark.scene import Scene
 from deltasql.spark.sink import Batch, Function, Shape, sink
@@ -133,7 +134,7 @@ class Database:
                 cause=f"the mode is {mode!r}",
                 remedy='choose another name, or mode="append" or "overwrite"',
             )
-        table = self.lake.table(name)
+        table = self.lake.table(name) if record is None else Table(self.lake, record)
         if mode == "ignore":
             return table.version
         self.grant(table.location)
@@ -248,28 +249,5 @@ class Database:
         return creation.create_from(self.lake, self.writer, df, name, location, options, extra)
 
     def grant(self, location: str) -> None:
-        """Let Spark read and write at a location of the lake."""
+        """Let Spark read and write where the lake may."""
         hadoop.grant(self.spark, location, self.lake.storage)
-
-
-def write_options(mode: str, given: Mapping[str, Any]) -> WriteOptions:
-    """The options of a write, checked."""
-    from deltasql.errors import ValidationError
-
-    rest = dict(given)
-    overwrite = rest.pop("partition_overwrite", "static")
-    if overwrite not in ("static", "dynamic"):
-        raise ValidationError(
-            f"partition_overwrite is {overwrite!r}", remedy='use "static" or "dynamic"'
-        )
-    names = rest.pop("partition_by", ()) or ()
-    rest["partition_by"] = (names,) if isinstance(names, str) else tuple(names)
-    try:
-        return WriteOptions(mode=mode, dynamic=overwrite == "dynamic", **rest)
-    except TypeError:
-        known = {"merge_schema", "overwrite_schema", "replace_where", "properties"}
-        strange = sorted(set(rest) - known - {"partition_by", "target_file_size"})
-        raise ValidationError(
-            f"there is no option {', '.join(strange)}",
-            remedy="see the parameters of db.write",
-        ) from None

@@ -25,7 +25,6 @@ DELTA_FOR_SPARK = {
 }
 TESTED_DELTA = ("4.3", "4.4")
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 def check_java() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +24,8 @@ from deltasql.spec.actions import (
     Metadata,
     Protocol,
 )
-from deltasql.spec.features import FEATURES, FENCE
+from deltasql.spec.features import FENCE
+from deltasql.spec.protocol import implied_features
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 _DELTA = "org.apache.spark.sql.delta"
 # An absent folder: Delta makes a log object of it without listing anything.
 _NO_LOG = Path(tempfile.gettempdir()) / f"deltasql-no-log-{uuid.uuid4().hex}" / "_delta_log"
-# Row positions, which DML asks for, exist only where the protocol lists this.
-_ALWAYS_READ = frozenset({"deletionVectors"})
+# Row positions exist only in the scans of tables whose protocol lists this.
+_TO_READ = frozenset({"deletionVectors"})
 _SNAPSHOT_WITH_DOMAINS = 5
 # File, its old deletion vector (see `vector_text`), and the position of a deleted row.
 VECTOR_COLUMNS = ("filePath", "deletionVectorId", "rowIndexCol")
@@ -89,8 +90,13 @@ class Gateway:
 
     # --- tables -------------------------------------------------------------------------
 
-    def table(self, location: str, metadata: Metadata, protocol: Protocol) -> JvmTable:
-        """A table as Delta's reader and writer want it, without a look at its log."""
+    def table(
+        self, location: str, metadata: Metadata, protocol: Protocol, *, to_read: bool = False
+    ) -> JvmTable:
+        """A table as Delta's reader and writer want it, without a look at its log.
+
+        `to_read` lets the scan show row positions, which deletes and merges ask for.
+        """
         self.activate()
         path = self._jvm.org.apache.hadoop.fs.Path
         log_path = path(_NO_LOG.as_uri())
@@ -105,7 +111,7 @@ class Gateway:
         arguments = [log_path, log, self._action(metadata)]
         if self._snapshot_arity() == _SNAPSHOT_WITH_DOMAINS:
             arguments.append(self._none)
-        known = self._some(self._action(_known(protocol)))
+        known = self._some(self._action(_known(protocol, _TO_READ if to_read else frozenset())))
         return JvmTable(log, self._class("DummySnapshot")(*arguments, known))
 
     def _snapshot_arity(self) -> int:
@@ -268,26 +274,15 @@ def hadoop_location(location: str) -> str:
     return f"s3a://{location[5:]}" if location.startswith("s3://") else location
 
 
-def _known(protocol: Protocol) -> Protocol:
+def _known(protocol: Protocol, also: frozenset[str]) -> Protocol:
     """The protocol as Delta may see it: our fence is for foreign writers, and this is ours."""
-    reader = set(protocol.reader_features or ()) | _ALWAYS_READ
-    writer = set(protocol.writer_features or _implied(protocol)) | reader
+    reader, writer = implied_features(protocol)
     return Protocol(
         min_reader_version=3,
         min_writer_version=7,
-        reader_features=tuple(sorted(reader | _readers(writer))),
-        writer_features=tuple(sorted((writer | reader) - {FENCE})),
+        reader_features=tuple(sorted(reader | also)),
+        writer_features=tuple(sorted((reader | writer | also) - {FENCE})),
     )
-
-
-def _readers(names: Iterable[str]) -> set[str]:
-    return {name for name in names if name in FEATURES and FEATURES[name].reader}
-
-
-def _implied(protocol: Protocol) -> frozenset[str]:
-    from deltasql.spec.protocol import implied_features
-
-    return implied_features(protocol)[1]
 
 
 def _parsed(fields: dict[str, Any]) -> AddFile | CdcFile:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow.compute as pc
 
 from deltasql import writing
-from deltasql.errors import ValidationError
 from deltasql.log import predicate as logic
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import And, Comparison, IsNull, Literal, Or, Predicate, bind
@@ -26,17 +24,18 @@ from deltasql.spark import evolution
 from deltasql.spark.enforcement import fit
 from deltasql.spark.evolution import Plan
 from deltasql.spark.gateway import Gateway
+from deltasql.spark.options import WriteOptions
 from deltasql.spark.reading import Condition, Reader
 from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile
+from deltasql.spec.partition_values import parse_value
 from deltasql.spec.paths import is_absolute
 from deltasql.spec.protocol import check_writable
-from deltasql.spec.schema import StructType, parse_schema
+from deltasql.spec.schema import Primitive, StructType, parse_schema
 from deltasql.store.file_rows import from_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 CHANGE_FEED = "delta.enableChangeDataFeed"
 # So many partitions in one conflict check that checking the whole table is cheaper.
 _MANY_PARTITIONS = 1000
@@ -54,44 +53,6 @@ _WIDTHS = {
     "timestamp_ntz": 8,
 }
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
-    """How rows are to be written."""
-
-    mode: str = "append"
-    partition_by: Sequence[str] = ()
-    replace_where: str | None = None
-    merge_schema: bool = False
-    overwrite_schema: bool = False
-    dynamic: bool = False
-    target_file_size: int | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise _wrong(f"there is no mode {self.mode!r}", f"use one of {', '.join(MODES)}")
-        overwrites = self.mode == "overwrite"
-        if not overwrites and (self.replace_where is not None or self.overwrite_schema):
-            raise _wrong(
-                "replace_where and overwrite_schema need rows to replace",
-                'use them with mode="overwrite"',
-            )
-        if not overwrites and self.dynamic:
-            raise _wrong(
-                'partition_overwrite="dynamic" needs rows to replace', 'use mode="overwrite"'
-            )
-        if self.replace_where is not None and (self.dynamic or self.overwrite_schema):
-            raise _wrong(
-                "replace_where says already what is replaced",
-                'leave overwrite_schema and partition_overwrite="dynamic" out',
-            )
-        if self.overwrite_schema and self.dynamic:
-            raise _wrong(
-                "a new schema replaces the whole table",
-                'leave partition_overwrite="dynamic" out',
-            )
 
 
 class Writer:
@@ -159,18 +120,18 @@ class Writer:
         options: WriteOptions,
     ) -> writing.Write:
         plan, files = self.files(location, plan, frame, options)
-        predicate = None
-        if options.dynamic and snapshot.state.partition_columns:
-            predicate = _partitions_of(files, snapshot.state)
-        if options.dynamic and not files:
-            return _write(snapshot, plan, files, mode="Overwrite", dynamic=True)
+        state = snapshot.state
+        if not options.dynamic or not state.partition_columns:
+            gone, reads = _adds(snapshot, None), Reads.all()
+        else:
+            gone, reads = _in_partitions_of(files, snapshot)
         return _write(
             snapshot,
             plan,
             files,
             mode="Overwrite",
-            gone=_adds(snapshot, predicate),
-            reads=Reads.all() if predicate is None else Reads.where(predicate),
+            gone=gone,
+            reads=reads,
             dynamic=options.dynamic,
         )
 
@@ -298,14 +259,30 @@ def _adds(snapshot: Snapshot, predicate: Predicate | None) -> list[AddFile]:
     return [add for batch in snapshot.batches(predicate) for add in from_batch(batch)]
 
 
-def _partitions_of(files: Iterable[AddFile | CdcFile], state: TableState) -> Predicate | None:
-    """The partitions that the files lie in, as a predicate; None stands for all of them."""
-    names = dict(zip(state.partition_types, state.partition_columns, strict=True))
-    values = {tuple(sorted(item.partition_values.items())) for item in files}
-    if len(values) > _MANY_PARTITIONS:
-        return None
-    parts = [And(tuple(_equal(names[key], text) for key, text in value)) for value in values]
-    return bind(Or(tuple(parts)), state.schema)
+def _in_partitions_of(
+    files: Sequence[AddFile | CdcFile], snapshot: Snapshot
+) -> tuple[list[AddFile], Reads]:
+    """The table's files in the partitions of new ones, and what looking at them has read."""
+    state = snapshot.state
+    wanted = {_partition(item, state) for item in files}
+    if not wanted:
+        return [], Reads.nothing()
+    predicate = None
+    if len(wanted) <= _MANY_PARTITIONS:
+        names = dict(zip(state.partition_types, state.partition_columns, strict=True))
+        texts = {tuple(sorted(item.partition_values.items())) for item in files}
+        parts = [And(tuple(_equal(names[key], text) for key, text in value)) for value in texts]
+        predicate = bind(Or(tuple(parts)), state.schema)
+    gone = [add for add in _adds(snapshot, predicate) if _partition(add, state) in wanted]
+    return gone, Reads.all() if predicate is None else Reads.where(predicate)
+
+
+def _partition(item: AddFile | CdcFile, state: TableState) -> tuple[Any, ...]:
+    """A file's partition by its values: writers differ in how they put them as text."""
+    return tuple(
+        parse_value(item.partition_values.get(key), kind) if isinstance(kind, Primitive) else None
+        for key, kind in state.partition_types.items()
+    )
 
 
 def _equal(name: str, text: str | None) -> Predicate:
@@ -327,7 +304,3 @@ def schema_of(frame: DataFrame) -> StructType:
 def _json(text: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(text)
     return found
-
-
-def _wrong(problem: str, remedy: str) -> ValidationError:
-    return ValidationError(problem, cause="the options contradict each other", remedy=remedy)

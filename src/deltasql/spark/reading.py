@@ -69,6 +69,6 @@ class Reader:
     ) -> DataFrame:
         """The rows of some files of a table, as SQL answered them."""
         check_readable(state.protocol)
-        table = self._gateway.table(location, state.metadata, state.protocol)
+        table = self._gateway.table(location, state.metadata, state.protocol, to_read=True)
         with handed_over(batches) as files:
             return self._gateway.frame(table, files)

@@ -12,7 +12,7 @@ from deltasql.catalog import Lake, connect
 from deltasql.spark import jars as delta_jars
 from deltasql.spark import profiles
 from deltasql.spark.database import Database
-from deltasql.spark.environment import CATALOG, EXTENSION, check_java, check_native, spark_release
+from deltasql.spark.environment import EXTENSION, check_java, check_native, spark_release
 from deltasql.spark.failures import no_native_route
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def session(
 
     `jars` names a folder that holds them already, as DELTASQL_SPARK_JARS does. `config` has
     the last word on every setting; `master` is Spark's, by default all cores of this machine.
+    Delta's catalog is not set: under a catalog of another make Spark can't load tables that
+    were made by CREATE TABLE … USING deltasql.
     """
     spark_release()
     check_java()
@@ -45,7 +47,6 @@ def session(
     settings = {
         "spark.jars": ",".join(filter(None, [given.pop("spark.jars", ""), paths])),
         "spark.sql.extensions": _joined(given.pop("spark.sql.extensions", ""), EXTENSION),
-        "spark.sql.catalog.spark_catalog": CATALOG,
         **given,
     }
     if (master or given.get("spark.master") or "local").startswith("local"):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from deltasql import writing
 from deltasql.errors import TableNotFoundError, ValidationError
-from deltasql.log.conflict import Reads
 from deltasql.spark import evolution
+from deltasql.spark.options import write_options
 from deltasql.spark.scene import CHANGE_TYPE, Scene
 from deltasql.spark.tables import TransactionSparkTable
 from deltasql.spec.actions import AddFile, CdcFile, RemoveFile
@@ -74,17 +74,14 @@ class SparkTransaction:
         database = self._database
         snapshot = table.snapshot()
         database.grant(table.location)
-        reads = Reads.all()
+        predicate = None
         if where is not None:
             predicate = database.reader.condition(where, snapshot.state).predicate
-            reads = Reads.all() if predicate is None else Reads.where(predicate)
-        table.note_reads(reads)
+        table.has_read(predicate)
         return database.reader.frame(table.location, snapshot, where)
 
     def write(self, df: DataFrame, name: str, mode: str = "append", **options: Any) -> None:
         """Write rows to a table that exists: modes and options as those of `db.write`."""
-        from deltasql.spark.database import write_options
-
         if mode not in ("append", "overwrite"):
             raise ValidationError(
                 f"a transaction can't write with mode={mode!r}",

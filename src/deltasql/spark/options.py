@@ -1,0 +1,74 @@
+"""How rows are to be written: the options of `db.write`, checked before anything happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltasql.errors import ValidationError
+
+MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How rows are to be written."""
+
+    mode: str = "append"
+    partition_by: Sequence[str] = ()
+    replace_where: str | None = None
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    dynamic: bool = False
+    target_file_size: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise _wrong(f"there is no mode {self.mode!r}", f"use one of {', '.join(MODES)}")
+        overwrites = self.mode == "overwrite"
+        if not overwrites and (self.replace_where is not None or self.overwrite_schema):
+            raise _wrong(
+                "replace_where and overwrite_schema need rows to replace",
+                'use them with mode="overwrite"',
+            )
+        if not overwrites and self.dynamic:
+            raise _wrong(
+                'partition_overwrite="dynamic" needs rows to replace', 'use mode="overwrite"'
+            )
+        if self.replace_where is not None and (self.dynamic or self.overwrite_schema):
+            raise _wrong(
+                "replace_where says already what is replaced",
+                'leave overwrite_schema and partition_overwrite="dynamic" out',
+            )
+        if self.overwrite_schema and self.dynamic:
+            raise _wrong(
+                "a new schema replaces the whole table",
+                'leave partition_overwrite="dynamic" out',
+            )
+
+
+def write_options(mode: str, given: Mapping[str, Any]) -> WriteOptions:
+    """The options of a write, checked."""
+    rest = dict(given)
+    overwrite = rest.pop("partition_overwrite", "static")
+    if overwrite not in ("static", "dynamic"):
+        raise ValidationError(
+            f"partition_overwrite is {overwrite!r}", remedy='use "static" or "dynamic"'
+        )
+    names = rest.pop("partition_by", ()) or ()
+    rest["partition_by"] = (names,) if isinstance(names, str) else tuple(names)
+    try:
+        return WriteOptions(mode=mode, dynamic=overwrite == "dynamic", **rest)
+    except TypeError:
+        known = {"merge_schema", "overwrite_schema", "replace_where", "properties"}
+        strange = sorted(set(rest) - known - {"partition_by", "target_file_size"})
+        raise ValidationError(
+            f"there is no option {', '.join(strange)}",
+            remedy="see the parameters of db.write",
+        ) from None
+
+
+def _wrong(problem: str, remedy: str) -> ValidationError:
+    return ValidationError(problem, cause="the options contradict each other", remedy=remedy)

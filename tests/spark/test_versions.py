@@ -1,0 +1,40 @@
+"""The Delta and the Spark before: the same assumptions hold there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.parts import spark as spark_part
+from tests.parts.process import PartMissingError
+from tests.spark.conftest import SOURCE
+
+
+def test_assumptions_hold_with_the_delta_before(tmp_path):
+    try:
+        spark_part.find()
+    except PartMissingError as problem:
+        pytest.skip(str(problem))
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("SPARK", "PYTEST"))},
+        "PYTHONPATH": f"{spark_part.OLDER}:{SOURCE}",
+        "DELTASQL_TEST_JARS": str(spark_part.OLDER_JARS),
+    }
+    assumptions = Path(__file__).with_name("test_gateway.py")
+    quiet = ["-q", "-n", "0", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *quiet, str(assumptions)],
+        env=environment,
+        cwd=SOURCE.parent,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "passed" in done.stdout
+    assert "skipped" not in done.stdout
