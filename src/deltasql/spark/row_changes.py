@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltasql import writing
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     Values = Mapping[str, str | Column]
+    Params = Mapping[str, Any]
+    Renewal = Callable[[DataFrame], DataFrame | None]
 
 
 def delete(scene: Scene, given: str | Column | None) -> writing.Write | None:
@@ -71,15 +73,18 @@ class _Change:
         self._plan = evolution.unchanged(scene.state)
         self._schema: StructType = scene.schema(self._plan)
 
-    def rewritten(self, name: str, params: Any, predicate: Predicate | None, new: Any) -> Any:
+    def rewritten(
+        self, name: str, params: Params, predicate: Predicate | None, new: Renewal
+    ) -> writing.Write | None:
         """Files with a row of the condition give way to what `new` makes of all their rows."""
         scene = self._scene
         touched = scene.writer.touched(
             scene.location, scene.state, self._candidates, self._condition
         )
         written: list[AddFile | CdcFile] = []
-        if touched:
-            written = scene.write(self._plan, new(scene.rows(touched)))
+        frame = new(scene.rows(touched)) if touched else None
+        if frame is not None:
+            written = scene.write(self._plan, frame)
         return scene.outcome(
             operation=name,
             params=params,
@@ -89,7 +94,9 @@ class _Change:
             files=written,
         )
 
-    def marked(self, name: str, params: Any, predicate: Predicate | None, new: Any) -> Any:
+    def marked(
+        self, name: str, params: Params, predicate: Predicate | None, new: Renewal
+    ) -> writing.Write | None:
         """Rows of the condition are marked as deleted; `new` makes rows and changes of them."""
         scene = self._scene
         rows = scene.placed_rows(self._candidates).where(self._condition)

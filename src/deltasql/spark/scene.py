@@ -61,9 +61,7 @@ class Scene:
 
     def condition(self, given: str | Column) -> Condition:
         """A condition on the rows, and what the database understands of it."""
-        text = given
-        if not isinstance(text, str):
-            text = self.gateway.text_of(self.rows([]), given)
+        text = given if isinstance(given, str) else self.gateway.text_of(self.rows([]), given)
         return self.reader.condition(text, self.state)
 
     def files(self, predicate: Predicate | None) -> list[AddFile]:
