@@ -155,9 +155,8 @@ def test_only_files_that_can_match_are_touched(spark, db, name, kind):
     before = set(db.lake.table(name).snapshot().files().column("path").to_pylist())
     source = spark.createDataFrame([(55, 1), (57, 1)], "id long, p long")
     table = db.table(name)
-    table.merge(
-        source, "target.p = source.p AND target.id = source.id"
-    ).whenMatchedDelete().execute()
+    on = "target.p = source.p AND target.id = source.id"
+    table.merge(source, on).whenMatchedDelete().execute()
     after = set(db.lake.table(name).snapshot().files().column("path").to_pylist())
     assert len(before - after) == 1
     # Neither the other partition nor files out of range were read: others may change them.
