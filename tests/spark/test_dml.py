@@ -9,6 +9,7 @@ from pyspark.sql import functions as sql
 
 import deltasql
 from deltasql.errors import SchemaMismatchError, ValidationError
+from tests.readers.voices import DeltaRs, DuckDb, lines, place
 from tests.spark.judge import rows
 
 KINDS = {
@@ -45,6 +46,11 @@ def pair(spark, db, name, stock, kind, table):
 def same(spark, db, table, plain, kind):
     """The same rows; and with a feed, the same changes since the tables were made."""
     assert rows(db.read(table.name)) == rows(spark.table(plain))
+    mirror = db.lake.table(table.name)
+    names = ["id", "p", "v"]
+    for voice in (DeltaRs(), DuckDb()):
+        heard = voice.rows(place(mirror), None)
+        assert lines(heard, names) == lines(mirror.scan().to_arrow(), names), voice
     if "delta.enableChangeDataFeed" in kind:
         dropped = ("_commit_version", "_commit_timestamp")
         theirs = spark.sql(f"SELECT * FROM table_changes('{plain}', 1)").drop(*dropped)
@@ -233,6 +239,10 @@ def test_misuse_is_told(spark, db, table, kind):
         table.update("id = 1", {"nope": "1"})
     with pytest.raises(SchemaMismatchError, match="no column p"):
         table.merge(source.drop("p"), "target.id = source.id").whenMatchedUpdateAll().execute()
+    with pytest.raises(ValidationError, match="random"):
+        table.delete("rand() < 0.5")
+    with pytest.raises(ValidationError, match="random"):
+        table.merge(source, "target.id = source.id AND rand() < 1").whenMatchedDelete().execute()
     version = db.lake.table(table.name).version
     assert table.delete("id = 12345") == version, "nothing to do commits nothing"
     assert db.lake.table(table.name).version == version

@@ -229,6 +229,12 @@ class Gateway:
         self.activate()
         return str(frame.where(condition)._jdf.queryExecution().analyzed().condition().sql())
 
+    def is_deterministic(self, frame: DataFrame, condition: Column) -> bool:
+        """Whether a condition says the same of a row each time it is asked."""
+        self.activate()
+        plan = frame.where(condition)._jdf.queryExecution().analyzed()
+        return bool(plan.nodeName() != "Filter" or plan.condition().deterministic())
+
     def alias_of(self, frame: DataFrame) -> str | None:
         """The name that a frame was given with `alias`, or that of its view."""
         plan = frame._jdf.queryExecution().analyzed()

@@ -51,6 +51,8 @@ class _Run:
         """Find what is touched, write what comes in its place."""
         scene, merge = self._scene, self._merge
         condition = as_column(merge.condition)
+        both = scene.rows([]).alias(merge.target_alias).crossJoin(self._source)
+        scene.must_be_deterministic(both, condition)
         predicate = self._predicate(condition)
         if not merge.of("matched") and not merge.of("not matched by source"):
             return self._insert_only(condition, predicate)

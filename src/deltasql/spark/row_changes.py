@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltasql import writing
 from deltasql.log.predicate import Predicate
 from deltasql.log.pruning import is_partition_only
+from deltasql.log.stats_keys import load_stats, record_count
 from deltasql.spark import evolution
 from deltasql.spark.assignments import as_column, completed, new_values, quoted
 from deltasql.spark.enforcement import ansi_casts
@@ -42,6 +43,8 @@ def delete(scene: Scene, given: str | Column | None) -> writing.Write | None:
     change = _Change(scene, candidates, as_column(given))
     if scene.marks_rows and can_mark(candidates):
         return change.marked("DELETE", params, predicate, change.deleted_rows)
+    if len(candidates) == 1 and can_mark(candidates) and not scene.has_feed:
+        return change.deleted_from_one(params, predicate)
     return change.rewritten("DELETE", params, predicate, change.without_deleted)
 
 
@@ -90,6 +93,23 @@ class _Change:
             params=params,
             reads=reads_of(predicate, touched),
             gone=touched,
+            added=written,
+            files=written,
+        )
+
+    def deleted_from_one(self, params: Params, predicate: Predicate | None) -> writing.Write | None:
+        """The same for the only file, without a look before: its count tells if a row went."""
+        scene = self._scene
+        written = scene.write(self._plan, self.without_deleted(scene.rows(self._candidates)))
+        gone = self._candidates
+        if _rows_in(written) == _rows_in(gone):
+            scene.discard(written)
+            gone, written = (), []
+        return scene.outcome(
+            operation="DELETE",
+            params=params,
+            reads=reads_of(predicate, gone),
+            gone=gone,
             added=written,
             files=written,
         )
@@ -173,6 +193,16 @@ def unfolded(rows: DataFrame, every: Column) -> DataFrame:
     from pyspark.sql import functions as sql
 
     return rows.select(sql.explode(every).alias("row")).select("row.*")
+
+
+def _rows_in(files: Iterable[AddFile | CdcFile]) -> int:
+    """The live rows of files that say how many they have."""
+    return sum(
+        (record_count(load_stats(add.stats)) or 0)
+        - (0 if add.deletion_vector is None else add.deletion_vector.cardinality)
+        for add in files
+        if isinstance(add, AddFile)
+    )
 
 
 def _params(condition: Condition) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from deltasql import writing
 from deltasql.data.writer import NewFile, discard
+from deltasql.errors import ValidationError
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import Predicate
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
+from deltasql.spark.assignments import as_column
 from deltasql.spark.evolution import Plan
 from deltasql.spark.gateway import Gateway
 from deltasql.spark.modes import CHANGE_FEED, Writer, place_of
@@ -61,8 +63,18 @@ class Scene:
 
     def condition(self, given: str | Column) -> Condition:
         """A condition on the rows, and what the database understands of it."""
+        self.must_be_deterministic(self.rows([]), as_column(given))
         text = given if isinstance(given, str) else self.gateway.text_of(self.rows([]), given)
         return self.reader.condition(text, self.state)
+
+    def must_be_deterministic(self, frame: DataFrame, condition: Column) -> None:
+        """Refuse a condition that could match other rows when it is evaluated again."""
+        if not self.gateway.is_deterministic(frame, condition):
+            raise ValidationError(
+                "the condition may match other rows each time",
+                cause="it is random, or depends on when and where it is evaluated",
+                remedy="write what it yields into a column first",
+            )
 
     def files(self, predicate: Predicate | None) -> list[AddFile]:
         """The files that may hold rows of the predicate: skipped in SQL."""
