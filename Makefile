@@ -12,7 +12,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs reference test test-full test-gcs suite unit lint format types imports parts lock bench-log bench-adopt bench-mirror bench-spark clean
+.PHONY: help demo docs reference test test-full test-gcs suite unit lint format types imports parts lock bench-log bench-adopt bench-mirror bench-spark bench-spark-dml clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,9 @@ bench-mirror: $(READY) ## Measure the mirror
 
 bench-spark: $(READY) parts ## Measure PySpark beside stock Delta Spark
 	$(BIN)/python -m bench.spark
+
+bench-spark-dml: $(READY) parts ## Measure merges, deletes and streams beside stock Delta Spark
+	$(BIN)/python -m bench.spark_dml
 
 # A hash names a file wherever it comes from; a lock that names hosts would work in one place only.
 lock: ## Resolve the dependencies again into requirements.lock

@@ -260,9 +260,14 @@ class Lake:
             return survey(self.objects(location), fence=fence, progress=progress)
         return adopt(self, location, name, fence=fence, validate=validate, progress=progress)
 
-    def transaction(self) -> Transaction:
-        """A transaction over any number of tables: `with lake.transaction() as tx: …`"""
-        return Transaction(self)
+    def transaction(
+        self, *, app_id: str | None = None, app_version: int | None = None
+    ) -> Transaction:
+        """A transaction over any number of tables: `with lake.transaction() as tx: …`
+
+        With `app_id` and `app_version` it happens once, however often it is run.
+        """
+        return Transaction(self, app_id=app_id, app_version=app_version)
 
     def audit(self, start: Moment, end: Moment) -> list[AuditEntry]:
         """What was committed from `start` up to `end`, by whom, over all tables, in order."""

@@ -63,6 +63,10 @@ class Snapshot:
     def __repr__(self) -> str:
         return f"<Snapshot version {self.version} at {self.timestamp.isoformat()}>"
 
+    def with_state(self, state: TableState) -> Snapshot:
+        """The same files under other metadata: that of an uncommitted transaction."""
+        return Snapshot(self._reader, self._objects, self._table_id, state, self._overlay)
+
     @property
     def version(self) -> int:
         """The version."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from deltasql import writing
 from deltasql.commit import CommitRequest
-from deltasql.data.writer import discard
+from deltasql.data.writer import NewFile, discard
 from deltasql.errors import (
     CommitStateUnknownError,
     DeltaSqlError,
@@ -18,13 +19,27 @@ from deltasql.errors import (
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import Predicate
 from deltasql.mirror.engine import Target
+from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Overlay, Scan, Snapshot
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, RemoveFile
-from deltasql.table import Table
+from deltasql.spec.actions import Action, AddFile, Metadata, Protocol, RemoveFile
+from deltasql.store.interface import LockedLog
+from deltasql.table import Table, txn_actions
 
 if TYPE_CHECKING:
     from deltasql.catalog import Lake
+
+
+@dataclass(slots=True)
+class Statement:
+    """A statement of the application's own that a transaction runs when it commits.
+
+    `rows` is what it returned, once the transaction has committed.
+    """
+
+    text: str
+    parameters: Sequence[Any] = ()
+    rows: Sequence[tuple[Any, ...]] | None = None
 
 
 class Transaction:
@@ -34,10 +49,14 @@ class Transaction:
     when the block raises.
     """
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(
+        self, lake: Lake, *, app_id: str | None = None, app_version: int | None = None
+    ) -> None:
         self._lake = lake
         self._cut: dict[int, int] | None = None
         self._tables: dict[int, TransactionTable] = {}
+        self._statements: list[Statement] = []
+        self._txn = txn_actions(app_id, app_version)
         self._is_open = False
         self.id = writing.new_id()
         self.versions: Mapping[str, int] = {}
@@ -58,14 +77,21 @@ class Transaction:
         else:
             self._discard_files()
 
+    def sql_execute(self, statement: str, parameters: Sequence[Any] = ()) -> Statement:
+        """Run a statement on the application's own tables, in the lake's database.
+
+        It runs when the transaction commits, in the same database transaction, after the
+        tables of the lake: all of it counts, or none. It is not run when `app_id` and
+        `app_version` say that the transaction has happened already.
+        """
+        self._must_be_open()
+        wanted = Statement(statement, parameters)
+        self._statements.append(wanted)
+        return wanted
+
     def table(self, name: str) -> TransactionTable:
         """A table as this transaction sees it."""
-        if not self._is_open:
-            raise ValidationError(
-                "the transaction is not open",
-                cause="it is used outside of its with block",
-                remedy="begin a new one: with lake.transaction() as tx: …",
-            )
+        self._must_be_open()
         table = self._lake.table(name)
         if self._cut is None:
             heads = self._lake.store.heads()
@@ -82,15 +108,32 @@ class Transaction:
             )
         return self._tables[table.table_id]
 
+    @property
+    def tables(self) -> Sequence[TransactionTable]:
+        """The tables that were used so far."""
+        return tuple(self._tables.values())
+
+    def _must_be_open(self) -> None:
+        if not self._is_open:
+            raise ValidationError(
+                "the transaction is not open",
+                cause="it is used outside of its with block",
+                remedy="begin a new one: with lake.transaction() as tx: …",
+            )
+
     def _commit(self) -> None:
         changed = [table for table in self._tables.values() if table.has_changes]
         if not changed:
+            if self._statements:
+                with self._lake.store.locked([]) as log:
+                    self._execute(log)
             return
-        requests = [table.request(self.id) for table in changed]
+        requests = [table.request(self.id, self._txn) for table in changed]
         try:
             for table in changed:
                 self._lake.engine.must_not_be_ahead(table.target)
-            done = self._lake.commits.commit_all(requests)
+            inside = self._execute if self._statements else None
+            done = self._lake.commits.commit_all(requests, inside=inside)
         except CommitStateUnknownError:
             # The files may belong to versions: they stay. So they do on Ctrl-C.
             raise
@@ -107,6 +150,10 @@ class Transaction:
             table.name: item.version for table, item in zip(changed, done, strict=True)
         }
 
+    def _execute(self, log: LockedLog) -> None:
+        for wanted in self._statements:
+            wanted.rows = log.execute(wanted.text, wanted.parameters)
+
     def _discard_files(self) -> None:
         for table in self._tables.values():
             table.discard_files()
@@ -121,8 +168,10 @@ class TransactionTable:
         self._version = version
         self._overlay = Overlay()
         self._removes: list[RemoveFile] = []
+        self._metadata: Metadata | None = None
+        self._protocol: Protocol | None = None
         self._others: list[Action] = []
-        self._written: list[AddFile] = []
+        self._written: list[NewFile] = []
         self._reads = Reads.nothing()
         self._operations: list[tuple[str, Mapping[str, Any]]] = []
 
@@ -132,14 +181,19 @@ class TransactionTable:
         return self._table.name
 
     @property
-    def target(self) -> Target:
-        """The table as the mirror knows it."""
-        return self._table.target
-
-    @property
     def location(self) -> str:
         """Where the table's files are."""
         return self._table.location
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The object store at the table's location."""
+        return self._table.objects
+
+    @property
+    def target(self) -> Target:
+        """The table as the mirror knows it."""
+        return self._table.target
 
     @property
     def version(self) -> int:
@@ -153,7 +207,15 @@ class TransactionTable:
 
     def snapshot(self) -> Snapshot:
         """The table at the cut, with this transaction's writes."""
-        return self._table.snapshot_with(version=self._version, overlay=self._overlay)
+        found = self._table.snapshot_with(version=self._version, overlay=self._overlay)
+        if self._metadata is None and self._protocol is None:
+            return found
+        state = replace(
+            found.state,
+            metadata=self._metadata or found.metadata,
+            protocol=self._protocol or found.protocol,
+        )
+        return found.with_state(state)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows, lazily; what is read here is part of the conflict check."""
@@ -170,7 +232,7 @@ class TransactionTable:
     def append(self, data: Any) -> None:
         """Add rows when the transaction commits."""
         snapshot = self.snapshot()
-        self.take(writing.append(self._table.objects, snapshot.state, data))
+        self.take(writing.append(self.objects, snapshot.state, data))
 
     def overwrite(self, data: Any, where: str | None = None) -> None:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
@@ -194,14 +256,15 @@ class TransactionTable:
             )
         )
 
-    def request(self, transaction_id: str) -> CommitRequest:
+    def request(self, transaction_id: str, txn: Sequence[Action] = ()) -> CommitRequest:
         """All that was written, as one commit."""
         operation, params = self._operations[0]
         if len(self._operations) > 1:
             names = [name for name, _ in self._operations]
             operation, params = "TRANSACTION", {"operations": names}
+        changed = [item for item in (self._protocol, self._metadata) if item is not None]
         return self._table.request(
-            [*self._others, *self._removes, *self._overlay.adds.values()],
+            [*changed, *txn, *self._others, *self._removes, *self._overlay.adds.values()],
             operation=operation,
             operation_params=params,
             reads=self._reads,
@@ -227,5 +290,9 @@ class TransactionTable:
                 if self._overlay.adds.pop(key, None) is None:
                     self._overlay.removes.add(key)
                     self._removes.append(action)
+            elif isinstance(action, Metadata):
+                self._metadata = action
+            elif isinstance(action, Protocol):
+                self._protocol = action
             else:
                 self._others.append(action)

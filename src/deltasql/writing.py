@@ -15,7 +15,7 @@ from deltasql.data.conform import as_arrow, conform, merge
 from deltasql.data.layout import layout_of
 from deltasql.data.reader import read_files
 from deltasql.data.row_filter import row_mask
-from deltasql.data.writer import discard, write_files
+from deltasql.data.writer import NewFile, discard, write_files
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import Predicate, bind, parse
@@ -40,7 +40,7 @@ class Write:
     operation_params: Mapping[str, Any] = field(default_factory=dict)
     reads: Reads = field(default_factory=Reads.nothing)
     read_version: int | None = None
-    files: Sequence[AddFile] = ()
+    files: Sequence[NewFile] = ()
 
 
 def now_ms() -> int:

@@ -1,5 +1,7 @@
 """Several tables at once: all or nothing, from one consistent cut."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -123,3 +125,54 @@ def test_many_tables(lake, rows, ids):
             tx.table(table.name).append(rows(1))
     assert all(ids(table) == [1] for table in tables)
     assert set(tx.versions.values()) == {1}
+
+
+def test_the_applications_own_rows_join(lake, orders, rows, ids):
+    with lake.transaction() as tx:
+        tx.sql_execute("CREATE TABLE outbox (id bigint PRIMARY KEY, note varchar(9))")
+    with lake.transaction() as tx:
+        tx.table("sales.orders").append(rows(1))
+        tx.sql_execute("INSERT INTO outbox VALUES (1, '100%')")
+        found = tx.sql_execute("SELECT id, note FROM outbox")
+        assert found.rows is None, "nothing runs before the commit"
+    assert found.rows == [(1, "100%")]
+    with pytest.raises(deltasql.DeltaSqlError), lake.transaction() as tx:  # noqa: PT012
+        tx.table("sales.orders").append(rows(2))
+        tx.sql_execute("INSERT INTO outbox VALUES (2, 'lost')")
+        tx.sql_execute("INSERT INTO outbox VALUES (1, 'twice')")
+    with pytest.raises(RuntimeError), lake.transaction() as tx:  # noqa: PT012
+        tx.sql_execute("INSERT INTO outbox VALUES (3, 'lost')")
+        raise RuntimeError
+    with lake.transaction() as tx:
+        found = tx.sql_execute("SELECT count(*) FROM outbox")
+    assert found.rows == [(1,)]
+    assert ids(orders) == [1]
+
+
+def test_a_transaction_of_an_application_happens_once(lake, orders, lines, rows, ids, data_files):
+    with lake.transaction() as tx:
+        tx.sql_execute("CREATE TABLE offsets (id bigint)")
+    for _ in range(3):
+        with lake.transaction(app_id="app", app_version=4) as tx:
+            tx.table("sales.orders").append(rows(1))
+            tx.table("sales.lines").append(one(1))
+            tx.sql_execute("INSERT INTO offsets VALUES (4)")
+        assert tx.versions == {"sales.orders": 1, "sales.lines": 1}
+    with lake.transaction() as tx:
+        found = tx.sql_execute("SELECT count(*) FROM offsets")
+    assert found.rows == [(1,)]
+    assert (ids(orders), ids(lines)) == ([1], [1])
+    assert len(data_files()) == 2
+
+
+def test_metadata_is_seen_inside(lake, orders, rows, ids):
+    metadata = replace(orders.snapshot().metadata, description="new")
+    with lake.transaction() as tx:
+        table = tx.table("sales.orders")
+        table.commit([metadata], operation="CHANGE")
+        assert table.snapshot().metadata.description == "new"
+        table.append(rows(1))
+        assert ids(table) == [1]
+        assert orders.snapshot().metadata.description is None
+    assert orders.snapshot().metadata.description == "new"
+    assert orders.version == 1

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -74,7 +74,15 @@ def write_files(
         raise
 
 
-def discard(objects: ObjectStore, files: Iterable[AddFile]) -> None:
+class NewFile(Protocol):
+    """A file that was written for a commit: of rows, of changes, or of a deletion vector."""
+
+    @property
+    def path(self) -> str:
+        """Its path as the log has it."""
+
+
+def discard(objects: ObjectStore, files: Iterable[NewFile]) -> None:
     """Delete files that were written and will not be committed."""
     objects.delete([object_key(file.path) for file in files if not is_absolute(file.path)])
 

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 from deltasql.errors import TableExistsError
 from deltasql.moments import Moment
 from deltasql.snapshot import Snapshot
-from deltasql.spark import creation, hadoop
+from deltasql.spark import changes, creation, hadoop
 from deltasql.spark.cut import Cut
 from deltasql.spark.gateway import Gateway
 from deltasql.spark.modes import Writer
 from deltasql.spark.options import WriteOptions, write_options
 from deltasql.spark.reading import Reader
+from deltasql.spark.scene import Scene
+from deltasql.spark.sink import Batch, Function, Shape, sink
+from deltasql.spark.tables import Ledger, SparkTable
 from deltasql.spark.transactions import SparkTransaction
 from deltasql.spark.views import view_names
 from deltasql.spec.actions import Action
+from deltasql.spec.protocol import check_writable
 from deltasql.table import Table, txn_actions
 
 if TYPE_CHECKING:
@@ -30,9 +34,10 @@ if TYPE_CHECKING:
 class Database:
     """The tables of a lake in a Spark session, through Delta's own reader and writer."""
 
-    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+    def __init__(self, spark: SparkSession, lake: Lake, profile: str | None = None) -> None:
         self.spark = spark
         self.lake = lake
+        self.profile = profile
         self.gateway = Gateway(spark)
         self.reader = Reader(spark, self.gateway)
         self.writer = Writer(self.gateway, self.reader)
@@ -68,6 +73,16 @@ class Database:
             version = self._cut.version_of(table)
         return table.snapshot(version=version, timestamp=timestamp)
 
+    def changes(self, name: str, from_version: int, to_version: int | None = None) -> DataFrame:
+        """The change data feed of a table, both versions included, by default up to the newest.
+
+        The table's columns, `_change_type` (insert, delete, update_preimage,
+        update_postimage), `_commit_version` and `_commit_timestamp`.
+        """
+        table = self.lake.table(name)
+        self.grant(table.location)
+        return changes.feed(self.reader, table, from_version, to_version)
+
     @contextmanager
     def snapshot(self) -> Iterator[Mapping[int, int]]:
         """One consistent cut: all reads of the block see the tables as they are now."""
@@ -87,10 +102,6 @@ class Database:
         return list(names.values())
 
     # --- writing ------------------------------------------------------------------------
-
-    def transaction(self) -> SparkTransaction:
-        """Several tables, all or nothing: `with db.transaction() as tx: tx.write(df, "a")`."""
-        return SparkTransaction(self)
 
     def write(
         self,
@@ -149,6 +160,84 @@ class Database:
             partition_by=tuple(partition_by),
             properties=properties,
             exists_ok=exists_ok,
+        )
+
+    # --- changing rows ------------------------------------------------------------------
+
+    def table(self, name: str) -> SparkTable:
+        """A table with delta-spark's verbs: `delete`, `update`, `merge`."""
+        return SparkTable(self, self.lake.table(name))
+
+    def transaction(
+        self, *, app_id: str | None = None, app_version: int | None = None
+    ) -> SparkTransaction:
+        """Several tables, all or nothing: `with db.transaction() as tx: …`
+
+        With `app_id` and `app_version` it happens once, however often it is run.
+        """
+        return SparkTransaction(self, app_id=app_id, app_version=app_version)
+
+    # --- streams ------------------------------------------------------------------------
+
+    def sink(
+        self,
+        target: str | Mapping[str, Shape] | Function,
+        *,
+        app_id: str | None = None,
+        **options: Any,
+    ) -> Batch:
+        """The function for `df.writeStream.foreachBatch(…)`: each batch counts exactly once.
+
+        `target` is a table, or several, each with a function that makes its rows from the
+        batch (`{"a": f, "b": g}`; None for the batch itself), or a function of a transaction,
+        the batch and its number, for merges. Several tables get a batch in one transaction.
+        Options are those of `write`. The stream's own id is the application id; over Spark
+        Connect `app_id` must name the stream.
+        """
+        return sink(self, target, app_id, options)
+
+    def stream(
+        self,
+        name: str,
+        *,
+        starting_version: int | str | None = None,
+        starting_timestamp: str | None = None,
+        max_files_per_trigger: int | None = None,
+        ignore_deletes: bool = False,
+        skip_change_commits: bool = False,
+        change_feed: bool = False,
+    ) -> DataFrame:
+        """The rows that are added to a table, as a stream; see docs/spark-dml.md.
+
+        It begins with the rows that are there, unless `starting_version` ("latest" for only
+        what is to come) or `starting_timestamp` says otherwise. `change_feed` streams the
+        table's changes instead of its rows.
+        """
+        given = {
+            "startingVersion": starting_version,
+            "startingTimestamp": starting_timestamp,
+            "maxFilesPerTrigger": max_files_per_trigger,
+            "ignoreDeletes": ignore_deletes or None,
+            "skipChangeCommits": skip_change_commits or None,
+            "readChangeFeed": change_feed or None,
+        }
+        options = {key: str(value) for key, value in given.items() if value is not None}
+        if self.profile is not None:
+            options["lake"] = self.profile
+        return self.spark.readStream.format("deltasql").options(**options).load(name)
+
+    def scene(self, ledger: Ledger) -> Scene:
+        """A table for one operation on its rows."""
+        self.grant(ledger.location)
+        snapshot = ledger.snapshot()
+        check_writable(snapshot.protocol)
+        return Scene(
+            location=ledger.location,
+            objects=ledger.objects,
+            snapshot=snapshot,
+            gateway=self.gateway,
+            reader=self.reader,
+            writer=self.writer,
         )
 
     def _create_from(

@@ -47,7 +47,7 @@ def fit(frame: DataFrame, schema: StructType, *, change_feed: bool = False) -> D
         have.name for have, _ in columns
     ] == frame.columns == [wanted.name for _, wanted in columns]:
         return frame
-    with _ansi(frame.sparkSession):
+    with ansi_casts(frame.sparkSession):
         return _selected(frame, columns)
 
 
@@ -55,7 +55,7 @@ def _selected(frame: DataFrame, columns: list[tuple[StructField, StructField]]) 
     from pyspark.errors import AnalysisException
 
     chosen = [
-        _cast(frame[_quoted(have.name)], have.dataType, wanted.dataType, wanted.name).alias(
+        cast_to(frame[_quoted(have.name)], have.dataType, wanted.dataType, wanted.name).alias(
             wanted.name
         )
         for have, wanted in columns
@@ -70,7 +70,8 @@ def _selected(frame: DataFrame, columns: list[tuple[StructField, StructField]]) 
         ) from None
 
 
-def _cast(column: Column, have: DataType, want: DataType, where: str) -> Column:
+def cast_to(column: Column, have: DataType, want: DataType, where: str) -> Column:
+    """A value of one type as one of another: structs by name, the rest as ANSI SQL casts."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -80,14 +81,14 @@ def _cast(column: Column, have: DataType, want: DataType, where: str) -> Column:
         return _cast_struct(column, have, want, where)
     if isinstance(have, ArrayType) and isinstance(want, ArrayType):
         return sql.transform(
-            column, lambda item: _cast(item, have.elementType, want.elementType, f"{where}[]")
+            column, lambda item: cast_to(item, have.elementType, want.elementType, f"{where}[]")
         )
     if isinstance(have, MapType) and isinstance(want, MapType):
         entries = sql.transform(
             sql.map_entries(column),
             lambda entry: sql.struct(
-                _cast(entry["key"], have.keyType, want.keyType, f"{where}[key]").alias("key"),
-                _cast(entry["value"], have.valueType, want.valueType, f"{where}[value]").alias(
+                cast_to(entry["key"], have.keyType, want.keyType, f"{where}[key]").alias("key"),
+                cast_to(entry["value"], have.valueType, want.valueType, f"{where}[value]").alias(
                     "value"
                 ),
             ),
@@ -107,7 +108,7 @@ def _cast_struct(column: Column, have: StructType, want: StructType, where: str)
         part = (
             sql.lit(None).cast(item.dataType)
             if found is None
-            else _cast(column[found.name], found.dataType, item.dataType, f"{where}.{item.name}")
+            else cast_to(column[found.name], found.dataType, item.dataType, f"{where}.{item.name}")
         )
         parts.append(part.alias(item.name))
     return sql.when(column.isNotNull(), sql.struct(*parts))
@@ -174,7 +175,7 @@ def _refuse_reserved(
 
 
 @contextmanager
-def _ansi(spark: SparkSession) -> Iterator[None]:
+def ansi_casts(spark: SparkSession) -> Iterator[None]:
     """Casts built in the block fail on what does not fit, whatever the session likes."""
     before = spark.conf.get(_ANSI, "true")
     if before == "true":

@@ -16,12 +16,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from deltasql.spark.failures import explained
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, Protocol
+from deltasql.spec.actions import (
+    Action,
+    AddFile,
+    CdcFile,
+    DeletionVector,
+    Metadata,
+    Protocol,
+)
 from deltasql.spec.features import FENCE
 from deltasql.spec.protocol import implied_features
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _DELTA = "org.apache.spark.sql.delta"
 # An absent folder: Delta makes a log object of it without listing anything.
@@ -29,6 +36,8 @@ _NO_LOG = Path(tempfile.gettempdir()) / f"deltasql-no-log-{uuid.uuid4().hex}" / 
 # Row positions exist only in the scans of tables whose protocol lists this.
 _TO_READ = frozenset({"deletionVectors"})
 _SNAPSHOT_WITH_DOMAINS = 5
+# File, its old deletion vector (see `vector_text`), and the position of a deleted row.
+VECTOR_COLUMNS = ("filePath", "deletionVectorId", "rowIndexCol")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,14 @@ class Written:
 
     actions: Sequence[AddFile | CdcFile]
     identity: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewVector:
+    """The deletion vector that a file is to have; the file as Spark names it."""
+
+    file_path: str
+    vector: DeletionVector
 
 
 class Gateway:
@@ -145,6 +162,25 @@ class Gateway:
             identity={name: int(value) for name, value in self._json_of(marks)},
         )
 
+    def vector_text(self, vector: DeletionVector) -> str:
+        """A deletion vector in the form that `vectors` takes."""
+        add = AddFile(path="-", size=0, modification_time=0, deletion_vector=vector)
+        return str(self._action(add).deletionVector().serializeToBase64())
+
+    def vectors(self, table: JvmTable, frame: DataFrame) -> list[NewVector]:
+        """Write deletion vectors: the frame's columns are `VECTOR_COLUMNS`, a row a deleted row.
+
+        A vector that the file has already is part of the new one.
+        """
+        self.activate()
+        generator = self._class_package("commands").DeletionVectorBitmapGenerator
+        session = self._spark._jsparkSession
+        found = self._json_of(generator.buildDeletionVectors(session, frame._jdf, table.log, 0))
+        return [
+            NewVector(item["filePath"], codec.vector_from_wire(item["deletionVector"]))
+            for item in found
+        ]
+
     def _json_of(self, value: Any) -> Any:
         # As one text: the gateway hands over a list item by item, 0.1 ms each.
         return codec.loads(self._mapper().writeValueAsString(value))
@@ -179,6 +215,30 @@ class Gateway:
             else:
                 found.append(str(item.sql()))
         return found
+
+    def equalities(self, condition: str) -> list[tuple[str, str]]:
+        """Both sides of each conjunct that says that two values are equal."""
+        return [
+            (str(item.left().sql()), str(item.right().sql()))
+            for item in map(self._expression, self.conjuncts(condition))
+            if item.nodeName() == "EqualTo"
+        ]
+
+    def text_of(self, frame: DataFrame, condition: Column) -> str:
+        """A condition on a frame, resolved and printed as SQL."""
+        self.activate()
+        return str(frame.where(condition)._jdf.queryExecution().analyzed().condition().sql())
+
+    def is_deterministic(self, frame: DataFrame, condition: Column) -> bool:
+        """Whether a condition says the same of a row each time it is asked."""
+        self.activate()
+        plan = frame.where(condition)._jdf.queryExecution().analyzed()
+        return bool(plan.nodeName() != "Filter" or plan.condition().deterministic())
+
+    def alias_of(self, frame: DataFrame) -> str | None:
+        """The name that a frame was given with `alias`, or that of its view."""
+        plan = frame._jdf.queryExecution().analyzed()
+        return str(plan.alias()) if plan.nodeName() == "SubqueryAlias" else None
 
     def _expression(self, text: str) -> Any:
         self.activate()

@@ -14,8 +14,9 @@ from urllib.parse import unquote
 import pyarrow.compute as pc
 
 from deltasql import writing
+from deltasql.log import predicate as logic
 from deltasql.log.conflict import Reads
-from deltasql.log.predicate import And, Column, Comparison, IsNull, Literal, Or, Predicate, bind
+from deltasql.log.predicate import And, Comparison, IsNull, Literal, Or, Predicate, bind
 from deltasql.log.pruning import is_partition_only
 from deltasql.log.state import TableState
 from deltasql.snapshot import Snapshot
@@ -33,7 +34,7 @@ from deltasql.spec.schema import Primitive, StructType, parse_schema
 from deltasql.store.file_rows import from_batch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
 # So many partitions in one conflict check that checking the whole table is cheaper.
@@ -182,7 +183,11 @@ class Writer:
         return touched, rows.where(f"NOT coalesce(({condition.text}), false)")
 
     def touched(
-        self, location: str, state: TableState, candidates: Sequence[AddFile], condition: str
+        self,
+        location: str,
+        state: TableState,
+        candidates: Sequence[AddFile],
+        condition: str | Column,
     ) -> list[AddFile]:
         """Those of the candidates that hold a row of the condition."""
         if not candidates:
@@ -281,7 +286,7 @@ def _partition(item: AddFile | CdcFile, state: TableState) -> tuple[Any, ...]:
 
 
 def _equal(name: str, text: str | None) -> Predicate:
-    column = Column((name,))
+    column = logic.Column((name,))
     return IsNull(column) if text is None else Comparison("=", column, Literal(text))
 
 

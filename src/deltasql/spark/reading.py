@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,10 +40,17 @@ class Reader:
 
     def condition(self, text: str, state: TableState) -> Condition:
         """A WHERE text, parsed by Spark, so that its errors are Spark's."""
-        zone = str(self._spark.conf.get("spark.sql.session.timeZone"))
         conjuncts = self._gateway.conjuncts(text)
-        predicate, is_whole = decidable(conjuncts, state, time_zone=zone)
+        predicate, is_whole = decidable(conjuncts, state, time_zone=self._zone)
         return Condition(text, predicate, is_whole)
+
+    def understood(self, conjuncts: Sequence[str], state: TableState) -> Predicate | None:
+        """What the database understands of conditions that all hold."""
+        return decidable(conjuncts, state, time_zone=self._zone)[0]
+
+    @property
+    def _zone(self) -> str:
+        return str(self._spark.conf.get("spark.sql.session.timeZone"))
 
     def frame(self, location: str, snapshot: Snapshot, where: str | None = None) -> DataFrame:
         """The rows of a snapshot that satisfy `where`."""

@@ -73,9 +73,10 @@ def attach(spark: SparkSession, lake: Lake | str | None = None, *, name: str = "
             "the server's profiles name the lakes",
         )
     opened = lake if isinstance(lake, Lake) else connect(lake)
-    database = Database(spark, opened)
+    profile = name or profiles.DEFAULT
+    database = Database(spark, opened, profile)
     check_native(spark, database.gateway)
-    register(spark, profiles.keep(opened, name or profiles.DEFAULT))
+    register(spark, profiles.keep(opened, profile))
     return database
 
 

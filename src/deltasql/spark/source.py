@@ -26,7 +26,12 @@ from deltasql.spec.protocol import check_readable
 from deltasql.store.file_rows import from_batch
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceWriter, Filter
+    from pyspark.sql.datasource import (
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+        Filter,
+    )
     from pyspark.sql.types import StructType as SparkStruct
 
     from deltasql.catalog import Lake
@@ -35,9 +40,10 @@ if TYPE_CHECKING:
 
 READ_OPTIONS = frozenset({"path", "table", "lake", "versionasof", "timestampasof"})
 WRITE_OPTIONS = frozenset({"path", "table", "lake", "txnappid", "txnversion"})
+STREAM_WRITE_OPTIONS = frozenset({"path", "table", "lake", "txnappid", "checkpointlocation"})
 _SECRETIVE = frozenset({"url", "dsn", "password", "user"})
 # About what one task reads: a few large files, or many small ones.
-_TASK_BYTES = 64 << 20
+TASK_BYTES = 64 << 20
 
 
 class DeltaSqlSource(DataSource):
@@ -62,7 +68,12 @@ class DeltaSqlSource(DataSource):
         with self.open() as lake:
             snapshot = self._snapshot(lake)
             self._version = snapshot.version
-            return StructType.fromJson(_plain_schema(snapshot.state))
+            shown = snapshot.state
+            if str(self.options.get("readChangeFeed", "")).lower() == "true":
+                from deltasql.spark.stream_files import state_of
+
+                shown = state_of("beside", shown)
+            return StructType.fromJson(_plain_schema(shown))
 
     def reader(self, schema: SparkStruct) -> DataSourceReader:
         """A reader of the pinned version."""
@@ -75,6 +86,31 @@ class DeltaSqlSource(DataSource):
 
         self._check_options(WRITE_OPTIONS, "write")
         return DeltaSqlWriter(self, schema, overwrite=overwrite)
+
+    def streamReader(self, schema: SparkStruct) -> DataSourceStreamReader:  # noqa: N802
+        """A reader of what is added to the table."""
+        from deltasql.spark.stream_files import OPTIONS
+        from deltasql.spark.stream_source import DeltaSqlStreamReader
+
+        self._check_options(OPTIONS | {"path", "lake"}, "stream")
+        return DeltaSqlStreamReader(self, schema)
+
+    def streamWriter(  # noqa: N802
+        self,
+        schema: SparkStruct,
+        overwrite: bool,  # noqa: FBT001
+    ) -> DataSourceStreamWriter:
+        """A writer that appends each batch once."""
+        from deltasql.spark.stream_writer import DeltaSqlStreamWriter
+
+        self._check_options(STREAM_WRITE_OPTIONS, "sink")
+        if overwrite:
+            raise UnsupportedFeatureError(
+                "a stream can't replace the table with each batch",
+                cause='outputMode("complete") was asked for',
+                remedy='use db.sink(…, mode="overwrite") in foreachBatch',
+            )
+        return DeltaSqlStreamWriter(self, schema)
 
     # --- the lake -----------------------------------------------------------------------
 
@@ -187,7 +223,7 @@ class DeltaSqlReader(DataSourceReader):
         )
         for batch in batches:
             if batch.num_rows:
-                yield _as_spark_wants(batch, self._output)
+                yield as_spark_wants(batch, self._output)
 
 
 def _bins(adds: Sequence[AddFile]) -> Iterator[Files]:
@@ -196,14 +232,14 @@ def _bins(adds: Sequence[AddFile]) -> Iterator[Files]:
     for add in adds:
         waiting.append(add)
         size += add.size
-        if size >= _TASK_BYTES:
+        if size >= TASK_BYTES:
             yield Files(tuple(waiting))
             waiting, size = [], 0
     if waiting:
         yield Files(tuple(waiting))
 
 
-def _as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with Spark's own types: the same values, other names of inner fields."""
     columns = [
         column if column.type == item.type else column.cast(item.type)

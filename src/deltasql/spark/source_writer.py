@@ -38,10 +38,17 @@ class WrittenFiles(WriterCommitMessage):
 class DeltaSqlWriter(DataSourceArrowWriter):
     """Appends rows, or puts them in place of all that were there."""
 
-    def __init__(self, source: DeltaSqlSource, schema: SparkStruct, *, overwrite: bool) -> None:
+    def __init__(
+        self,
+        source: DeltaSqlSource,
+        schema: SparkStruct,
+        *,
+        overwrite: bool,
+        extra: Sequence[Action] | None = None,
+    ) -> None:
         self._source = source
         self._overwrite = overwrite
-        self._extra = _txn(source.options)
+        self._extra = _txn(source.options) if extra is None else extra
         self._first: list[Action] = []
         with source.open() as lake:
             record = lake.store.table(source.table_name)

@@ -1,26 +1,46 @@
-"""Several tables in one transaction from PySpark: reads of one cut, writes seen all at once."""
+"""Spark frames over several tables in one transaction."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from deltasql import writing
+from deltasql.errors import TableNotFoundError, ValidationError
+from deltasql.spark import evolution
 from deltasql.spark.options import write_options
+from deltasql.spark.scene import CHANGE_TYPE, Scene
+from deltasql.spark.tables import TransactionSparkTable
+from deltasql.spec.actions import AddFile, CdcFile, RemoveFile
+from deltasql.transaction import Statement, Transaction, TransactionTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame
 
     from deltasql.spark.database import Database
 
 
-class SparkTransaction:
-    """Commits at the end of its block, and leaves nothing behind when the block raises."""
+class AlreadyHappened(Exception):  # noqa: N818 - no error: nothing is left to do
+    """The application's transaction is in its tables already."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        self._inner = db.lake.transaction()
+
+class SparkTransaction:
+    """Reads from one consistent cut, its own writes included; all writes count, or none.
+
+    Commits at the end of the block. When the block raises, or another writer was faster on
+    any of the tables, nothing is committed and the new files are deleted.
+    """
+
+    def __init__(
+        self, database: Database, *, app_id: str | None = None, app_version: int | None = None
+    ) -> None:
+        self._database = database
+        self._app = (app_id, app_version)
+        self._inner: Transaction = database.lake.transaction(app_id=app_id, app_version=app_version)
+        self._feeds: dict[str, _Feed] = {}
+        # Whether to leave with `AlreadyHappened` as soon as a table shows that it has.
+        self.stops_early = False
 
     def __enter__(self) -> Self:
         self._inner.__enter__()
@@ -32,27 +52,144 @@ class SparkTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is None:
+            try:
+                self._complete_feeds()
+            except BaseException as failure:
+                self._inner.__exit__(type(failure), failure, failure.__traceback__)
+                raise
         self._inner.__exit__(kind, error, trace)
 
     @property
     def versions(self) -> Mapping[str, int]:
-        """What the tables' versions are, once it is committed."""
+        """The version that each changed table got, once the transaction has committed."""
         return self._inner.versions
 
     def read(self, name: str, where: str | None = None) -> DataFrame:
-        """The rows at the cut, with this transaction's own writes; part of the conflict check."""
-        table = self._inner.table(name)
+        """The rows of a table at the cut, with this transaction's own writes.
+
+        What is read of a table that the transaction changes is part of the conflict check.
+        """
+        table = self._table(name)
+        database = self._database
         snapshot = table.snapshot()
-        self._db.grant(table.location)
+        database.grant(table.location)
         predicate = None
         if where is not None:
-            predicate = self._db.reader.condition(where, snapshot.state).predicate
+            predicate = database.reader.condition(where, snapshot.state).predicate
         table.has_read(predicate)
-        return self._db.reader.frame(table.location, snapshot, where)
+        return database.reader.frame(table.location, snapshot, where)
 
     def write(self, df: DataFrame, name: str, mode: str = "append", **options: Any) -> None:
-        """Write rows when the transaction commits; options as in `db.write`."""
-        table = self._inner.table(name)
-        self._db.grant(table.location)
+        """Write rows to a table that exists: modes and options as those of `db.write`."""
+        if mode not in ("append", "overwrite"):
+            raise ValidationError(
+                f"a transaction can't write with mode={mode!r}",
+                cause="its tables exist already",
+                remedy='use "append" or "overwrite"',
+            )
+        table = self._table(name)
+        database = self._database
+        database.grant(table.location)
         wanted = write_options(mode, options)
-        table.take(self._db.writer.prepare(table.location, table.snapshot(), df, wanted))
+        self._take(table, database.writer.prepare(table.location, table.snapshot(), df, wanted))
+
+    def table(self, name: str) -> TransactionSparkTable:
+        """A table with the verbs `delete`, `update` and `merge`."""
+        table = self._table(name)
+
+        def take(write: writing.Write | None) -> None:
+            if write is not None:
+                self._take(table, write)
+            elif self._app[0] is not None:
+                # Nothing to do is done, too: the table has to know of it.
+                table.take(writing.Write(actions=(), operation="WRITE"))
+
+        return TransactionSparkTable(self._database, table, take)
+
+    def sql_execute(self, statement: str, parameters: Sequence[Any] = ()) -> Statement:
+        """Run a statement on the application's own tables, in the lake's database.
+
+        It runs when the transaction commits, in the same database transaction.
+        """
+        return self._inner.sql_execute(statement, parameters)
+
+    def _table(self, name: str) -> TransactionTable:
+        if self._database.lake.store.table(name) is None:
+            raise TableNotFoundError(
+                f"there is no table {name}",
+                cause="a transaction writes to tables that exist",
+                remedy="create it before: db.create_table(name, schema)",
+            )
+        table = self._inner.table(name)
+        app_id, app_version = self._app
+        if self.stops_early and app_id is not None and app_version is not None:
+            seen = table.snapshot().txns.get(app_id, -1)
+            # What is in one of its tables is in all of them.
+            if seen >= app_version:
+                raise AlreadyHappened
+        return table
+
+    # --- the change feed ----------------------------------------------------------------
+
+    def _take(self, table: TransactionTable, write: writing.Write) -> None:
+        table.take(write)
+        self._feeds.setdefault(table.name, _Feed(table)).note(write)
+
+    def _complete_feeds(self) -> None:
+        """Where changes are written down row by row, none may be missing.
+
+        Readers of a version with change files look at nothing else. Rows that one operation
+        added or removed as whole files are written down as changes when another operation on
+        the same table has written changes.
+        """
+        for feed in self._feeds.values():
+            if feed.changes and (feed.added or feed.removed):
+                scene = self._database.scene(feed.table)
+                files = [*_changes(scene, feed.added, "insert")]
+                files += _changes(scene, feed.removed, "delete")
+                feed.table.take(writing.Write(actions=files, operation="CHANGES", files=files))
+
+
+class _Feed:
+    """What the operations on one table left for its change feed."""
+
+    def __init__(self, table: TransactionTable) -> None:
+        self.table = table
+        self.changes = 0
+        self.added: list[AddFile] = []
+        self.removed: list[AddFile] = []
+
+    def note(self, write: writing.Write) -> None:
+        """Remember an operation."""
+        changes = [action for action in write.actions if isinstance(action, CdcFile)]
+        if changes:
+            self.changes += len(changes)
+            return
+        self.added += [a for a in write.actions if isinstance(a, AddFile) and a.data_change]
+        self.removed += [
+            as_add(a) for a in write.actions if isinstance(a, RemoveFile) and a.data_change
+        ]
+
+
+def as_add(remove: RemoveFile) -> AddFile:
+    """A removed file, to be read once more."""
+    return AddFile(
+        path=remove.path,
+        size=remove.size or 0,
+        modification_time=remove.deletion_timestamp or 0,
+        partition_values=remove.partition_values or {},
+        deletion_vector=remove.deletion_vector,
+        base_row_id=remove.base_row_id,
+        default_row_commit_version=remove.default_row_commit_version,
+    )
+
+
+def _changes(scene: Scene, files: Sequence[AddFile], kind: str) -> list[CdcFile]:
+    from pyspark.sql import functions as sql
+
+    if not files:
+        return []
+    rows = scene.rows(files).select("*", sql.lit(kind).alias(CHANGE_TYPE))
+    written = scene.write(evolution.unchanged(scene.state), rows)
+    return [item for item in written if isinstance(item, CdcFile)]

@@ -149,7 +149,8 @@ class PostgresLockedLog:
         self._connection.execute(SQL["read_only_set"], {"table_id": table_id, "reason": reason})
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        cursor = self._connection.execute(statement, parameters)
+        # Without parameters a % in the statement is a %.
+        cursor = self._connection.execute(statement, parameters or None)
         return cursor.fetchall() if cursor.description else []
 
     def write(self, proposal: Proposal) -> Outcome:

@@ -1,0 +1,165 @@
+"""Values for the columns of a table, as an update or a merge clause sets them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from deltasql.errors import SchemaMismatchError, ValidationError
+from deltasql.spark.enforcement import cast_to
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructField, StructType
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+GENERATED = "delta.generationExpression"
+_DEFAULT = "CURRENT_DEFAULT"
+_IDENTITY = "delta.identity.start"
+
+
+def as_column(given: str | Column) -> Column:
+    """An expression of Spark's SQL, or a column as it is."""
+    from pyspark.sql import functions as sql
+
+    return sql.expr(given) if isinstance(given, str) else given
+
+
+def quoted(name: str) -> str:
+    """A name that may hold dots and backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def name_parts(text: str) -> tuple[str, ...]:
+    """The parts of a column's name, backticks taken off."""
+    found = [
+        match[1].replace("``", "`") if match[1] else match[2] for match in _PART.finditer(text)
+    ]
+    if not found:
+        raise ValidationError(f"{text!r} is no name of a column", remedy="name one of the table's")
+    return tuple(found)
+
+
+def column_names(given: Mapping[str, str | Column], aliases: Sequence[str]) -> list[str]:
+    """The columns that a clause sets, without their alias."""
+    return [_without_alias(name_parts(key), aliases)[0] for key in given]
+
+
+def new_values(
+    frame: DataFrame,
+    schema: StructType,
+    given: Mapping[str, str | Column],
+    *,
+    alias: str,
+    old: Mapping[str, Column],
+) -> dict[str, Column]:
+    """The value of each column after the clause; what it does not set keeps its old one.
+
+    `old` is empty where there was no row: then what is not set gets its default, or null.
+    """
+    values = {key: as_column(value) for key, value in given.items()}
+    have = _types(frame, values)
+    found: dict[str, Column] = {}
+    for key, value in values.items():
+        parts = _without_alias(name_parts(key), (alias,))
+        field = _field(schema, parts[0])
+        want = _nested(field.dataType, parts[1:], key)
+        cast = cast_to(value, have[key], want, key)
+        if len(parts) == 1:
+            _refuse_twice(key, field.name in found)
+            found[field.name] = cast
+        else:
+            base = found.get(field.name, old.get(field.name))
+            if base is None:
+                raise _no_nested_insert(key)
+            found[field.name] = base.withField(".".join(map(quoted, parts[1:])), cast)
+    return {field.name: _value(field, found, old) for field in schema.fields}
+
+
+def completed(frame: DataFrame, schema: StructType, *more: str) -> DataFrame:
+    """The frame with generated columns computed where no clause has set them."""
+    from pyspark.sql import functions as sql
+
+    if not any(GENERATED in field.metadata for field in schema.fields):
+        return frame
+    columns = [
+        sql.coalesce(quoted(field.name), sql.expr(field.metadata[GENERATED]))
+        .cast(field.dataType)
+        .alias(field.name)
+        if GENERATED in field.metadata
+        else sql.col(quoted(field.name))
+        for field in schema.fields
+    ]
+    return frame.select(*columns, *more)
+
+
+def _value(field: StructField, found: Mapping[str, Column], old: Mapping[str, Column]) -> Column:
+    from pyspark.sql import functions as sql
+
+    if field.name in found:
+        return found[field.name]
+    nothing = sql.lit(None).cast(field.dataType)
+    if GENERATED in field.metadata:
+        return nothing
+    if field.name in old:
+        return old[field.name]
+    if _IDENTITY in field.metadata:
+        raise ValidationError(
+            f"an inserted row has no value for {field.name!r}",
+            cause="it is an identity column, whose values a merge can't hand out",
+            remedy=f"insert the rows with db.write, or set {field.name!r} in the clause",
+        )
+    if _DEFAULT in field.metadata:
+        return sql.expr(field.metadata[_DEFAULT]).cast(field.dataType)
+    return nothing
+
+
+def _types(frame: DataFrame, values: Mapping[str, Column]) -> dict[str, DataType]:
+    chosen = [value.alias(str(number)) for number, value in enumerate(values.values())]
+    types = [field.dataType for field in frame.select(*chosen).schema.fields]
+    return dict(zip(values, types, strict=True))
+
+
+def _without_alias(parts: tuple[str, ...], aliases: Sequence[str]) -> tuple[str, ...]:
+    known = {alias.lower() for alias in aliases}
+    return parts[1:] if len(parts) > 1 and parts[0].lower() in known else parts
+
+
+def _field(schema: StructType, name: str) -> StructField:
+    for field in schema.fields:
+        if field.name.lower() == name.lower():
+            return field
+    raise SchemaMismatchError(
+        f"the table has no column {name!r}",
+        cause=f"its columns are {', '.join(schema.names)}",
+        remedy="name one of them; a merge with withSchemaEvolution() adds columns of its source",
+        column=name,
+    )
+
+
+def _nested(kind: DataType, path: Sequence[str], key: str) -> DataType:
+    from pyspark.sql.types import StructType
+
+    for name in path:
+        if not isinstance(kind, StructType):
+            raise SchemaMismatchError(
+                f"{key!r} can't be set",
+                cause=f"{name!r} would be inside a value that is no struct",
+                remedy="set the whole column",
+            )
+        kind = _field(kind, name).dataType
+    return kind
+
+
+def _refuse_twice(key: str, is_set: bool) -> None:  # noqa: FBT001
+    if is_set:
+        raise ValidationError(f"{key!r} is set twice", remedy="set it once")
+
+
+def _no_nested_insert(key: str) -> ValidationError:
+    return ValidationError(
+        f"an inserted row can't have {key!r} alone",
+        cause="there is no struct yet that it could be a field of",
+        remedy="set the whole column",
+    )

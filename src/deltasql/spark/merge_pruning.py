@@ -1,0 +1,154 @@
+"""Which files of the target a merge can touch, from its condition and from the source's keys.
+
+Conjuncts on the target alone skip files as they are. An equality between a column of the
+target and something of the source skips all that lies outside of what the source holds: one
+look at the source, which costs less than reading the target's other partitions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltasql.log import predicate as logic
+from deltasql.log.predicate import And, Comparison, Constant, In, Literal, Predicate, bind
+from deltasql.log.state import TableState
+from deltasql.spark.assignments import name_parts
+from deltasql.spark.gateway import Gateway
+from deltasql.spark.reading import Reader
+from deltasql.spec.schema import Primitive
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Types whose order is the same to Spark and to the database's stats.
+_ORDERED = frozenset({"byte", "short", "integer", "long", "string", "date"})
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+_SPARK_NAMES = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "string": "string",
+    "date": "date",
+}
+# More values of a partition column than this are told by their range.
+_MOST_VALUES = 500
+_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|(`(?:[^`]|``)+`|[A-Za-z_]\w*)(\s*\.)?")
+
+
+class MergePruning:
+    """The rows of a target that a source can match."""
+
+    def __init__(
+        self, gateway: Gateway, reader: Reader, state: TableState, *, target: str, source: str
+    ) -> None:
+        self._gateway = gateway
+        self._reader = reader
+        self._state = state
+        self._target = target
+        self._source = source
+
+    def predicate(self, condition: str, rows: DataFrame) -> Predicate | None:
+        """What every row of the target that matches satisfies; None when nothing is known."""
+        own = [
+            text
+            for text in (self._own(part) for part in self._gateway.conjuncts(condition))
+            if text is not None
+        ]
+        found = self._reader.understood(own, self._state)
+        keys = self._keys(self._pairs(condition), rows)
+        parts = tuple(part for part in (found, keys) if part is not None)
+        return And(parts) if len(parts) > 1 else parts[0] if parts else None
+
+    # --- the condition's own words ------------------------------------------------------
+
+    def _own(self, text: str) -> str | None:
+        """A conjunct in the target's own terms; None when it speaks of the source."""
+        return None if self._speaks_of(text, self._source) else self._bare(text, self._target)
+
+    def _speaks_of(self, text: str, alias: str) -> bool:
+        return any(
+            match[2] and name_parts(match[1])[0].lower() == alias.lower()
+            for match in _TOKEN.finditer(text)
+            if match[1]
+        )
+
+    def _bare(self, text: str, alias: str) -> str:
+        def strip(match: re.Match[str]) -> str:
+            named = match[1] and match[2] and name_parts(match[1])[0].lower() == alias.lower()
+            return "" if named else match[0]
+
+        return _TOKEN.sub(strip, text)
+
+    def _pairs(self, condition: str) -> Iterator[tuple[str, str]]:
+        """Columns of the target and the expressions of the source that they equal."""
+        for left, right in self._gateway.equalities(condition):
+            for mine, theirs in ((left, right), (right, left)):
+                if self._speaks_of(mine, self._target) and not self._speaks_of(
+                    theirs, self._target
+                ):
+                    parts = name_parts(self._bare(mine, self._target))
+                    if len(parts) == 1 and self._speaks_of(theirs, self._source):
+                        yield parts[0], theirs
+                        break
+
+    # --- the source's keys --------------------------------------------------------------
+
+    def _keys(self, pairs: Iterator[tuple[str, str]], rows: DataFrame) -> Predicate | None:
+        from pyspark.sql import functions as sql
+
+        usable = [(name, text) for name, text in pairs if self._is_exact(name, text, rows)]
+        if not usable:
+            return None
+        partitions = {name.lower() for name in self._state.partition_columns}
+        wanted: list[Any] = []
+        for name, text in usable:
+            value = sql.expr(text)
+            wanted += [sql.min(value), sql.max(value)]
+            if name.lower() in partitions:
+                wanted.append(_few(value))
+        answer = list(rows.agg(*wanted).collect()[0])
+        parts = []
+        for name, _ in usable:
+            low, high = answer.pop(0), answer.pop(0)
+            values = answer.pop(0) if name.lower() in partitions else None
+            parts.append(_within(name, low, high, values))
+        return bind(And(tuple(parts)), self._state.schema)
+
+    def _is_exact(self, name: str, text: str, rows: DataFrame) -> bool:
+        """Whether Spark compares the two without a cast that changes their order."""
+        from pyspark.errors import AnalysisException
+        from pyspark.sql import functions as sql
+
+        field = self._state.schema.field(name)
+        if field is None or not isinstance(field.type, Primitive):
+            return False
+        want = field.type.name
+        if want not in _ORDERED or "__CHAR_VARCHAR_TYPE_STRING" in field.metadata:
+            return False
+        try:
+            have = rows.select(sql.expr(text)).schema.fields[0].dataType.simpleString()
+        except AnalysisException:
+            return False
+        mine = _SPARK_NAMES[want]
+        return have == mine or {have, mine} <= _INTEGERS
+
+
+def _few(value: Any) -> Any:
+    """All values, if they are few."""
+    from pyspark.sql import functions as sql
+
+    gathered = sql.collect_set(value)
+    return sql.when(sql.size(gathered) <= _MOST_VALUES, gathered)
+
+
+def _within(name: str, low: Any, high: Any, values: Sequence[Any] | None) -> Predicate:
+    column = logic.Column((name,))
+    if low is None:
+        # Null equals nothing: no row of the target matches.
+        return Constant(value=False)
+    if values is not None:
+        return In(column, tuple(values))
+    return And((Comparison(">=", column, Literal(low)), Comparison("<=", column, Literal(high))))

@@ -1,0 +1,139 @@
+"""The merge builder: delta-spark's verbs, gathered until `execute`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+
+from deltasql.errors import ValidationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+Side: TypeAlias = Literal["matched", "not matched", "not matched by source"]
+Verb: TypeAlias = Literal["update", "delete", "insert"]
+TARGET = "target"
+SOURCE = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """What happens to the rows of one side; `values` is None for all columns of the source."""
+
+    side: Side
+    verb: Verb
+    condition: str | Column | None = None
+    values: Mapping[str, str | Column] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """A merge as it was asked for."""
+
+    source: DataFrame
+    condition: str | Column
+    target_alias: str = TARGET
+    clauses: tuple[Clause, ...] = ()
+    evolves: bool = False
+
+    def of(self, side: Side) -> tuple[Clause, ...]:
+        """The clauses for one side, in order."""
+        return tuple(clause for clause in self.clauses if clause.side == side)
+
+
+class MergeBuilder:
+    """`table.merge(source, condition)`: add clauses, then `execute()`.
+
+    Of the clauses for a row the first one counts whose condition holds. The target is called
+    `target` and the source `source`, unless they were given other names with `alias`.
+    """
+
+    def __init__(self, merge: Merge, run: Callable[[Merge, int], int | None]) -> None:
+        self._merge = merge
+        self._run = run
+
+    def whenMatchedUpdate(  # noqa: N802 - delta-spark's name, as those below
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,  # noqa: A002
+    ) -> Self:
+        """Set columns of rows that match."""
+        return self._with(Clause("matched", "update", condition, _given(set, "set")))
+
+    def whenMatchedUpdateAll(self, condition: str | Column | None = None) -> Self:  # noqa: N802
+        """Set all columns of rows that match to the source's."""
+        return self._with(Clause("matched", "update", condition))
+
+    def whenMatchedDelete(self, condition: str | Column | None = None) -> Self:  # noqa: N802
+        """Delete rows that match."""
+        return self._with(Clause("matched", "delete", condition))
+
+    def whenNotMatchedInsert(  # noqa: N802
+        self,
+        condition: str | Column | None = None,
+        values: Mapping[str, str | Column] | None = None,
+    ) -> Self:
+        """Insert rows of the source that match nothing."""
+        return self._with(Clause("not matched", "insert", condition, _given(values, "values")))
+
+    def whenNotMatchedInsertAll(self, condition: str | Column | None = None) -> Self:  # noqa: N802
+        """Insert rows of the source that match nothing, with all their columns."""
+        return self._with(Clause("not matched", "insert", condition))
+
+    def whenNotMatchedBySourceUpdate(  # noqa: N802
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,  # noqa: A002
+    ) -> Self:
+        """Set columns of rows of the table that nothing matches."""
+        values = _given(set, "set")
+        return self._with(Clause("not matched by source", "update", condition, values))
+
+    def whenNotMatchedBySourceDelete(  # noqa: N802
+        self, condition: str | Column | None = None
+    ) -> Self:
+        """Delete rows of the table that nothing matches."""
+        return self._with(Clause("not matched by source", "delete", condition))
+
+    def withSchemaEvolution(self) -> Self:  # noqa: N802
+        """Let columns that only the source has become columns of the table."""
+        return type(self)(replace(self._merge, evolves=True), self._run)
+
+    def execute(self, retries: int = 0) -> int | None:
+        """Merge; returns the version, or None inside a transaction.
+
+        A conflict with another writer runs the merge again, on the newer version, up to
+        `retries` times.
+        """
+        if not self._merge.clauses:
+            raise ValidationError(
+                "the merge does nothing",
+                cause="it has no clause",
+                remedy="add one, such as whenMatchedUpdateAll()",
+            )
+        _check_order(self._merge)
+        return self._run(self._merge, retries)
+
+    def _with(self, clause: Clause) -> Self:
+        merge = replace(self._merge, clauses=(*self._merge.clauses, clause))
+        return type(self)(merge, self._run)
+
+
+def _given(values: Mapping[str, str | Column] | None, name: str) -> Mapping[str, str | Column]:
+    if not values:
+        raise ValidationError(f"the clause sets nothing: {name} is empty", remedy=f"give {name}=")
+    return values
+
+
+def _check_order(merge: Merge) -> None:
+    """A clause without a condition takes every row, and nothing is left to those after it."""
+    sides: tuple[Side, ...] = ("matched", "not matched", "not matched by source")
+    for side in sides:
+        for clause in merge.of(side)[:-1]:
+            if clause.condition is None:
+                raise ValidationError(
+                    f"a clause for rows {side} can never apply",
+                    cause="one without a condition stands before it",
+                    remedy="put the clause without a condition last",
+                )

@@ -1,0 +1,209 @@
+"""`delete` and `update`: which files they touch, and what is written in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltasql import writing
+from deltasql.log.predicate import Predicate
+from deltasql.log.pruning import is_partition_only
+from deltasql.log.stats_keys import load_stats, record_count
+from deltasql.spark import evolution
+from deltasql.spark.assignments import as_column, completed, new_values, quoted
+from deltasql.spark.enforcement import ansi_casts
+from deltasql.spark.reading import Condition
+from deltasql.spark.scene import CHANGE_TYPE, Scene, reads_of
+from deltasql.spark.vectors import Marked, can_mark, mark
+from deltasql.spec.actions import AddFile, CdcFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    Values = Mapping[str, str | Column]
+    Params = Mapping[str, Any]
+    Renewal = Callable[[DataFrame], DataFrame | None]
+
+
+def delete(scene: Scene, given: str | Column | None) -> writing.Write | None:
+    """Delete the rows of a condition, by default all; None when there are none."""
+    if given is None:
+        gone = scene.files(None)
+        return scene.outcome(operation="DELETE", params={}, reads=reads_of(None, gone), gone=gone)
+    condition = scene.condition(given)
+    predicate = condition.predicate
+    candidates = scene.files(predicate)
+    params = _params(condition)
+    if condition.is_whole and (
+        predicate is None or is_partition_only(predicate, scene.state.partition_columns)
+    ):
+        reads = reads_of(predicate, candidates)
+        return scene.outcome(operation="DELETE", params=params, reads=reads, gone=candidates)
+    change = _Change(scene, candidates, as_column(given))
+    if scene.marks_rows and can_mark(candidates):
+        return change.marked("DELETE", params, predicate, change.deleted_rows)
+    if len(candidates) == 1 and can_mark(candidates) and not scene.has_feed:
+        return change.deleted_from_one(params, predicate)
+    return change.rewritten("DELETE", params, predicate, change.without_deleted)
+
+
+def update(scene: Scene, given: str | Column | None, values: Values) -> writing.Write | None:
+    """Set columns in the rows of a condition, by default in all; None when there are none."""
+    condition = scene.condition("true" if given is None else given)
+    candidates = scene.files(condition.predicate)
+    change = _Change(scene, candidates, as_column("true" if given is None else given))
+
+    def updated(rows: DataFrame) -> DataFrame:
+        return change.updated(rows, values)
+
+    params = {} if given is None else _params(condition)
+    if scene.marks_rows and can_mark(candidates):
+        return change.marked("UPDATE", params, condition.predicate, updated)
+    return change.rewritten("UPDATE", params, condition.predicate, updated)
+
+
+class _Change:
+    """One delete or update on the files that it may touch."""
+
+    def __init__(self, scene: Scene, candidates: Sequence[AddFile], condition: Column) -> None:
+        from pyspark.sql import functions as sql
+
+        self._scene = scene
+        self._candidates = candidates
+        self._condition = condition
+        self._matches = sql.coalesce(condition.cast("boolean"), sql.expr("false"))
+        self._plan = evolution.unchanged(scene.state)
+        self._schema: StructType = scene.schema(self._plan)
+
+    def rewritten(
+        self, name: str, params: Params, predicate: Predicate | None, new: Renewal
+    ) -> writing.Write | None:
+        """Files with a row of the condition give way to what `new` makes of all their rows."""
+        scene = self._scene
+        touched = scene.writer.touched(
+            scene.location, scene.state, self._candidates, self._condition
+        )
+        written: list[AddFile | CdcFile] = []
+        frame = new(scene.rows(touched)) if touched else None
+        if frame is not None:
+            written = scene.write(self._plan, frame)
+        return scene.outcome(
+            operation=name,
+            params=params,
+            reads=reads_of(predicate, touched),
+            gone=touched,
+            added=written,
+            files=written,
+        )
+
+    def deleted_from_one(self, params: Params, predicate: Predicate | None) -> writing.Write | None:
+        """The same for the only file, without a look before: its count tells if a row went."""
+        scene = self._scene
+        written = scene.write(self._plan, self.without_deleted(scene.rows(self._candidates)))
+        gone = self._candidates
+        if _rows_in(written) == _rows_in(gone):
+            scene.discard(written)
+            gone, written = (), []
+        return scene.outcome(
+            operation="DELETE",
+            params=params,
+            reads=reads_of(predicate, gone),
+            gone=gone,
+            added=written,
+            files=written,
+        )
+
+    def marked(
+        self, name: str, params: Params, predicate: Predicate | None, new: Renewal
+    ) -> writing.Write | None:
+        """Rows of the condition are marked as deleted; `new` makes rows and changes of them."""
+        scene = self._scene
+        rows = scene.placed_rows(self._candidates).where(self._condition)
+        found = mark(scene, self._candidates, rows) if self._candidates else Marked()
+        written: list[AddFile | CdcFile] = []
+        if found.gone:
+            frame = new(scene.rows(found.gone).where(self._condition))
+            try:
+                written = [] if frame is None else scene.write(self._plan, frame)
+            except BaseException:
+                scene.discard(found.files)
+                raise
+        return scene.outcome(
+            operation=name,
+            params=params,
+            reads=reads_of(predicate, found.gone),
+            gone=found.gone,
+            added=[*found.added, *written],
+            files=[*found.files, *written],
+        )
+
+    # --- what becomes of the rows -------------------------------------------------------
+
+    def without_deleted(self, rows: DataFrame) -> DataFrame:
+        """The rows that stay; with a change feed, those that go as well, as changes."""
+        from pyspark.sql import functions as sql
+
+        if not self._scene.has_feed:
+            return rows.where(~self._matches)
+        change = sql.when(self._matches, sql.lit("delete"))
+        return rows.select("*", change.alias(CHANGE_TYPE))
+
+    def deleted_rows(self, rows: DataFrame) -> DataFrame | None:
+        """The deleted rows as changes, where there is a change feed."""
+        from pyspark.sql import functions as sql
+
+        if not self._scene.has_feed:
+            return None
+        return rows.select("*", sql.lit("delete").alias(CHANGE_TYPE))
+
+    def updated(self, rows: DataFrame, values: Values) -> DataFrame:
+        """All rows with their new values; with a change feed, also before and after."""
+        from pyspark.sql import functions as sql
+
+        old = {name: sql.col(quoted(name)) for name in self._schema.names}
+        with ansi_casts(rows.sparkSession):
+            new = new_values(rows, self._schema, values, alias="target", old=old)
+            if not self._scene.has_feed:
+                chosen = [
+                    sql.when(self._matches, new[name]).otherwise(old[name]).alias(name)
+                    for name in self._schema.names
+                ]
+                return completed(rows.select(*chosen), self._schema)
+            after = [
+                as_row(new, None),
+                as_row(old, "update_preimage"),
+                as_row(new, "update_postimage"),
+            ]
+            kept = sql.array(as_row(old, None))
+            every = sql.when(self._matches, sql.array(*after)).otherwise(kept)
+            return completed(unfolded(rows, every), self._schema, CHANGE_TYPE)
+
+
+def as_row(values: Mapping[str, Column], change: str | None) -> Column:
+    """A row, and what kind of change it is; none for a row of the table itself."""
+    from pyspark.sql import functions as sql
+
+    kind = sql.lit(change).cast("string").alias(CHANGE_TYPE)
+    return sql.struct(*(value.alias(name) for name, value in values.items()), kind)
+
+
+def unfolded(rows: DataFrame, every: Column) -> DataFrame:
+    """The rows of an array of rows."""
+    from pyspark.sql import functions as sql
+
+    return rows.select(sql.explode(every).alias("row")).select("row.*")
+
+
+def _rows_in(files: Iterable[AddFile | CdcFile]) -> int:
+    """The live rows of files that say how many they have."""
+    return sum(
+        (record_count(load_stats(add.stats)) or 0)
+        - (0 if add.deletion_vector is None else add.deletion_vector.cardinality)
+        for add in files
+        if isinstance(add, AddFile)
+    )
+
+
+def _params(condition: Condition) -> dict[str, Any]:
+    return {"predicate": [condition.text]}

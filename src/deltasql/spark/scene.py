@@ -1,0 +1,151 @@
+"""A table as one operation on its rows sees it: its snapshot, its files, and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from deltasql import writing
+from deltasql.data.writer import NewFile, discard
+from deltasql.errors import ValidationError
+from deltasql.log.conflict import Reads
+from deltasql.log.predicate import Predicate
+from deltasql.log.state import TableState
+from deltasql.objectstore import ObjectStore
+from deltasql.snapshot import Snapshot
+from deltasql.spark.assignments import as_column
+from deltasql.spark.evolution import Plan
+from deltasql.spark.gateway import Gateway
+from deltasql.spark.modes import CHANGE_FEED, Writer, place_of
+from deltasql.spark.reading import Condition, Reader
+from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile
+from deltasql.store.file_rows import from_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType as SparkStruct
+
+CHANGE_TYPE = "_change_type"
+FILE = "__deltasql_file"
+ROW = "__deltasql_row"
+
+
+# Not slotted: `cached_property` keeps what it found in the instance.
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """One table at one snapshot, for one delete, update or merge."""
+
+    location: str
+    objects: ObjectStore
+    snapshot: Snapshot
+    gateway: Gateway
+    reader: Reader
+    writer: Writer
+
+    @property
+    def state(self) -> TableState:
+        """Metadata and protocol."""
+        return self.snapshot.state
+
+    @cached_property
+    def has_feed(self) -> bool:
+        """Whether changes are written down row by row."""
+        return self.state.properties.get(CHANGE_FEED, "").lower() == "true"
+
+    @property
+    def marks_rows(self) -> bool:
+        """Whether rows are deleted by deletion vectors instead of by writing the rest anew."""
+        return self.state.writes_deletion_vectors
+
+    # --- reading ------------------------------------------------------------------------
+
+    def condition(self, given: str | Column) -> Condition:
+        """A condition on the rows, and what the database understands of it."""
+        self.must_be_deterministic(self.rows([]), as_column(given))
+        text = given if isinstance(given, str) else self.gateway.text_of(self.rows([]), given)
+        return self.reader.condition(text, self.state)
+
+    def must_be_deterministic(self, frame: DataFrame, condition: Column) -> None:
+        """Refuse a condition that could match other rows when it is evaluated again."""
+        if not self.gateway.is_deterministic(frame, condition):
+            raise ValidationError(
+                "the condition may match other rows each time",
+                cause="it is random, or depends on when and where it is evaluated",
+                remedy="write what it yields into a column first",
+            )
+
+    def files(self, predicate: Predicate | None) -> list[AddFile]:
+        """The files that may hold rows of the predicate: skipped in SQL."""
+        return [add for batch in self.snapshot.batches(predicate) for add in from_batch(batch)]
+
+    def rows(self, adds: Iterable[AddFile]) -> DataFrame:
+        """The rows of some files."""
+        return self.reader.of_adds(self.location, self.state, adds)
+
+    def placed_rows(self, adds: Iterable[AddFile]) -> DataFrame:
+        """The rows of some files, each with its file and its position there."""
+        from pyspark.sql import functions as sql
+
+        return self.rows(adds).select(
+            "*",
+            sql.col("_metadata.file_path").alias(FILE),
+            sql.col("_metadata.row_index").alias(ROW),
+        )
+
+    def by_place(self, adds: Iterable[AddFile]) -> dict[str, AddFile]:
+        """Files by where they lie, for paths that Spark tells."""
+        return {place_of(add.path, self.location): add for add in adds}
+
+    # --- writing ------------------------------------------------------------------------
+
+    def schema(self, plan: Plan) -> SparkStruct:
+        """The columns that rows are written with."""
+        import json
+
+        from pyspark.sql.types import StructType as SparkStruct
+
+        return SparkStruct.fromJson(json.loads(plan.metadata.schema_string))
+
+    def write(self, plan: Plan, frame: DataFrame) -> list[AddFile | CdcFile]:
+        """New files with rows that fit already; `_change_type` parts changes from rows."""
+        table = self.gateway.table(self.location, plan.metadata, plan.protocol)
+        return list(self.gateway.write(table, frame).actions)
+
+    def discard(self, files: Iterable[NewFile]) -> None:
+        """Delete new files of an operation that failed half-way."""
+        discard(self.objects, files)
+
+    def outcome(
+        self,
+        *,
+        operation: str,
+        params: Mapping[str, Any],
+        reads: Reads,
+        changes: Sequence[Action] = (),
+        gone: Iterable[AddFile] = (),
+        added: Sequence[AddFile | CdcFile] = (),
+        files: Sequence[NewFile] = (),
+    ) -> writing.Write | None:
+        """What the operation commits; None when nothing changed."""
+        stamp = writing.now_ms()
+        removes = [RemoveFile.of(add, deletion_timestamp=stamp) for add in gone]
+        actions: list[Action] = [*changes, *removes, *added]
+        if not actions:
+            return None
+        return writing.Write(
+            actions=actions,
+            operation=operation,
+            operation_params=params,
+            reads=reads,
+            read_version=self.snapshot.version,
+            files=files,
+        )
+
+
+def reads_of(predicate: Predicate | None, used: Iterable[AddFile]) -> Reads:
+    """What an operation rests on: the rows of a predicate, and the files it found them in."""
+    if predicate is None:
+        return Reads.all()
+    return Reads.where(predicate, files=frozenset((add.path, add.dv_id) for add in used))

@@ -1,0 +1,281 @@
+"""Streams in and out: every option, exactly once, and what stops them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as sql
+
+import deltasql
+from deltasql.errors import ValidationError
+from tests.parts import spark as spark_part
+from tests.spark.conftest import SOURCE
+from tests.spark.judge import rows
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a stream over what is there, from its checkpoint."""
+
+    def start(frame, sink, checkpoint="checkpoint", **options):
+        writer = frame.writeStream.option("checkpointLocation", str(tmp_path / checkpoint))
+        writer = writer.options(**options).trigger(availableNow=True)
+        if callable(sink):
+            query = writer.foreachBatch(sink).start()
+        else:
+            query = writer.format("deltasql").start(sink)
+        query.awaitTermination()
+
+    return start
+
+
+@pytest.fixture
+def source(spark, db, name):
+    """A table of two versions, with a change feed."""
+    feed = {"delta.enableChangeDataFeed": "true"}
+    db.write(spark.range(0, 6, 1, 2).withColumn("v", sql.lit("a")), name, properties=feed)
+    db.write(spark.range(10, 12, 1, 1).withColumn("v", sql.lit("b")), name)
+    return name
+
+
+def ids(db, name):
+    return sorted(row.id for row in db.read(name).collect())
+
+
+def test_a_stream_goes_on_where_it_was(spark, db, source, run):
+    out = f"{source}out"
+    run(db.stream(source), db.sink(out))
+    assert ids(db, out) == [0, 1, 2, 3, 4, 5, 10, 11]
+    db.write(spark.range(20, 21).withColumn("v", sql.lit("c")), source)
+    batches = []
+
+    def sink(frame, batch):
+        batches.append(batch)
+        # Spark may send a batch twice; it counts once.
+        for _ in range(2):
+            db.sink(out)(frame, batch)
+
+    run(db.stream(source), sink)
+    assert batches == [1]
+    assert ids(db, out) == [0, 1, 2, 3, 4, 5, 10, 11, 20]
+
+
+def test_where_it_starts_and_how_much_it_takes(spark, db, source, run):
+    sizes = []
+
+    def count(frame, _):
+        sizes.append(frame.count())
+
+    run(db.stream(source, max_files_per_trigger=1), count, "one")
+    assert sizes == [3, 3, 2]
+    sizes.clear()
+    run(db.stream(source, starting_version=1), count, "version")
+    run(db.stream(source, starting_version="latest"), count, "latest")
+    assert sizes == [2]
+    sizes.clear()
+    moment = db.lake.table(source).history()[0].timestamp.isoformat()
+    run(db.stream(source, starting_timestamp=moment), count, "time")
+    assert sizes == [2]
+    with pytest.raises(Exception, match="give one of them"):
+        db.stream(source, starting_version=1, starting_timestamp=moment).writeStream.foreachBatch(
+            count
+        ).start().processAllAvailable()
+
+
+def test_rows_that_go_stop_it_unless_told(spark, db, source, run):
+    db.table(source).delete("id = 0")
+    run(db.stream(source, starting_version=1, skip_change_commits=True), db.sink(f"{source}s"))
+    assert ids(db, f"{source}s") == [10, 11]
+    with pytest.raises(StreamingQueryException, match="skip_change_commits"):
+        run(db.stream(source, starting_version=1), db.sink(f"{source}x"), "stops")
+    db.table(source).delete()
+    with pytest.raises(StreamingQueryException, match="deleted rows"):
+        run(db.stream(source, starting_version=3), db.sink(f"{source}x"), "deletes")
+    run(db.stream(source, starting_version=3, ignore_deletes=True), db.sink(f"{source}x"), "ok")
+
+
+def test_the_change_feed_as_a_stream(spark, db, source, run):
+    db.table(source).update("id < 3", {"v": "'u'"})
+    db.table(source).delete("id = 10")
+    stream = db.stream(source, starting_version=0, change_feed=True)
+    run(stream, db.sink(f"{source}feed"))
+    assert rows(db.read(f"{source}feed")) == rows(db.changes(source, 0))
+
+
+def test_a_new_schema_stops_it_and_a_restart_goes_on(spark, db, source, tmp_path):
+    out = f"{source}out"
+
+    def start():
+        frame = db.stream(source, starting_version=1)
+        writer = frame.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        return writer.foreachBatch(db.sink(out, merge_schema=True)).start()
+
+    query = start()
+    query.processAllAvailable()
+    wider = spark.range(30, 31).select("id", sql.lit("c").alias("v"), sql.lit(1).alias("w"))
+    db.write(wider, source, merge_schema=True)
+    with pytest.raises(StreamingQueryException, match="changed at version 2"):
+        query.processAllAvailable()
+    query = start()
+    query.processAllAvailable()
+    query.stop()
+    assert rows(db.read(out)) == ["(10, 'b', None)", "(11, 'b', None)", "(30, 'c', 1)"]
+
+
+def test_several_tables_a_batch(spark, db, source, run):
+    a, b = f"{source}a", f"{source}b"
+    sums = {a: None, b: lambda frame: frame.groupBy("v").agg(sql.sum("id").alias("id"))}
+    run(db.stream(source, max_files_per_trigger=1), db.sink(sums), "several")
+    assert db.read(a).count() == 8
+    assert db.read(a).agg(sql.sum("id")).collect() == db.read(b).agg(sql.sum("id")).collect()
+    assert db.lake.table(a).snapshot().txns == db.lake.table(b).snapshot().txns
+
+    def upsert(tx, frame, batch):
+        on = "target.id = source.id"
+        tx.table(a).merge(frame, on).whenMatchedUpdate(set={"v": "'m'"}).execute()
+        tx.write(frame.selectExpr("v", f"{batch}L AS id"), b)
+
+    # The function's work happens once, however often Spark asks for it.
+    def twice(frame, batch):
+        db.sink(upsert)(frame, batch)
+        db.sink(upsert)(frame, batch)
+
+    before = db.read(b).count()
+    run(db.stream(source), twice, "function")
+    assert {row.v for row in db.read(a).collect()} == {"m"}
+    assert db.read(b).count() == before + 8
+
+
+def test_the_sink_of_the_data_source(spark, db, source, run, tmp_path):
+    out = f"{source}out"
+    frame = spark.readStream.format("deltasql").option("maxFilesPerTrigger", 1).load(source)
+    run(frame, out, "source")
+    app = json.loads((tmp_path / "source" / "metadata").read_text())["id"]
+    assert db.lake.table(out).snapshot().txns == {app: 2}
+    assert ids(db, out) == [0, 1, 2, 3, 4, 5, 10, 11]
+    # A checkpoint that lost its last commit sends the batch again.
+    (tmp_path / "source" / "commits" / "2").unlink()
+    (tmp_path / "source" / "commits" / ".2.crc").unlink(missing_ok=True)
+    run(frame, out, "source")
+    assert ids(db, out) == [0, 1, 2, 3, 4, 5, 10, 11]
+
+
+def test_a_sink_must_know_its_stream(spark, db, name):
+    frame = spark.range(1)
+    with pytest.raises(ValidationError, match="app_id"):
+        db.sink(name)(frame, 0)
+    for _ in range(2):
+        db.sink(name, app_id="mine")(frame, 0)
+    assert db.read(name).count() == 1
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("route", ["batch", "source"])
+def test_killed_and_restarted(postgres_url, tmp_path, stress_factor, route):
+    restarts = max(2, round(10 * stress_factor))
+    files = 3 * restarts + 2
+    location = (tmp_path / "lake").as_uri()
+    dice = random.Random(7)
+    with deltasql.connect(postgres_url, location=location) as lake:
+        fill(lake, files)
+        job = {
+            "do": "stream", "route": route, "url": postgres_url, "location": location,
+            "jars": str(spark_part.JARS), "work": str(tmp_path),
+            "checkpoint": str(tmp_path / "checkpoint"),
+        }  # fmt: skip
+        for _ in range(restarts):
+            dies = {"dies": dice.randrange(3), "when": dice.choice(["before", "after"])}
+            done = drive({**job, **dies, "started": batches_done(tmp_path / "checkpoint")})
+            assert done.returncode == -9, done.stdout + done.stderr[-2000:]
+        done = drive({**job, "dies": None, "when": "", "started": 0})
+        assert "DONE" in done.stdout, done.stderr[-2000:]
+        exactly_once(lake, files, both=route == "batch")
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
+def test_the_server_dies_meanwhile(private_postgres, tmp_path, stress_factor):
+    """The database is killed under a running stream; restarted, it ends with every row once."""
+    crashes = max(1, round(5 * stress_factor))
+    files = 12
+    url = private_postgres.create_database("streamed")
+    location = (tmp_path / "lake").as_uri()
+    with deltasql.connect(url, location=location) as lake:
+        fill(lake, files)
+    job = {
+        "do": "stream", "route": "batch", "url": url, "location": location,
+        "jars": str(spark_part.JARS), "work": str(tmp_path), "dies": None, "when": "",
+        "checkpoint": str(tmp_path / "checkpoint"),
+    }  # fmt: skip
+    for _ in range(crashes):
+        before = batches_done(tmp_path / "checkpoint")
+        command = [sys.executable, "-m", "tests.spark.driver", json.dumps(job)]
+        with (tmp_path / "out").open("w") as out:
+            driver = subprocess.Popen(
+                command, env=environment(), cwd=tmp_path, stdout=out, stderr=out
+            )
+            try:
+                while driver.poll() is None and batches_done(tmp_path / "checkpoint") <= before:
+                    time.sleep(0.05)
+                private_postgres.kill()
+                private_postgres.start()
+                # It went on by itself, or failed and is started again.
+                driver.wait(timeout=600)
+            finally:
+                driver.kill()
+                driver.wait()
+    done = drive(job)
+    assert "DONE" in done.stdout, done.stderr[-2000:]
+    with deltasql.connect(url, location=location) as lake:
+        exactly_once(lake, files, both=True)
+
+
+def fill(lake: deltasql.Lake, files: int) -> None:
+    table = lake.create_table("src", pa.schema([("id", pa.int64()), ("n", pa.int64())]))
+    for number in range(files):
+        made = list(range(number * 10, number * 10 + 10))
+        table.append(pa.table({"id": made, "n": made}))
+
+
+def exactly_once(lake: deltasql.Lake, files: int, *, both: bool) -> None:
+    a = lake.table("a").scan().to_arrow()
+    assert sorted(a.column("id").to_pylist()) == list(range(files * 10))
+    if both:
+        b = lake.table("b").scan().to_arrow()
+        assert sorted(b.column("n").to_pylist()) == [2 * n for n in range(files * 10)]
+    lake.mirror.run(once=True)
+    assert all(table.mirror.validate().ok for table in lake.tables())
+
+
+def batches_done(checkpoint: Path) -> int:
+    found = [int(p.name) for p in (checkpoint / "commits").glob("*") if p.name.isdecimal()]
+    return max(found, default=-1)
+
+
+def environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": f"{SOURCE}:{ROOT}",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def drive(job: dict) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.spark.driver", json.dumps(job)],
+        env=environment(), cwd=job["work"], capture_output=True, text=True, timeout=600,
+        check=False,
+    )  # fmt: skip
