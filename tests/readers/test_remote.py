@@ -16,10 +16,10 @@ from tests.parts import seaweedfs as seaweedfs_part
 from tests.parts.azurite import Azurite
 from tests.parts.seaweedfs import SeaweedFs
 from tests.readers.tables import CASES
-from tests.readers.test_agreement import check_spark, make
+from tests.readers.test_agreement import make
 from tests.readers.voices import DeltaRs, DuckDb, Polars, files_of, lines
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("remote readers")]
 
 # Partition values with characters that a path writes otherwise.
 ODD = "by odd texts"
@@ -45,7 +45,7 @@ def lake_on(server: SeaweedFs | Azurite, folder: Path) -> deltasql.Lake:
 
 
 @pytest.mark.parametrize(("about", "form"), TABLES)
-def test_readers_agree_on_s3(seaweedfs, duck, spark, tmp_path, about, form):
+def test_readers_agree_on_s3(seaweedfs, duck, tmp_path, about, form):
     duck.reach(
         "s3",
         KEY_ID=seaweedfs_part.ACCESS_KEY,
@@ -55,13 +55,10 @@ def test_readers_agree_on_s3(seaweedfs, duck, spark, tmp_path, about, form):
         URL_STYLE="path",
         REGION="us-east-1",
     )
-    spark.ask({"do": "reach", "settings": _s3a(seaweedfs)})
     with lake_on(seaweedfs, tmp_path) as lake:
         table = make(lake, CASES[about], form)
         for version in (None, 1):
             check_kernel_readers(lake, duck, table, version, about)
-            place = table.location.replace("s3://", "s3a://")
-            check_spark(spark.read(place, version), table.snapshot(version))
 
 
 @pytest.mark.parametrize(("about", "form"), TABLES)
@@ -98,14 +95,3 @@ def check_kernel_readers(
             polars.rows(table.location, version)
     else:
         assert lines(polars.rows(table.location, version), names) == expected
-
-
-def _s3a(server: SeaweedFs) -> dict[str, str]:
-    return {
-        "fs.s3a.endpoint": f"http://127.0.0.1:{server.port}",
-        "fs.s3a.endpoint.region": "us-east-1",
-        "fs.s3a.access.key": seaweedfs_part.ACCESS_KEY,
-        "fs.s3a.secret.key": seaweedfs_part.SECRET_KEY,
-        "fs.s3a.path.style.access": "true",
-        "fs.s3a.connection.ssl.enabled": "false",
-    }
