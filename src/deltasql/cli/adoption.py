@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,20 +46,15 @@ def adopt(
 
     Its files stay where they are. Stop its other writers first.
     """
-    from deltasql import AdoptionReport
-
     with session.lake() as lake, session.out.progress("reading the log") as advance:
-        found = lake.adopt(
-            place,
-            name,
-            dry_run,
-            fence,
-            validate=validate,
-            progress=lambda step: advance(step.version, step.newest),
-        )
-        if isinstance(found, AdoptionReport):
-            session.out.record(asdict(found))
+        how: dict[str, Any] = {
+            "fence": fence,
+            "progress": lambda step: advance(step.version, step.newest),
+        }
+        if dry_run:
+            session.out.record(asdict(lake.adopt(place, name, dry_run=True, **how)))
             return
+        found = lake.adopt(place, name, dry_run=False, validate=validate, **how)
         told = {
             "table": found.name,
             "version": found.version,
