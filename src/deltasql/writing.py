@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
@@ -25,9 +26,11 @@ from deltasql.snapshot import Snapshot
 from deltasql.spec.actions import Action, AddFile, Metadata, RemoveFile
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping
 from deltasql.spec.protocol import arrow_writer_obstacle, upgraded
-from deltasql.spec.schema import StructType, render_schema
+from deltasql.spec.schema import StructType, parse_schema, render_schema
 
 CONSTRAINT = "delta.constraints."
+
+_declared = lru_cache(maxsize=256)(parse_schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +112,8 @@ def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddF
     from deltasql.data.layout import layout_of
 
     schema = layout_of(metadata).schema
-    obstacle = arrow_writer_obstacle(schema, metadata.configuration)
+    # The layout has dropped what columns declare beside their types: defaults, expressions.
+    obstacle = arrow_writer_obstacle(_declared(metadata.schema_string), metadata.configuration)
     if obstacle is not None:
         raise UnsupportedFeatureError(
             "these rows can't be written from Arrow",

@@ -28,6 +28,8 @@ def main() -> None:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
+            # The executors' Python has no Arrow either.
+            "spark.sql.execution.pythonUDF.arrow.enabled": "false",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": f"file://{work}/events",
             "spark.eventLog.compress": "false",

@@ -40,7 +40,7 @@ def main() -> None:
     save(spark.range(2), "overwrite")
     found["overwritten"] = ids(frame())
     found["old"] = ids(frame(versionAsOf="0"))
-    spark.sql("CREATE TABLE tt USING deltasql OPTIONS (path 'c.t', lake 'sales')")
+    spark.sql("CREATE TABLE tt USING deltasql OPTIONS (table 'c.t', lake 'sales')")
     found["sql"] = spark.sql("SELECT sum(id) AS s FROM tt").collect()[0].s
     spark.sql("INSERT INTO tt VALUES (40)")
     found["inserted"] = ids(spark.table("tt"))

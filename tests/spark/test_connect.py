@@ -72,7 +72,7 @@ def found(lake_file):
         )  # fmt: skip
         lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
         log = server.log.read_text(errors="replace")
-    assert lines, done.stdout[-1000:] + done.stderr[-3000:] + log[-2000:]
+    assert lines, done.stdout[-1000:] + done.stderr[:6000] + log[-2000:]
     return json.loads(lines[0].removeprefix("RESULT "))
 
 

@@ -154,7 +154,8 @@ def test_columns_of_create_table_become_a_delta_schema(gateway):
     found = json.loads(
         gateway.columns_of(
             "id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5 INCREMENT BY 2), "
-            "n INT NOT NULL COMMENT 'x', d INT DEFAULT 7, g INT GENERATED ALWAYS AS (n * 2)"
+            "n INT NOT NULL COMMENT 'x', d INT DEFAULT 7, g INT GENERATED ALWAYS AS (n * 2), "
+            "v VARCHAR(2)"
         )
     )
     by_name = {item["name"]: item for item in found["fields"]}
@@ -164,6 +165,8 @@ def test_columns_of_create_table_become_a_delta_schema(gateway):
     assert by_name["n"]["metadata"]["comment"] == "x"
     assert by_name["d"]["metadata"]["CURRENT_DEFAULT"] == "7"
     assert by_name["g"]["metadata"]["delta.generationExpression"] == "n * 2"
+    assert by_name["v"]["type"] == "string"
+    assert by_name["v"]["metadata"]["__CHAR_VARCHAR_TYPE_STRING"] == "varchar(2)"
 
 
 def test_hadoop_calls_s3_s3a():

@@ -71,5 +71,5 @@ def test_an_unknown_lake_says_which_there_are(spark, db, name):
 
 def test_sql_tables_and_views(spark, db, name):
     save(spark.range(3), name)
-    spark.sql(f"CREATE TEMPORARY VIEW v_{name[2:]} USING deltasql OPTIONS (path '{name}')")
+    spark.sql(f"CREATE TEMPORARY VIEW v_{name[2:]} USING deltasql OPTIONS (table '{name}')")
     assert spark.sql(f"SELECT sum(id) AS s FROM v_{name[2:]}").collect()[0].s == 3

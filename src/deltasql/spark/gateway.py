@@ -36,6 +36,7 @@ _NO_LOG = Path(tempfile.gettempdir()) / f"deltasql-no-log-{uuid.uuid4().hex}" / 
 # Row positions exist only in the scans of tables whose protocol lists this.
 _TO_READ = frozenset({"deletionVectors"})
 _SNAPSHOT_WITH_DOMAINS = 5
+_LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
 # File, its old deletion vector (see `vector_text`), and the position of a deleted row.
 VECTOR_COLUMNS = ("filePath", "deletionVectorId", "rowIndexCol")
 
@@ -250,7 +251,11 @@ class Gateway:
         parser = self._spark._jsparkSession.sessionState().sqlParser()
         plan = parser.parsePlan(f"CREATE TABLE t ({columns}) USING delta")
         converters = self._jvm.scala.jdk.javaapi.CollectionConverters
-        fields = [_field(item) for item in converters.asJava(plan.columns())]
+        # A char(n) is a string to Delta, its length in the column's metadata.
+        texts = self._jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils
+        plain = codec.loads(texts.replaceCharVarcharWithStringInSchema(plan.tableSchema()).json())
+        definitions = converters.asJava(plan.columns())
+        fields = [_field(*pair) for pair in zip(definitions, plain["fields"], strict=True)]
         return codec.dumps({"type": "struct", "fields": fields}).decode()
 
     # --- Delta's own forms --------------------------------------------------------------
@@ -298,9 +303,9 @@ def _parsed(fields: dict[str, Any]) -> AddFile | CdcFile:
     return action
 
 
-def _field(column: Any) -> dict[str, Any]:
+def _field(column: Any, plain: dict[str, Any]) -> dict[str, Any]:
     """A field of a Delta schema from a column definition of Spark's."""
-    metadata: dict[str, Any] = {}
+    metadata = {key: text for key, text in plain["metadata"].items() if key == _LENGTH}
     if column.comment().isDefined():
         metadata["comment"] = column.comment().get()
     if column.defaultValue().isDefined():
@@ -315,7 +320,7 @@ def _field(column: Any) -> dict[str, Any]:
         metadata["delta.identity.allowExplicitInsert"] = spec.isAllowExplicitInsert()
     return {
         "name": column.name(),
-        "type": codec.loads(column.dataType().json()),
+        "type": plain["type"],
         "nullable": column.nullable(),
         "metadata": metadata,
     }

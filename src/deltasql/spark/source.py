@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from deltasql.snapshot import Snapshot
     from deltasql.spec.actions import AddFile
 
-READ_OPTIONS = frozenset({"path", "lake", "versionasof", "timestampasof"})
-WRITE_OPTIONS = frozenset({"path", "lake", "txnappid", "txnversion"})
-STREAM_WRITE_OPTIONS = frozenset({"path", "lake", "txnappid", "checkpointlocation"})
+READ_OPTIONS = frozenset({"path", "table", "lake", "versionasof", "timestampasof"})
+WRITE_OPTIONS = frozenset({"path", "table", "lake", "txnappid", "txnversion"})
+STREAM_WRITE_OPTIONS = frozenset({"path", "table", "lake", "txnappid", "checkpointlocation"})
 _SECRETIVE = frozenset({"url", "dsn", "password", "user"})
 # About what one task reads: a few large files, or many small ones.
 TASK_BYTES = 64 << 20
@@ -92,7 +92,7 @@ class DeltaSqlSource(DataSource):
         from deltasql.spark.stream_files import OPTIONS
         from deltasql.spark.stream_source import DeltaSqlStreamReader
 
-        self._check_options(OPTIONS | {"path", "lake"}, "stream")
+        self._check_options(OPTIONS | {"path", "table", "lake"}, "stream")
         return DeltaSqlStreamReader(self, schema)
 
     def streamWriter(  # noqa: N802
@@ -117,11 +117,12 @@ class DeltaSqlSource(DataSource):
     @property
     def table_name(self) -> str:
         """The table's name in the lake."""
-        name = self.options.get("path")
+        # Spark takes the path of a CREATE TABLE for a folder, and keeps it to itself.
+        name = self.options.get("table") or self.options.get("path")
         if not name:
             raise ValidationError(
                 'format("deltasql") was given no table',
-                remedy='name it: load("sales.orders"), or OPTIONS (path "sales.orders")',
+                remedy="name it: load('sales.orders'), or OPTIONS (table 'sales.orders')",
             )
         return str(name)
 
