@@ -15,7 +15,6 @@ from tests.spark.judge import rows
 KINDS = {
     "plain": {},
     "vectors": {"delta.enableDeletionVectors": "true"},
-    "feed": {"delta.enableChangeDataFeed": "true"},
     "both": {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"},
 }
 ROWS = "SELECT id, id % 3 AS p, concat('v', id) AS v FROM range(12)"
@@ -123,6 +122,7 @@ def test_merge(spark, db, pair, kind):
     same(spark, db, table, plain, kind)
 
 
+@pytest.mark.parametrize("kind", [KINDS["both"]])
 def test_a_row_that_matches_twice(spark, db, pair, kind):
     table, plain = pair
     doubled = spark.sql("SELECT id, id AS p, 'd' AS v FROM VALUES (1L), (1L), (5L) AS t(id)")

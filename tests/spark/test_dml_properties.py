@@ -164,7 +164,7 @@ def _check(spark, db, tmp_path, first, vectors, made):
 
 
 _SETTINGS = settings(
-    max_examples=6,
+    max_examples=4,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -104,7 +104,7 @@ def version_from(table: Table, moment: Moment) -> int:
         before: Snapshot = table.snapshot(timestamp=moment)
     except VersionNotFoundError:
         return 0
-    same = int(before.timestamp.timestamp() * 1000) == to_ms(moment)
+    same = to_ms(before.timestamp) == to_ms(moment)
     return before.version if same else before.version + 1
 
 

@@ -92,7 +92,7 @@ class DeltaSqlSource(DataSource):
         from deltasql.spark.stream_files import OPTIONS
         from deltasql.spark.stream_source import DeltaSqlStreamReader
 
-        self._check_options(OPTIONS | {"path", "lake"}, "stream")
+        self._check_options(OPTIONS | {"path", "table", "lake"}, "stream")
         return DeltaSqlStreamReader(self, schema)
 
     def streamWriter(  # noqa: N802
