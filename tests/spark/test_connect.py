@@ -29,7 +29,7 @@ class ConnectServer(LoopbackProcess):
             "SPARK_HOME": str(home),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": f"{SOURCE}:{SOURCE.parent}",
-            "DELTASQL_PROFILES": str(self.directory / "profiles.toml"),
+            "DELTASQL_CONFIG": str(self.directory / "deltasql.toml"),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         settings = {
@@ -55,7 +55,7 @@ def lake_file(tmp_path_factory):
     root = tmp_path_factory.mktemp("connect")
     profile = {"url": f"sqlite:///{root / 'lake.db'}", "location": (root / "data").as_uri()}
     lines = [f"{key} = {json.dumps(value)}" for key, value in profile.items()]
-    (root / "profiles.toml").write_text("[sales]\n" + "\n".join(lines) + "\n")
+    (root / "deltasql.toml").write_text("[profiles.sales]\n" + "\n".join(lines) + "\n")
     deltasql.connect(**profile).close()
     return root, profile
 

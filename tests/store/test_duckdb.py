@@ -162,3 +162,42 @@ def test_describes_its_settings(duckdb_url: str):
     described = open_log(duckdb_url).describe()
     assert described["dialect"] == "duckdb"
     assert described["checkpoint_threshold"]
+
+
+DIES_NEW = """
+import os, sys
+from deltasql.store.connect import open_log
+from deltasql.testing.proposals import add, commit, create
+
+store = open_log(sys.argv[1])
+commit(store, create(store, "t"), add("a"))
+os._exit(0)
+"""
+
+DIES_MIGRATING = """
+import os, sys
+import duckdb
+from deltasql.store.migrations import migrate
+
+connection = duckdb.connect(sys.argv[1].partition(":///")[2])
+connection.execute("BEGIN")
+migrate(connection, "duckdb", "create")
+connection.execute("COMMIT")
+os._exit(0)
+"""
+
+
+def test_a_new_database_survives_the_death_of_its_process(duckdb_url: str):
+    subprocess.run([sys.executable, "-c", DIES_NEW, duckdb_url], check=True)
+    store = open_log(duckdb_url)
+    (table,) = store.tables()
+    assert live(store, table.table_id) == ["a"]
+    store.close()
+
+
+def test_a_database_whose_process_died_with_the_schema_unsaved_opens(duckdb_url: str):
+    subprocess.run([sys.executable, "-c", DIES_MIGRATING, duckdb_url], check=True)
+    assert Path(duckdb_url.partition(":///")[2] + ".wal").stat().st_size > 0
+    store = open_log(duckdb_url)
+    assert store.tables() == []
+    store.close()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final
 
+from deltasql import logs
 from deltasql.errors import DeltaSqlError
 from deltasql.mirror.flight import CommitFlight, LeaseLostError
 from deltasql.store.mirror_log import Look
@@ -141,7 +142,8 @@ class Pilot:
 
     def _fly(self) -> None:
         try:
-            self._mirror()
+            with logs.bound(table=self._name):
+                self._mirror()
         except LeaseLostError:
             logger.info("%s: another flight has taken over", self._name)
         except DeltaSqlError as error:

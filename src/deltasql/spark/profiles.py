@@ -3,14 +3,7 @@
 The data source runs in workers that know nothing of the program that attached a lake, over
 Spark Connect not even on the same machine. So a lake is named by a profile, never by an option
 that would show in a plan: `attach` keeps those of its own program in a file that only this user
-can read, and a server has its profiles in the file that DELTASQL_PROFILES names:
-
-    [sales]
-    url = "postgresql://…"
-    location = "s3://bucket/lake"
-    settings = { "s3.region" = "eu-west-1" }
-
-Where there is no profile, DELTASQL_URL and DELTASQL_LOCATION name the lake.
+can read, and a server has its profiles in its deltasql.toml, which DELTASQL_CONFIG names.
 """
 
 from __future__ import annotations
@@ -20,18 +13,17 @@ import json
 import os
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from deltasql.catalog import Lake, connect
+from deltasql.configuration import resolve
 from deltasql.errors import ConfigError
+from deltasql.objectstore.options import options_in
 
-VARIABLE = "DELTASQL_PROFILES"
 DEFAULT = "default"
-_KEYS = frozenset({"url", "location", "committer", "settings"})
 _FILE_SCHEMES = ("sqlite", "duckdb")
 
 _attached: dict[str, Mapping[str, Any]] = {}
@@ -61,59 +53,40 @@ def keep(lake: Lake, name: str) -> Path:
 
 
 def open_lake(name: str | None, kept: str | None) -> Lake:
-    """The lake of a profile; without a name the only one there is, or the environment's."""
-    return connect(**_find(name, kept))
+    """The lake of a profile; without a name the only one attached, or the configuration's."""
+    return connect(**_arguments(name, kept))
 
 
 def storage_options(name: str | None, kept: str | None) -> dict[str, Any]:
     """The options of the object store, as far as this machine knows them."""
-    from deltasql.objectstore.options import is_option, options_in
-
     try:
-        given = _find(name, kept).get("settings") or {}
+        given = _arguments(name, kept)
+        return resolve(given.get("settings"), profile=given.get("profile")).storage
     except ConfigError:
         # An executor has no profile, and needs none: the store's own variables will do.
-        given = {}
-    found = {key: value for key, value in given.items() if is_option(key)}
-    return {**options_in(os.environ), **found}
+        return options_in(os.environ)
 
 
-def _find(name: str | None, kept: str | None) -> dict[str, Any]:
-    profiles = _load(kept)
-    if name is None and not profiles:
+def _arguments(name: str | None, kept: str | None) -> dict[str, Any]:
+    """The arguments of `connect` for a lake."""
+    attached = _load(kept)
+    if name is None and attached:
+        name = DEFAULT if len(attached) > 1 else next(iter(attached))
+        if name not in attached:
+            raise ConfigError(
+                "several lakes are attached, and none was chosen",
+                cause=f"they are {', '.join(sorted(attached))}",
+                remedy='choose one: option("lake", …)',
+            )
+    if name is None:
         return {}
-    wanted = name or (DEFAULT if DEFAULT in profiles or len(profiles) > 1 else next(iter(profiles)))
-    if wanted not in profiles:
-        known = ", ".join(sorted(profiles)) or "none"
-        raise ConfigError(
-            f"there is no lake {wanted!r} here",
-            cause=f"the profiles of this process are: {known}",
-            remedy=f"attach the lake first, or name it in the file of {VARIABLE}",
-        )
-    strange = set(profiles[wanted]) - _KEYS
-    if strange:
-        raise ConfigError(
-            f"the profile {wanted!r} has a key {min(strange)!r}",
-            cause=f"the keys are {', '.join(sorted(_KEYS))}",
-            remedy=f"correct the file of {VARIABLE}",
-        )
-    return dict(profiles[wanted])
+    return dict(attached[name]) if name in attached else {"profile": name}
 
 
 def _load(kept: str | None) -> dict[str, Mapping[str, Any]]:
-    named = os.environ.get(VARIABLE)
-    found: dict[str, Mapping[str, Any]] = {}
-    if named:
-        try:
-            found |= tomllib.loads(Path(named).read_text())
-        except (OSError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(
-                f"the profiles in {named} can't be read",
-                cause=str(error),
-                remedy=f"correct the file, or {VARIABLE}",
-            ) from None
-    if kept and Path(kept).exists():
-        found |= json.loads(Path(kept).read_text())
+    if not kept or not Path(kept).exists():
+        return {}
+    found: dict[str, Mapping[str, Any]] = json.loads(Path(kept).read_text())
     return found
 
 

@@ -156,7 +156,7 @@ class DeltaSqlSource(DataSource):
             if key.lower() in _SECRETIVE:
                 raise ValidationError(
                     f"the option {key!r} would show in plans and logs",
-                    remedy=f'name a profile instead: option("lake", …), see {profiles.VARIABLE}',
+                    remedy='name a profile of deltasql.toml instead: option("lake", …)',
                 )
             if key.lower() not in known:
                 raise UnsupportedFeatureError(

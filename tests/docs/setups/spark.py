@@ -1,7 +1,6 @@
 """What docs/spark.md takes for granted: a session without noise, frames, a table to archive to."""
 
 import os
-import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -43,5 +42,4 @@ def _in_spark(block):
             spark.sql(statement)
 
 
-# A file of profiles is no deltasql.toml.
-WAYS = {"sql": _in_spark, "toml": lambda block: tomllib.loads(block.code)}
+WAYS = {"sql": _in_spark}

@@ -31,7 +31,7 @@ class Database:
         self._pid = os.getpid()
         self._idle: deque[duckdb.DuckDBPyConnection] = deque()
         with translated("opening the database", path):
-            self._root = duckdb.connect(path)
+            self._root = _opened(path)
             self.writer = self._root.cursor()
 
     @contextmanager
@@ -69,6 +69,23 @@ class Database:
             self._idle.pop().close()
         self.writer.close()
         self._root.close()
+
+
+def _opened(path: str) -> duckdb.DuckDBPyConnection:
+    """An instance of a file, after a crash too.
+
+    DuckDB can't replay comments on columns when the file is the instance's own; it can when the
+    file is attached to another.
+    """
+    try:
+        return duckdb.connect(path)
+    except duckdb.InternalException:
+        with duckdb.connect() as helper:
+            quoted = path.replace("'", "''")
+            helper.execute(f"ATTACH '{quoted}' AS crashed")
+            helper.execute("CHECKPOINT crashed")
+            helper.execute("DETACH crashed")
+        return duckdb.connect(path)
 
 
 def open_database(path: str, *, may_create: bool) -> Database:

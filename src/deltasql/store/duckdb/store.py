@@ -61,6 +61,8 @@ class DuckdbStore(EmbeddedStore):
             except BaseException:
                 connection.rollback()
                 raise
+            # Out of the write-ahead log, which could not be replayed as it is (see `database`).
+            connection.execute("CHECKPOINT")
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

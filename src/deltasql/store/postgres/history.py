@@ -80,14 +80,14 @@ class PostgresHistory:
         return [StagedTable(*row) for row in self._connections.rows(SQL["history_staged"], {})]
 
     def load_history(self, lease: Lease, rows: HistoryRows) -> bool:
-        with self._connections.transaction("loading a history") as connection:
+        with self._connections.transaction("loading a history", is_long=True) as connection:
             if not _holds(connection, lease):
                 return False
             _write(connection, lease.table_id, rows)
             return True
 
     def trim_history(self, lease: Lease, *, after: int) -> bool:
-        with self._connections.transaction("trimming a history") as connection:
+        with self._connections.transaction("trimming a history", is_long=True) as connection:
             if not _holds(connection, lease):
                 return False
             place = {"table_id": lease.table_id, "after": after}
@@ -96,7 +96,7 @@ class PostgresHistory:
             return True
 
     def finish_history(self, lease: Lease, end: HistoryEnd) -> bool:
-        with self._connections.transaction("finishing a history") as connection:
+        with self._connections.transaction("finishing a history", is_long=True) as connection:
             if not _holds(connection, lease):
                 return False
             if end.replaces is not None:
