@@ -191,7 +191,7 @@ def test_a_new_database_survives_the_death_of_its_process(duckdb_url: str):
     subprocess.run([sys.executable, "-c", DIES_NEW, duckdb_url], check=True)
     store = open_log(duckdb_url)
     (table,) = store.tables()
-    assert live(store, table.table_id, 1) == ["a"]
+    assert live(store, table.table_id, 1) == [("a", 1)]
     store.close()
 
 
