@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import statistics
 import sys
 import time
@@ -90,7 +91,7 @@ def open_commits(side: Side) -> Iterator[Row]:
         lambda: plan(side.db.read("bench.commits")),
         cold(side, "commits"),
         bar=0.1,
-        repeats=3,
+        repeats=2,
         note="the log has no checkpoint",
     )
 
@@ -197,6 +198,8 @@ def prepare(side: Side) -> None:
 
 def main() -> int:
     options = _options()
+    # Stopped politely, we stop our server as on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options.data.mkdir(parents=True, exist_ok=True)
     options.data.chmod(0o755)
     rows: list[Row] = []
@@ -207,7 +210,9 @@ def main() -> int:
         if not options.prepare:
             for name in options.only or LINES:
                 say(f"{name} …")
-                rows.extend(LINES[name](side))
+                for row in LINES[name](side):
+                    say(f"{row.name}: ours {row.ours:.3f} s, stock {row.peer:.3f} s")
+                    rows.append(row)
     if rows:
         about = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
         report.show(rows, about, Console(width=150))
@@ -268,13 +273,14 @@ def _faster(
     repeats: int = 5,
     note: str = "",
 ) -> Row:
-    """Median seconds of each, in turn, after two rounds to warm the JVM."""
+    """Median seconds of each, in turn, after one or two rounds that warm the JVM."""
     times: dict[str, list[float]] = {"mine": [], "stock": []}
-    for turn in range(repeats + 2):
+    warm = 2 if repeats > 3 else 1
+    for turn in range(repeats + warm):
         for side, call in (("mine", mine), ("stock", stock)):
             started = time.perf_counter()
             call()
-            if turn >= min(2, repeats - 1):
+            if turn >= warm:
                 times[side].append(time.perf_counter() - started)
     return Row(
         name=name,
