@@ -225,6 +225,7 @@ def _open(options: argparse.Namespace, stack: ExitStack) -> Side:
             "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "OFF",
             "spark.local.dir": str(options.data / "local"),
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         },
     )
     stack.callback(spark.stop)

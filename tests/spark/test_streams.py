@@ -75,7 +75,8 @@ def test_where_it_starts_and_how_much_it_takes(spark, db, source, run):
     sizes = []
 
     def count(frame, _):
-        sizes.append(frame.count())
+        # Spark begins with an empty batch where there is nothing yet.
+        sizes.extend(filter(None, [frame.count()]))
 
     run(db.stream(source, max_files_per_trigger=1), count, "one")
     assert sizes == [3, 3, 2]

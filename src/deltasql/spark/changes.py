@@ -8,7 +8,7 @@ however many versions there are, Spark scans at most a handful of frames.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from functools import reduce
@@ -113,9 +113,8 @@ def must_have_feed(name: str, state: TableState) -> None:
     _must_say_feed(name, state.properties, state.version)
 
 
-def _must_say_feed(name: str, properties: object, version: int) -> None:
-    assert hasattr(properties, "get")
-    if str(properties.get(CHANGE_FEED, "")).lower() != "true":
+def _must_say_feed(name: str, properties: Mapping[str, str], version: int) -> None:
+    if properties.get(CHANGE_FEED, "").lower() != "true":
         raise ValidationError(
             f"{name} has no change feed at version {version}",
             cause=f"{CHANGE_FEED} is not true there",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -102,8 +103,6 @@ class Scene:
 
     def schema(self, plan: Plan) -> SparkStruct:
         """The columns that rows are written with."""
-        import json
-
         from pyspark.sql.types import StructType as SparkStruct
 
         return SparkStruct.fromJson(json.loads(plan.metadata.schema_string))

@@ -94,7 +94,8 @@ class StreamOptions:
             )
         if version is not None and version != "latest":
             version = _number("startingVersion", str(version))
-        most = _number("maxFilesPerTrigger", options.get("maxfilespertrigger", "1000"))
+        given_most = options.get("maxfilespertrigger", str(DEFAULT_MAX_FILES))
+        most = _number("maxFilesPerTrigger", given_most)
         if most < 1:
             raise ValidationError("maxFilesPerTrigger is 0", remedy="give a positive number")
         return cls(

@@ -6,7 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from deltasql import writing
-from deltasql.errors import CommitError, CommitStateUnknownError, VersionConflictError
+from deltasql.errors import (
+    CommitError,
+    CommitStateUnknownError,
+    ValidationError,
+    VersionConflictError,
+)
 from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
 from deltasql.spark import merge_run, row_changes
@@ -165,8 +170,6 @@ class TransactionSparkTable:
         return MergeBuilder(merge, self._merge)
 
     def _merge(self, merge: Merge, retries: int) -> None:
-        from deltasql.errors import ValidationError
-
         if retries:
             raise ValidationError(
                 "one operation of a transaction can't be retried",
