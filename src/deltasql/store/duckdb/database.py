@@ -81,11 +81,16 @@ def _opened(path: str) -> duckdb.DuckDBPyConnection:
         return duckdb.connect(path)
     except duckdb.InternalException:
         with duckdb.connect() as helper:
-            quoted = path.replace("'", "''")
-            helper.execute(f"ATTACH '{quoted}' AS crashed")
+            helper.execute(_attachment(path, "crashed"))
             helper.execute("CHECKPOINT crashed")
             helper.execute("DETACH crashed")
         return duckdb.connect(path)
+
+
+def _attachment(path: str, name: str) -> str:
+    # ATTACH is the one statement that takes no parameters.
+    quoted = path.replace("'", "''")
+    return f"ATTACH '{quoted}' AS {name}"
 
 
 def open_database(path: str, *, may_create: bool) -> Database:

@@ -85,6 +85,8 @@ JOIN dl_tables AS t ON t.table_id = v.table_id
 WHERE v.committed_at >= to_timestamp(greatest(:start, 0) / 1000.0)
   AND v.committed_at <= to_timestamp(least(:stop, 9000000000000000) / 1000.0)
   AND v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
+  -- Tables that are still being loaded have neither a place nor a time of dropping.
+  AND (t.dropped_id = 0 OR t.dropped_at IS NOT NULL)
 ORDER BY v.in_commit_timestamp, v.table_id, v.version;
 
 -- name: table_create
