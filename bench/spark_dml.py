@@ -118,7 +118,7 @@ def delete(side: Side) -> Iterator[Row]:
         "delete one key in a table of 1,000 files",
         lambda: side.db.table("bench.keyed").delete(f"id = {next(keys)}"),
         lambda: side.spark.sql(f"DELETE FROM {plain} WHERE id = {next(others)}"),
-        bar=0.5, repeats=9,
+        bar=0.5, repeats=3,
         note="each key in one file, found by its stats; another key each time",
     )  # fmt: skip
 
