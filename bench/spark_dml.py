@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import statistics
 import sys
 import threading
@@ -182,6 +183,8 @@ LINES: dict[str, Callable[[Side], Iterator[Row]]] = {
 
 def main() -> int:
     options = _options()
+    # Stopped politely, we stop our server as on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options.data.mkdir(parents=True, exist_ok=True)
     options.data.chmod(0o755)
     rows: list[Row] = []
