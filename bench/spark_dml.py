@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import statistics
 import sys
 import threading
@@ -118,7 +119,7 @@ def delete(side: Side) -> Iterator[Row]:
         "delete one key in a table of 1,000 files",
         lambda: side.db.table("bench.keyed").delete(f"id = {next(keys)}"),
         lambda: side.spark.sql(f"DELETE FROM {plain} WHERE id = {next(others)}"),
-        bar=0.5, repeats=9,
+        bar=0.5, repeats=3,
         note="each key in one file, found by its stats; another key each time",
     )  # fmt: skip
 
@@ -182,6 +183,8 @@ LINES: dict[str, Callable[[Side], Iterator[Row]]] = {
 
 def main() -> int:
     options = _options()
+    # Stopped politely, we stop our server as on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options.data.mkdir(parents=True, exist_ok=True)
     options.data.chmod(0o755)
     rows: list[Row] = []
