@@ -71,14 +71,15 @@ def open_lake(configuration: Configuration) -> Lake:
         timeout=settings.sql_timeout,
         schema=settings.sql_schema,
     )
+    location = _absolute(configuration.text("location")) or _beside(url)
     return Lake(
         store,
         url=mask(url),
-        location=_absolute(configuration.text("location")) or _beside(url),
+        location=location,
         committer=configuration.text("committer") or _user(),
         settings=settings,
         storage=configuration.storage,
-        opening=configuration.arguments,
+        opening={**configuration.arguments, "location": location},
     )
 
 

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from deltasql.errors import StoreError
+from deltasql.errors import ConfigError, StoreError
 
 REGISTRY: Final = CollectorRegistry()
 _MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000)
@@ -121,5 +121,12 @@ REGISTRY.register(STORES)
 
 def serve(port: int) -> str:
     """Serve the metrics on loopback from a thread; returns the address. Port 0 takes any."""
-    server, _ = start_http_server(port, addr="127.0.0.1", registry=REGISTRY)
+    try:
+        server, _ = start_http_server(port, addr="127.0.0.1", registry=REGISTRY)
+    except OSError as error:
+        raise ConfigError(
+            f"the metrics can't be served at port {port}",
+            cause=error.strerror or str(error),
+            remedy="choose another port; 0 takes any that is free",
+        ) from None
     return f"http://127.0.0.1:{server.server_port}/metrics"

@@ -41,7 +41,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def needs_spark(page: Path) -> bool:
-    return any(
+    return page.stem.startswith("spark") or any(
         block.language == "python" and re.search(r"\b(pyspark|deltasql\.spark)\b", block.code)
         for block in blocks_of(page)
     )

@@ -52,6 +52,11 @@ def keep(lake: Lake, name: str) -> Path:
     return file
 
 
+def kept_file() -> Path | None:
+    """The file of all that are kept; None while nothing is."""
+    return _folder / "profiles.json" if _folder is not None and _attached else None
+
+
 def open_lake(name: str | None, kept: str | None) -> Lake:
     """The lake of a profile; without a name the only one attached, or the configuration's."""
     return connect(**_arguments(name, kept))

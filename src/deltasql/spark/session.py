@@ -84,6 +84,7 @@ def register(spark: SparkSession, kept: Path | None = None) -> None:
     """Make `format("deltasql")` known to a session, a Spark Connect one too."""
     from deltasql.spark.source import registered
 
+    kept = kept or profiles.kept_file()
     spark.dataSource.register(registered(None if kept is None else str(kept)))
     spark.conf.set(PUSHDOWN, "true")
 

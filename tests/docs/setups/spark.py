@@ -27,7 +27,6 @@ spark = import_module("deltasql.spark").session(
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.log.level": "ERROR",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     },
 )
 df = orders = spark.createDataFrame([(1, "2026-11-01")], "id BIGINT, day STRING")
