@@ -59,7 +59,7 @@ def run(spark, db, lake) -> dict:
     def modules(_value):
         import importlib.util
 
-        found = [n for n in ("psycopg", "duckdb", "deltasql") if importlib.util.find_spec(n)]
+        found = [n for n in ("psycopg", "duckdb", "pyarrow") if importlib.util.find_spec(n)]
         known = [key for key in os.environ if key.startswith("DELTASQL")]
         return ",".join(found + known)
 

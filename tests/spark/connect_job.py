@@ -46,7 +46,8 @@ def main() -> None:
     found["inserted"] = ids(spark.table("tt"))
     found["merge"] = told(lambda: save(spark.range(1), "append", mergeSchema="true"))
     found["native"] = told(lambda: deltasql.spark.attach(spark, "sqlite:///x.db"))
-    found["unknown"] = told(lambda: spark.read.format("deltasql").option("lake", "x").load("c.t"))
+    other = spark.read.format("deltasql").option("lake", "x").load("c.t")
+    found["unknown"] = told(other.collect)
     print("RESULT " + json.dumps(found), flush=True)
     spark.stop()
 

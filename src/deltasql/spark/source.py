@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 READ_OPTIONS = frozenset({"path", "table", "lake", "versionasof", "timestampasof"})
 WRITE_OPTIONS = frozenset({"path", "table", "lake", "txnappid", "txnversion"})
 STREAM_WRITE_OPTIONS = frozenset({"path", "table", "lake", "txnappid", "checkpointlocation"})
+_KEPT = "deltasql.source"
 _SECRETIVE = frozenset({"url", "dsn", "password", "user"})
 # About what one task reads: a few large files, or many small ones.
 TASK_BYTES = 64 << 20
@@ -73,11 +74,16 @@ class DeltaSqlSource(DataSource):
                 from deltasql.spark.stream_files import state_of
 
                 shown = state_of("beside", shown)
-            return StructType.fromJson(_plain_schema(shown))
+            found = StructType.fromJson(_plain_schema(shown))
+        if "table" in self.options and found.fields:
+            # Spark keeps the columns of a CREATE TABLE, and forgets its options.
+            found.fields[0].metadata[_KEPT] = {"table": self.table_name, "lake": self.profile or ""}
+        return found
 
     def reader(self, schema: SparkStruct) -> DataSourceReader:
         """A reader of the pinned version."""
         self._check_options(READ_OPTIONS, "read")
+        self._remember(schema)
         return DeltaSqlReader(self, schema)
 
     def writer(self, schema: SparkStruct, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
@@ -85,6 +91,7 @@ class DeltaSqlSource(DataSource):
         from deltasql.spark.source_writer import DeltaSqlWriter
 
         self._check_options(WRITE_OPTIONS, "write")
+        self._remember(schema)
         return DeltaSqlWriter(self, schema, overwrite=overwrite)
 
     def streamReader(self, schema: SparkStruct) -> DataSourceStreamReader:  # noqa: N802
@@ -150,6 +157,15 @@ class DeltaSqlSource(DataSource):
         return table.snapshot(
             version=None if version is None else int(version), timestamp=timestamp
         )
+
+    def _remember(self, schema: SparkStruct) -> None:
+        """Take the table's name from its columns, where the options are gone."""
+        for item in schema.fields:
+            kept = item.metadata.pop(_KEPT, None)
+            if kept is not None and "path" not in self.options:
+                self.options["table"] = kept["table"]
+                if kept["lake"]:
+                    self.options["lake"] = kept["lake"]
 
     def _check_options(self, known: frozenset[str], verb: str) -> None:
         for key in self.options:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from deltasql.data.arrow_schema import from_arrow, to_arrow
@@ -69,6 +69,8 @@ def test_what_is_written_is_read(table: pa.Table, mode: str) -> None:
     st.lists(st.sampled_from(list(KINDS)), unique=True, min_size=1, max_size=3),
 )
 def test_partitions_come_back(table: pa.Table, mode: str, partition: list[str]) -> None:
+    # NUL has no text form: such rows are refused.
+    assume("x" not in partition or not any(b"\0" in (v or b"") for v in table["x"].to_pylist()))
     schema: Any = from_arrow(SCALARS)
     if mode != "none":
         schema = mapped(schema, count(1))
