@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg import errors
-from psycopg_pool import PoolTimeout
+from psycopg_pool import PoolClosed, PoolTimeout
 
 from deltasql.errors import DatabaseError, DeltaSqlError, StoreTimeoutError
 from deltasql.store.committing import added_twice, doubled_path
@@ -34,6 +34,13 @@ def translate(error: Exception, doing: str) -> DeltaSqlError:
             cause=str(error),
             remedy="raise sql.pool_size or sql.timeout, or run fewer writers in this process; "
             "if the server is down, start it",
+        )
+    if isinstance(error, PoolClosed):
+        # Nothing was sent: this is no connection that was lost.
+        return DatabaseError(
+            f"the log was closed before {doing}",
+            cause="close() was called on this store",
+            remedy="connect again",
         )
     if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
         return StoreTimeoutError(
