@@ -7,6 +7,7 @@ crash of the database loses what was recorded without waiting for the disk, as o
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile
+from deltasql.store.interface import CommitRecord
 from deltasql.store.mirror_log import Lease, PendingVersion, Totals, Work
 
 TABLE_ID = 1
@@ -128,6 +130,13 @@ class ModelLog:
         self.disk = copy.deepcopy(self._safe)
 
     # --- what flights ask -----------------------------------------------------------------
+
+    def commits(
+        self, table_id: int, *, after: int, upto: int | None = None
+    ) -> Iterator[CommitRecord]:
+        for number, version in enumerate(self.versions[: None if upto is None else upto + 1]):
+            if number > after:
+                yield CommitRecord(number, number, version.body)
 
     def acquire_lease(
         self, table_id: int, holder: str, seconds: float, work: Work = Work.COMMITS

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,23 +25,44 @@ PACKAGES = ("pyspark==4.2.0", "py4j==0.10.9.9")
 ARTIFACT = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
 # Whatever else Delta depends on, PySpark brings along.
 GROUPS = "io.delta,io.unitycatalog"
+# The Delta and the Spark before: what is assumed about their classes is tested with both.
+OLDER = TOOLS.parent / "spark41"
+OLDER_PACKAGES = ("pyspark==4.1.4", "py4j==0.10.9.9")
+OLDER_JARS = TOOLS.parent / "jars41"
+OLDER_ARTIFACT = ("io.delta", "delta-spark_4.1_2.13", "4.3.0")
+# Spark's client for S3, with the modules of the SDK that it calls instead of all of them.
+S3A_JARS = TOOLS.parent / "jars-s3a"
+_AWS = "software.amazon.awssdk"
+S3A_ARTIFACTS = (
+    ("org.apache.hadoop", "hadoop-aws", "3.5.0"),
+    *((_AWS, module, "2.35.4") for module in ("s3", "s3-transfer-manager", "sts", "apache-client")),
+    ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1"),
+)
 READER = Path(__file__).with_name("spark_reader.py")
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion>
 <groupId>deltasql</groupId><artifactId>jars</artifactId><version>1</version>
 <packaging>pom</packaging>
-<dependencies><dependency>
-<groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
-</dependency></dependencies>
+<dependencies>{}</dependencies>
 </project>
 """
+_DEPENDENCY = """<dependency>
+<groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}
+</dependency>
+"""
+# All that Hadoop's client for S3 depends on is the SDK's 640 MB bundle, and what PySpark has.
+_ALONE = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
 
 
 def find() -> str:
     """The Python that has PySpark."""
     # Complete ones only: both folders get their name when all is in them.
-    if not PYTHON.exists() or not JARS.is_dir() or shutil.which("java") is None:
+    jars = (JARS, OLDER_JARS, S3A_JARS)
+    whole = PYTHON.exists() and OLDER.is_dir() and all(folder.is_dir() for folder in jars)
+    if not whole or shutil.which("java") is None:
         raise PartMissingError("Delta Spark is not installed; run: make parts")
     return str(PYTHON)
 
@@ -52,10 +73,13 @@ def ensure() -> None:
         apt_install("openjdk-17-jre-headless")
     if not PYTHON.exists():
         _install_pyspark()
-    if not JARS.is_dir():
-        if shutil.which("mvn") is None:
-            apt_install("maven")
-        _fetch_jars()
+    if not OLDER.is_dir():
+        _install_older()
+    if shutil.which("mvn") is None:
+        apt_install("maven")
+    _fetch_jars(JARS, [ARTIFACT], f"-DincludeGroupIds={GROUPS}")
+    _fetch_jars(OLDER_JARS, [OLDER_ARTIFACT], f"-DincludeGroupIds={GROUPS}")
+    _fetch_jars(S3A_JARS, S3A_ARTIFACTS)
 
 
 def _install_pyspark() -> None:
@@ -73,17 +97,43 @@ def _our_python() -> Path:
     return ROOT / ".venv" / "bin" / "python"
 
 
-def _fetch_jars() -> None:
-    half = JARS.with_name("jars.half")
+def _install_older() -> None:
+    half = OLDER.with_name("spark41.half")
     shutil.rmtree(half, ignore_errors=True)
+    uv = str(ROOT / ".ci" / "uv")
+    python = ["--python", str(_our_python())]
+    _run(
+        [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            *python,
+            "--target",
+            str(half),
+            *OLDER_PACKAGES,
+        ]
+    )
+    half.rename(OLDER)
+
+
+def _fetch_jars(folder: Path, artifacts: Sequence[tuple[str, str, str]], *options: str) -> None:
+    if folder.is_dir():
+        return
+    half = folder.with_name(f"{folder.name}.half")
+    shutil.rmtree(half, ignore_errors=True)
+    wanted = [
+        _DEPENDENCY.format(*item, _ALONE if item[1] == "hadoop-aws" else "") for item in artifacts
+    ]
     # A repository of its own: one half-filled under ~/.m2 confuses Ivy and Maven alike.
     with tempfile.TemporaryDirectory(prefix="deltasql-maven-") as work:
         pom = Path(work) / "pom.xml"
-        pom.write_text(_POM.format(*ARTIFACT))
+        pom.write_text(_POM.format("".join(wanted)))
         where = [f"-Dmaven.repo.local={work}/m2", f"-DoutputDirectory={half}"]
-        what = ["-DincludeScope=runtime", f"-DincludeGroupIds={GROUPS}"]
+        what = ["-DincludeScope=runtime", *options]
         _run(["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *where, *what])
-    half.rename(JARS)
+    half.rename(folder)
 
 
 def _run(command: list[str]) -> None:

@@ -49,7 +49,8 @@ def test_an_exported_table_reads_the_same(
     shutil.copytree(ROOT / "tables" / name, root, copy_function=shutil.copy2)
     table = lake.adopt(str(root), name=f"c{READABLE.index(name)}")
     place = tmp_path / "to"
-    copies = READABLE.index(name) % 2 == 0
+    # DuckDB, which counts where delta-rs can't, reads no files of other folders.
+    copies = READABLE.index(name) % 2 == 0 or not _delta_rs_reads(root)
     report = table.mirror.export(str(place), copy_data=copies)
     assert report.version == table.version
     if copies:
@@ -57,6 +58,14 @@ def test_an_exported_table_reads_the_same(
     wanted = newest(name)["rows"]
     assert spark.count(place) == wanted
     assert _kernel_count(name, place, duck) == wanted
+
+
+def _delta_rs_reads(root: Path) -> bool:
+    try:
+        DeltaRs().rows(root, None)
+    except Exception:  # noqa: BLE001 - it raises whatever its layers raise
+        return False
+    return True
 
 
 def _kernel_count(name: str, place: Path, duck: DuckDb) -> int:

@@ -86,6 +86,7 @@ def test_readers_after_log_cleanup(tmp_path, duck, spark, monkeypatch):
             properties={
                 "delta.checkpointInterval": "2",
                 "delta.logRetentionDuration": "interval 8 days",
+                "delta.deletedFileRetentionDuration": "interval 60 days",
             },
         )
         for _ in range(8):

@@ -78,8 +78,10 @@ class LocalStore:
                 if whole < len(done):
                     break
         except OSError as error:
-            failed = local_failure("write", items[min(whole, len(items) - 1)][0], error)
-            failed.details["done"] = whole
+            made = sum(done)
+            failed = local_failure("write", items[min(made, len(items) - 1)][0], error)
+            # One that lacks what belongs beside it does not count yet.
+            failed.details["done"] = whole if beside else made
             raise failed from error
         finally:
             self._sync_folders(full for full, _ in self._files(items[: len(done)]))
