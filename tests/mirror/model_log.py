@@ -134,6 +134,7 @@ class ModelLog:
     def commits(
         self, table_id: int, *, after: int, upto: int | None = None
     ) -> Iterator[CommitRecord]:
+        del table_id  # there is one
         for number, version in enumerate(self.versions[: None if upto is None else upto + 1]):
             if number > after:
                 yield CommitRecord(number, number, version.body)
