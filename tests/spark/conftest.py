@@ -19,11 +19,13 @@ from tests.spark.judge import Judge
 SOURCE = Path(__file__).parents[2] / "src"
 
 
+# First: xdist forms its groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them share one JVM; the first waits for it to start."""
+    """A worker has one JVM for all of them, and a module stays on one worker."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group(f"spark {item.path.stem}"))
             item.add_marker(pytest.mark.timeout(300))
 
 
