@@ -94,4 +94,4 @@ def test_what_it_cannot_do_names_the_way(found):
     assert "native route" in found["merge"]
     assert "Spark Connect" in found["native"]
     assert "format(" in found["native"]
-    assert "there is no profile 'x'" in found["unknown"]
+    assert "there is no lake 'x'" in found["unknown"]

@@ -85,7 +85,18 @@ def _arguments(name: str | None, kept: str | None) -> dict[str, Any]:
             )
     if name is None:
         return {}
-    return dict(attached[name]) if name in attached else {"profile": name}
+    if name in attached:
+        return dict(attached[name])
+    try:
+        resolve(profile=name)
+    except ConfigError as error:
+        known = ", ".join(sorted(attached)) or "none"
+        raise ConfigError(
+            f"there is no lake {name!r} here",
+            cause=f"attached are: {known}; and {error.problem}",
+            remedy="attach it first, or add the profile to this machine's deltasql.toml",
+        ) from None
+    return {"profile": name}
 
 
 def _load(kept: str | None) -> dict[str, Mapping[str, Any]]:
