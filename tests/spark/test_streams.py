@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -203,44 +202,6 @@ def test_killed_and_restarted(postgres_url, tmp_path, stress_factor, route):
         done = drive({**job, "dies": None, "when": "", "started": 0})
         assert "DONE" in done.stdout, done.stderr[-2000:]
         exactly_once(lake, files, both=route == "batch")
-
-
-@pytest.mark.stress
-@pytest.mark.timeout(3600)
-def test_the_server_dies_meanwhile(private_postgres, tmp_path, stress_factor):
-    """The database is killed under a running stream; restarted, it ends with every row once."""
-    crashes = max(1, round(5 * stress_factor))
-    files = 12
-    url = private_postgres.create_database("streamed")
-    location = (tmp_path / "lake").as_uri()
-    with deltasql.connect(url, location=location) as lake:
-        fill(lake, files)
-    job = {
-        "do": "stream", "route": "batch", "url": url, "location": location,
-        "jars": str(spark_part.JARS), "work": str(tmp_path), "dies": None, "when": "",
-        "checkpoint": str(tmp_path / "checkpoint"),
-    }  # fmt: skip
-    for _ in range(crashes):
-        before = batches_done(tmp_path / "checkpoint")
-        command = [sys.executable, "-m", "tests.spark.driver", json.dumps(job)]
-        with (tmp_path / "out").open("w") as out:
-            driver = subprocess.Popen(
-                command, env=environment(), cwd=tmp_path, stdout=out, stderr=out
-            )
-            try:
-                while driver.poll() is None and batches_done(tmp_path / "checkpoint") <= before:
-                    time.sleep(0.05)
-                private_postgres.kill()
-                private_postgres.start()
-                # It went on by itself, or failed and is started again.
-                driver.wait(timeout=600)
-            finally:
-                driver.kill()
-                driver.wait()
-    done = drive(job)
-    assert "DONE" in done.stdout, done.stderr[-2000:]
-    with deltasql.connect(url, location=location) as lake:
-        exactly_once(lake, files, both=True)
 
 
 def fill(lake: deltasql.Lake, files: int) -> None:
