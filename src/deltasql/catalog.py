@@ -17,6 +17,7 @@ from deltasql import config, creating, metrics, writing
 from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
+from deltasql.commit.telling import tell_created
 from deltasql.configuration import Configuration, resolve
 from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, ValidationError
 from deltasql.log.row_tracking import assign_row_ids
@@ -316,6 +317,7 @@ class Lake:
         created = self.store.create_table(name, location, propose(request, None))
         if isinstance(created, NameTaken):
             return None
+        tell_created(request)
         table = self.table(name)
         self.engine.after_commit([(table.target, 0)])
         return table

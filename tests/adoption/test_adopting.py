@@ -198,6 +198,32 @@ def test_a_reader_feature_nobody_knows_is_refused(tmp_path: Path, lake: Any) -> 
     assert lake.store.staged_tables() == []
 
 
+@pytest.mark.parametrize("protocol_first", [True, False])
+def test_a_type_of_an_unknown_feature_names_the_feature(
+    protocol_first: bool, tmp_path: Path, lake: Any
+) -> None:
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["tomorrow"]}
+    lines = [{"protocol": protocol}, typed("timestamp_of_tomorrow")]
+    root = write_log(tmp_path / "t", lines if protocol_first else lines[::-1])
+    with pytest.raises(UnsupportedFeatureError, match="tomorrow") as caught:
+        lake.adopt(str(root), name="t")
+    assert caught.value.features == ("tomorrow",)
+
+
+def test_a_type_of_no_feature_is_named_itself(tmp_path: Path, lake: Any) -> None:
+    root = write_log(tmp_path / "t", [PROTOCOL, typed("timestamp_of_tomorrow")])
+    with pytest.raises(UnsupportedFeatureError, match="json:2") as caught:
+        lake.adopt(str(root), name="t")
+    assert caught.value.features == ("type timestamp_of_tomorrow",)
+
+
+def typed(name: str) -> dict[str, Any]:
+    """Metadata of one column of that type."""
+    field = {"name": "a", "type": name, "nullable": True, "metadata": {}}
+    schema = json.dumps({"type": "struct", "fields": [field]})
+    return {"metaData": {**METADATA["metaData"], "schemaString": schema}}
+
+
 # --- names and places -----------------------------------------------------------------
 
 

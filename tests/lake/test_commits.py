@@ -1,5 +1,6 @@
 """The low-level writer: what is refused, what conflicts, what is skipped."""
 
+import logging
 import pickle
 from dataclasses import replace
 from functools import reduce
@@ -124,6 +125,19 @@ def test_a_pinned_version(orders):
     with pytest.raises(deltasql.VersionConflictError):
         orders.commit([remove("a")], expected_version=7, read_version=1)
     assert orders.version == 1
+
+
+def test_the_log_file_hears_of_every_version(lake, caplog):
+    with caplog.at_level(logging.INFO, "deltasql.commit"):
+        table = lake.create_table("heard", ORDERS, partition_by=["day"])
+        table.commit([add("a")])
+    heard = [line for line in caplog.records if line.name == "deltasql.commit"]
+    assert [line.message for line in heard] == ["committed", "committed"]
+    assert [(line.table, line.version, line.attempt) for line in heard] == [
+        ("heard", 0, 1),
+        ("heard", 1, 1),
+    ]
+    assert [line.commit_id for line in heard] == [item.commit_id for item in table.history()[::-1]]
 
 
 def test_txns_are_skipped_once_seen(orders):

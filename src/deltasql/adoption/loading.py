@@ -22,13 +22,14 @@ from deltasql.adoption.decoding import (
 from deltasql.adoption.first_checkpoint import load_base
 from deltasql.adoption.foreign_log import LogPlan
 from deltasql.adoption.parts import Parts
-from deltasql.errors import LogFormatError
+from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.log.state import TableState
 from deltasql.log.stats_columns import StatsColumn, stats_columns
 from deltasql.mirror.log_names import commit_name
 from deltasql.objectstore import ObjectInfo, ObjectStore
 from deltasql.spec import codec
-from deltasql.spec.actions import CommitInfo, Metadata
+from deltasql.spec.actions import CommitInfo, Metadata, Protocol
+from deltasql.spec.protocol import check_writable
 from deltasql.spec.schema import parse_schema
 from deltasql.store.bodies import pack
 from deltasql.store.history import HistoryRows, LoadedVersion
@@ -122,10 +123,24 @@ class Loader:
             if b'"metaData"' in text:
                 action = decode_line(text, f"_delta_log/{name}:{number}").action
                 if isinstance(action, Metadata):
-                    check_metadata(action, f"_delta_log/{name}:{number}")
+                    try:
+                        check_metadata(action, f"_delta_log/{name}:{number}")
+                    except UnsupportedFeatureError:
+                        # Whoever wants to know asks for the feature, not for the type it brought.
+                        self._check_protocol_after(body, name)
+                        raise
                     schema = parse_schema(action.schema_string)
                     return stats_columns(schema, action.partition_columns, before)
         return before
+
+    def _check_protocol_after(self, body: bytes, name: str) -> None:
+        """Raise if the protocol that a commit leaves has a feature that is not known."""
+        found = [line.action for line in read_lines(body, f"_delta_log/{name}")]
+        protocol = next((item for item in found if isinstance(item, Protocol)), None)
+        if protocol is None and self.state is not None:
+            protocol = self.state.protocol
+        if protocol is not None:
+            check_writable(protocol)
 
     def _table_at(
         self, version: int, commit: Commit, columns: tuple[StatsColumn, ...]

@@ -24,6 +24,11 @@ def tell_done(
         )
 
 
+def tell_created(request: CommitRequest) -> None:
+    """Say that a table's version 0 was committed."""
+    logger.info("committed", extra={**_facts(request), "version": 0, "attempt": 1})
+
+
 def tell(
     level: int, what: str, requests: Sequence[CommitRequest], attempt: int, error: Exception
 ) -> None:

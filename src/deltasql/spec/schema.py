@@ -150,9 +150,10 @@ def _parse_type(value: Any, source: str) -> DeltaType:
                 )
             case other:
                 raise UnsupportedFeatureError(
-                    f"{source}: unknown type {other!r}",
+                    f"{source}: unknown type {other!r:.80}",
                     cause="deltasql knows the types of the Delta spec only",
                     remedy="see docs/features.md",
+                    features=(f"type {other!s:.80}",),
                 )
     except (KeyError, TypeError, ValueError) as error:
         raise LogFormatError(f"{source}: malformed type", cause=repr(error)) from None
@@ -169,6 +170,7 @@ def _parse_primitive(name: str, source: str) -> Primitive:
         f"{source}: unknown type {name!r:.80}",
         cause="deltasql knows the types of the Delta spec only",
         remedy="see docs/features.md",
+        features=(f"type {name:.80}",),
     )
 
 
