@@ -99,11 +99,11 @@ def _body(
         request.operation,
         params,
         request.engine,
-        request.is_blind_append,
         request.read_version,
         state.isolation if state else None,
         request.committer,
-        codec.dumps(given.extra if given else {}),
+        codec.dumps(given.extra) if given else b"{}",
+        is_blind_append=request.is_blind_append,
     )
     info_end = before_id + codec.dumps(request.txn_id) + after_id
     return BodyTemplate(start, middle, b"\n".join([info_end, *codec.encode_lines(others), b""]))
@@ -114,11 +114,12 @@ def _info_around(
     operation: str,
     params: str,
     engine: str,
-    is_blind_append: bool,
     read_version: int | None,
     isolation: str | None,
     committer: str | None,
     extra: bytes,
+    *,
+    is_blind_append: bool,
 ) -> tuple[bytes, bytes, bytes, bytes]:
     """The line of commitInfo around its two times and its txnId, in this order.
 

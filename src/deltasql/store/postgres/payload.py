@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import orjson
 
@@ -13,7 +14,7 @@ from deltasql.store.rows import CommitRows, Row
 _SPECIAL = re.compile(r"[\\\t\n\r]")
 _ESCAPES = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 _NULL = "\\N"
-_BETWEEN = "}\t{"
+_BETWEEN_COLUMNS, _BETWEEN_FIELDS = "}\t{", '}","{'
 _COPY_CHUNK = 500
 
 
@@ -43,24 +44,29 @@ def added_files(adds: Sequence[Row]) -> str | None:
     return "{" + ",".join([_quoted(_record(row)) for row in adds]) + "}"
 
 
+def added_file(row: Row) -> dict[str, Any]:
+    """An add as values by the names of its columns."""
+    values = dict(zip(rows.ADD_COLUMNS, row, strict=True))
+    lists = values["min_keys"], values["max_keys"], values["null_counts"]
+    low, high, nulls = _lists(lists, between="}\0{").split("\0")
+    return {**values, "min_keys": low, "max_keys": high, "null_counts": nulls}
+
+
 def _record(row: Row) -> str:
     path_key, dv_key, partition_key, size, modified, records, base_row, row_version = row[:8]
     changes, low, high, nulls = row[8:12]
     texts = ",".join(["" if value is None else _quoted(value) for value in row[12:]])
     return (
         f'("\\\\x{path_key.hex()}","\\\\x{dv_key.hex()}",{partition_key},{size},{modified}'
-        f",{_field(records)},{_field(base_row)},{_field(row_version)}"
-        f',{"t" if changes else "f"},"{_list(low)}","{_list(high)}","{_list(nulls)}",{texts})'
+        f",{'' if records is None else records},{'' if base_row is None else base_row}"
+        f",{'' if row_version is None else row_version},{'t' if changes else 'f'}"
+        f',"{_lists((low, high, nulls), between=_BETWEEN_FIELDS)}",{texts})'
     )
 
 
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def _field(value: int | None) -> str:
-    return "" if value is None else str(value)
 
 
 def other_rows(commit: CommitRows) -> str | None:
@@ -103,23 +109,20 @@ def _copy_line(row: Row) -> str:
         f"\\\\x{path_key.hex()}\t\\\\x{dv_key.hex()}\t{partition_key}\t{size}\t{modified}"
         f"\t{_NULL if records is None else records}\t{_NULL if base_row is None else base_row}"
         f"\t{_NULL if row_version is None else row_version}\t{'t' if changes else 'f'}"
-        f"\t{_lists(low, high, nulls)}\t{_text(path)}\t{_text(partition)}"
-        f"\t{_NULL if stats is None else _text(stats)}\t{_NULL if tags is None else _text(tags)}"
+        f"\t{_lists((low, high, nulls), between=_BETWEEN_COLUMNS)}"
+        f"\t{_text(path)}\t{_text(partition)}"
+        f"\t{_NULL if stats is None else _text(stats)}"
+        f"\t{_NULL if tags is None else _text(tags)}"
         f"\t{_NULL if vector is None else _text(vector)}"
         f"\t{_NULL if clustering is None else _text(clustering)}"
         f"\t{_NULL if extra is None else _text(extra)}\n"
     )
 
 
-def _list(values: Sequence[float | None]) -> str:
-    # A JSON array but for the brackets; orjson prints numbers many times faster than Python.
-    return f"{{{orjson.dumps(values)[1:-1].decode()}}}"
-
-
-def _lists(*lists: Sequence[float | None]) -> str:
-    # The same of several at once, with tabs between.
+def _lists(lists: tuple[Sequence[float | None], ...], *, between: str) -> str:
+    # Arrays are JSON's but for the brackets; orjson prints numbers many times faster than Python.
     text = orjson.dumps(lists)[2:-2].decode()
-    return f"{{{text.replace('],[', _BETWEEN)}}}"
+    return f"{{{text.replace('],[', between)}}}"
 
 
 def _text(value: str) -> str:

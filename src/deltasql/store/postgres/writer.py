@@ -13,6 +13,7 @@ from typing import Any
 
 from psycopg import errors
 
+from deltasql.errors import DatabaseError
 from deltasql.store import rows
 from deltasql.store.bodies import pack
 from deltasql.store.committing import doubled_path
@@ -29,14 +30,20 @@ from deltasql.store.interface import (
     VersionTaken,
 )
 from deltasql.store.postgres.connection import Call, LogConnection
-from deltasql.store.postgres.payload import added_files, copy_chunks, json_rows, other_rows
+from deltasql.store.postgres.payload import (
+    added_file,
+    added_files,
+    copy_chunks,
+    json_rows,
+    other_rows,
+)
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.reading import NO_LIMIT, to_commit
 
 # From here on COPY beats INSERT.
 COPY_FROM = 1_000
-_COMMIT_ONE = Call(SQL["commit_one"])
+_COMMIT_ONE, _APPEND_ONE = Call(SQL["commit_one"]), Call(SQL["append_one"])
 
 
 class PostgresWriter:
@@ -48,9 +55,23 @@ class PostgresWriter:
     def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
         if len(proposal.rows.adds) >= COPY_FROM:
             return self._commit_large(proposal, is_retry=is_retry)
-        values = _values(proposal, is_retry=is_retry, lock_timeout=self._connections.lock_timeout)
-        answer = self._connections.call(_COMMIT_ONE, values, "committing")
+        lock_timeout = self._connections.lock_timeout
+        answer = ""
+        if lock_timeout is None and not is_retry and _is_one_new_file(proposal):
+            answer = self._append_one(proposal)
+        if not answer:
+            values = _values(proposal, is_retry=is_retry, lock_timeout=lock_timeout)
+            answer = self._connections.call(_COMMIT_ONE, values, "committing")
         return _outcome(proposal.table_id, answer)
+
+    def _append_one(self, proposal: Proposal) -> str:
+        values = {**_place(proposal), **added_file(proposal.rows.adds[0]), **_who(proposal)}
+        try:
+            return self._connections.call(_APPEND_ONE, values, "committing")
+        except DatabaseError as error:
+            if not error.details.get("is_duplicate"):
+                raise
+            return ""
 
     def _commit_large(self, proposal: Proposal, *, is_retry: bool) -> Outcome:
         with self.locked([proposal.table_id]) as log:
@@ -280,22 +301,38 @@ def _copy(connection: LogConnection, proposal: Proposal, *, table_id: int, versi
 
 def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> dict[str, Any]:
     return {
-        "table_id": proposal.table_id,
-        "commit_id": proposal.commit_id,
+        **_place(proposal),
         "is_retry": is_retry,
         "lock_timeout": lock_timeout,
-        "expected": proposal.expected_version,
-        "metadata_version": proposal.metadata_version,
-        "protocol_version": proposal.protocol_version,
-        "body_start": proposal.body.start,
-        "body_middle": proposal.body.middle,
-        "body_end": proposal.body.end,
         "adds": added_files(proposal.rows.adds),
         "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
         "txns": _txns(proposal),
         "other": other_rows(proposal.rows),
         "may_have_vectors": proposal.may_have_vectors,
         **_who(proposal),
+    }
+
+
+def _is_one_new_file(proposal: Proposal) -> bool:
+    found = proposal.rows
+    return (
+        len(found.adds) == 1
+        and not proposal.may_have_vectors
+        and not (found.removes or found.txns or found.domains or found.cdc)
+        and not (found.partitions or found.metadata or found.protocol)
+    )
+
+
+def _place(proposal: Proposal) -> dict[str, Any]:
+    return {
+        "table_id": proposal.table_id,
+        "commit_id": proposal.commit_id,
+        "expected": proposal.expected_version,
+        "metadata_version": proposal.metadata_version,
+        "protocol_version": proposal.protocol_version,
+        "body_start": proposal.body.start,
+        "body_middle": proposal.body.middle,
+        "body_end": proposal.body.end,
     }
 
 
