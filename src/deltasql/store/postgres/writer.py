@@ -30,10 +30,10 @@ from deltasql.store.interface import (
     VersionTaken,
 )
 from deltasql.store.postgres.connection import Call, LogConnection
+from deltasql.store.postgres.copy_text import copy_chunks
 from deltasql.store.postgres.payload import (
     added_file,
     added_files,
-    copy_chunks,
     json_rows,
     other_rows,
 )
