@@ -33,7 +33,8 @@ CONSTRAINT = "delta.constraints."
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: that constructor would take five times as long, and each small commit runs it.
+@dataclass(slots=True, kw_only=True)
 class Write:
     """Actions ready to be committed, and the new files behind them."""
 

@@ -21,7 +21,8 @@ _BLIND_KINDS = frozenset({AddFile, Txn, CommitInfo, UnknownAction})
 _HOLE = 8_111_111_111_111_111_111
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: that constructor would take five times as long, and each small commit runs it.
+@dataclass(slots=True, kw_only=True)
 class CommitRequest:
     """A commit to one table.
 
@@ -45,8 +46,9 @@ class CommitRequest:
     is_blind_append: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        is_blind = self.reads.is_nothing and _BLIND_KINDS.issuperset(map(type, self.actions))
-        object.__setattr__(self, "is_blind_append", is_blind)
+        self.is_blind_append = self.reads.is_nothing and _BLIND_KINDS.issuperset(
+            map(type, self.actions)
+        )
 
     @property
     def txn_id(self) -> str:

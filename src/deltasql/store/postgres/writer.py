@@ -7,15 +7,15 @@ over several tables, locks the heads first and writes under the lock.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from hashlib import sha256
 from typing import Any
 
 from psycopg import errors
 
 from deltasql.errors import DatabaseError
 from deltasql.store import rows
-from deltasql.store.bodies import pack
+from deltasql.store.bodies import stored_body
 from deltasql.store.committing import doubled_path
 from deltasql.store.interface import (
     CommitRecord,
@@ -235,8 +235,6 @@ def write_version(
     adds = proposal.rows.adds
     is_bulk = len(adds) >= COPY_FROM
     body = proposal.body.fill(ict)
-    digest = sha256(body).digest()
-    encoding, stored = pack(body)
     place = {"table_id": table_id, "version": version}
     # Removes first: a file may be removed under one deletion vector and added under another.
     connection.execute(
@@ -251,16 +249,22 @@ def write_version(
         },
     )
     if is_bulk:
-        _copy(connection, proposal, table_id=table_id, version=version)
+        # Hashing and compressing leave Python to the rows.
+        with ThreadPoolExecutor(1) as aside:
+            packing = aside.submit(stored_body, body)
+            _copy(connection, proposal, table_id=table_id, version=version)
+            stored = packing.result()
+    else:
+        stored = stored_body(body)
     connection.execute(
         SQL["version_write"],
         {
             **place,
             "ict": ict,
             "commit_id": proposal.commit_id,
-            "digest": digest,
-            "encoding": encoding,
-            "body": stored,
+            "digest": stored.digest,
+            "encoding": stored.encoding,
+            "body": stored.data,
             **_who(proposal),
         },
         binary=True,
