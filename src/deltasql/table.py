@@ -317,13 +317,15 @@ class Table:
 
     def send(self, request: CommitRequest) -> Done:
         """Commit to SQL, then mirror."""
-        self._lake.engine.must_not_be_ahead(self.target)
+        target = self.target
+        self._lake.engine.must_not_be_ahead(target)
         done = self._lake.commits.commit(request)
         if done.is_new:
-            if any(isinstance(action, Metadata) for action in request.actions):
+            if not request.is_blind_append and Metadata in map(type, request.actions):
                 # It may say how the table is mirrored from now on.
                 self._lake.states.refresh(self.table_id)
-            self._lake.engine.after_commit([(self.target, done.version)])
+                target = self.target
+            self._lake.engine.after_commit([(target, done.version)])
         return done
 
     def parse_reads(self, reads: str | None) -> Reads:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,9 +29,12 @@ from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import StructType, render_schema
 
 CONSTRAINT = "delta.constraints."
+# The first digit of the fourth group of a UUID has two bits that are always the same.
+_VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: that constructor would take five times as long, and each small commit runs it.
+@dataclass(slots=True, kw_only=True)
 class Write:
     """Actions ready to be committed, and the new files behind them."""
 
@@ -49,8 +52,10 @@ def now_ms() -> int:
 
 
 def new_id() -> str:
-    """A unique name."""
-    return str(uuid4())
+    """A unique name: a random UUID, without the object around it."""
+    digits = os.urandom(16).hex()
+    variant = _VARIANTS[digits[16]]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def append(

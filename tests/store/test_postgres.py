@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import psycopg
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 import deltasql
 from deltasql import metrics
+from deltasql.errors import VersionConflictError
 from deltasql.spec.actions import AddFile
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.postgres.spool import spooled
@@ -84,6 +86,64 @@ def test_prepared_statements_may_vanish(postgres_url, tmp_path):
             assert table.commit([file]) == number
             with lake.store.locked([table.table_id]) as log:
                 log.execute("DEALLOCATE ALL")
+
+
+class TestPool:
+    def test_threads_share_what_there_is(self, postgres_url, tmp_path):
+        """One connection stays at hand beside the pool; nobody may wait while it is idle."""
+        settings = {"sql.pool_size": 2, "sql.timeout": 20}
+        with deltasql.connect(postgres_url, location=tmp_path.as_uri(), settings=settings) as lake:
+            table = lake.create_table("a", SCHEMA)
+            files = _files(160)
+
+            def commit(part: list[AddFile]) -> int:
+                return sum(bool(table.commit([file]) and table.version) for file in part)
+
+            parts = [files[start : start + 20] for start in range(0, 160, 20)]
+            writers = [Background(lambda part=part: commit(part)) for part in parts]
+            assert [writer.result() for writer in writers] == [20] * 8
+            assert table.version == 160
+            assert _connections(postgres_url) <= 2
+            assert lake.store.pool_usage() == (0, 0)
+        until(lambda: _connections(postgres_url) == 0)
+
+
+def _connections(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = 'deltasql'"
+        ).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+class TestOneNewFile:
+    """The statement for it gives way to the function wherever it can't tell the whole story."""
+
+    def test_file_that_is_live_is_restated(self, postgres_url, tmp_path):
+        with deltasql.connect(postgres_url, location=tmp_path.as_uri()) as lake:
+            table = lake.create_table("a", SCHEMA)
+            (file,) = _files(1)
+            assert [table.commit([file]), table.commit([file])] == [1, 2]
+            assert table.snapshot().files()["version"].to_pylist() == [2]
+            assert table.snapshot(1).files()["version"].to_pylist() == [1]
+
+    def test_head_that_moved(self, postgres_url, tmp_path):
+        location = tmp_path.as_uri()
+        with (
+            deltasql.connect(postgres_url, location=location) as lake,
+            deltasql.connect(postgres_url, location=location) as other,
+        ):
+            table = lake.create_table("a", SCHEMA)
+            first, second, third = _files(3)
+            table.commit([first])
+            metadata = other.table("a").snapshot().metadata
+            other.table("a").commit([replace(metadata, description="changed")])
+            assert table.commit([second]) == 3
+            with pytest.raises(VersionConflictError):
+                table.commit([third], expected_version=3)
+            assert table.commit([third], expected_version=4) == 4
 
 
 class TestSlowReader:

@@ -67,9 +67,8 @@ class CommitLoop:
     def commit(self, request: CommitRequest) -> Done:
         """Commit to one table."""
         state = self._states.current(request.table_id)
-        way = self._commit_checked
-        if request.is_blind_append and not state.row_tracking:
-            way = self._append
+        is_plain = request.is_blind_append and not state.row_tracking
+        way = self._append if is_plain else self._commit_checked
         (done,) = self._until_known([request], lambda is_retry: [way(request, is_retry=is_retry)])
         return done
 
@@ -238,7 +237,7 @@ class CommitLoop:
             try:
                 done = (self._find(requests) if may_be_in else None) or attempt(may_be_in)
                 metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
-                metrics.VERSIONS_COMMITTED.inc(sum(item.is_new for item in done))
+                metrics.VERSIONS_COMMITTED.inc(sum([item.is_new for item in done]))
                 tell_done(requests, done, number)
                 return done
             except (CommitError, ValidationError, TableError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from deltasql.log.conflict import Reads
@@ -16,11 +17,12 @@ from deltasql.store.interface import BodyTemplate, Proposal
 from deltasql.store.rows import to_rows
 
 _BLIND_KINDS = frozenset({AddFile, Txn, CommitInfo, UnknownAction})
-# Stands for the time in an encoded commitInfo until the database sets it.
+# Stands in an encoded commitInfo for what is set later: the time by the database, the id by us.
 _HOLE = 8_111_111_111_111_111_111
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: that constructor would take five times as long, and each small commit runs it.
+@dataclass(slots=True, kw_only=True)
 class CommitRequest:
     """A commit to one table.
 
@@ -44,10 +46,9 @@ class CommitRequest:
     is_blind_append: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        is_blind = self.reads.is_nothing and all(
-            type(action) in _BLIND_KINDS for action in self.actions
+        self.is_blind_append = self.reads.is_nothing and _BLIND_KINDS.issuperset(
+            map(type, self.actions)
         )
-        object.__setattr__(self, "is_blind_append", is_blind)
 
     @property
     def txn_id(self) -> str:
@@ -64,18 +65,18 @@ def propose(
 ) -> Proposal:
     """The proposal of a request checked against `state`; None for a table's version 0."""
     given = request.actions if actions is None else actions
-    body = _body(request, given, state)
+    params = codec.dumps(_text_values(request.operation_params)).decode()
     return Proposal(
         table_id=request.table_id,
         commit_id=request.commit_id,
         metadata_version=state.metadata_version if state else 0,
         protocol_version=state.protocol_version if state else 0,
         expected_version=expected_head,
-        body=body,
+        body=_body(request, given, params, state),
         rows=to_rows(given, _stats_columns(given, state)),
         committer=request.committer,
         operation=request.operation,
-        operation_params=codec.dumps(_text_values(request.operation_params)).decode(),
+        operation_params=params,
         transaction_id=request.transaction_id,
         is_blind_append=request.is_blind_append,
         may_have_vectors=state is None or state.has_deletion_vectors,
@@ -92,38 +93,60 @@ def _stats_columns(actions: Sequence[Action], state: TableState | None) -> Any:
 
 
 def _body(
-    request: CommitRequest, actions: Sequence[Action], state: TableState | None
+    request: CommitRequest, actions: Sequence[Action], params: str, state: TableState | None
 ) -> BodyTemplate:
-    others = [action for action in actions if type(action) is not CommitInfo]
-    info = codec.to_wire(_commit_info(request, actions, state))
-    lines = codec.encode_lines(others)
+    given = next((action for action in actions if type(action) is CommitInfo), None)
+    others = actions if given is None else [item for item in actions if item is not given]
+    start, middle, before_id, after_id = _info_around(
+        request.operation,
+        params,
+        request.engine,
+        request.read_version,
+        state.isolation if state else None,
+        request.committer,
+        codec.dumps(given.extra) if given else b"{}",
+        is_blind_append=request.is_blind_append,
+    )
+    info_end = before_id + codec.dumps(request.txn_id) + after_id
+    return BodyTemplate(start, middle, b"\n".join([info_end, *codec.encode_lines(others), b""]))
+
+
+@lru_cache(maxsize=256)
+def _info_around(
+    operation: str,
+    params: str,
+    engine: str,
+    read_version: int | None,
+    isolation: str | None,
+    committer: str | None,
+    extra: bytes,
+    *,
+    is_blind_append: bool,
+) -> tuple[bytes, bytes, bytes, bytes]:
+    """The line of commitInfo around its two times and its txnId, in this order.
+
+    Remembered: of a writer's commits hardly anything else differs.
+    """
+    info = CommitInfo(
+        operation=operation,
+        operation_parameters=codec.loads(params),
+        engine_info=engine,
+        is_blind_append=is_blind_append,
+        read_version=read_version,
+        isolation_level=isolation,
+        user_name=committer,
+        extra=codec.loads(extra),
+    )
+    wire = codec.to_wire(info)
     hole = _HOLE
     while True:
-        info["commitInfo"]["inCommitTimestamp"] = info["commitInfo"]["timestamp"] = hole
-        parts = codec.dumps(info).split(b"%d" % hole)
-        if len(parts) == 3:
-            break
+        for name in ("inCommitTimestamp", "timestamp", "txnId"):
+            wire["commitInfo"][name] = hole
+        parts = codec.dumps(wire).split(b"%d" % hole)
+        if len(parts) == 4:
+            return parts[0], parts[1], parts[2], parts[3]
         # The caller's own parameters hold that number: take another.
         hole -= 1
-    end = b"\n".join([parts[2], *lines, b""])
-    return BodyTemplate(parts[0], parts[1], end)
-
-
-def _commit_info(
-    request: CommitRequest, actions: Sequence[Action], state: TableState | None
-) -> CommitInfo:
-    given = next((action for action in actions if type(action) is CommitInfo), None)
-    return CommitInfo(
-        operation=request.operation,
-        operation_parameters=_text_values(request.operation_params),
-        engine_info=request.engine,
-        is_blind_append=request.is_blind_append,
-        read_version=request.read_version,
-        isolation_level=state.isolation if state else None,
-        txn_id=request.txn_id,
-        user_name=request.committer,
-        extra=given.extra if given else {},
-    )
 
 
 def _text_values(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,7 +119,7 @@ _RULES = Rules(match=_match, cast=cast_incoming)
 
 
 def _is_flat(schema: StructType) -> bool:
-    return all(isinstance(item.type, Primitive) for item in schema.fields)
+    return {type(item.type) for item in schema.fields} <= {Primitive}
 
 
 def _check_required(fields: Sequence[StructField], columns: Sequence[Any]) -> None:

@@ -55,33 +55,32 @@ class Collector:
 
     def add(self, table: pa.Table) -> None:
         """Count the table's rows in."""
-        self._rows += table.num_rows
+        rows = table.num_rows
+        self._rows += rows
+        find = _small_bounds if rows <= _SMALL else _large_bounds
         for position, leaf in enumerate(self._leaves):
             column = table.column(leaf.column)
             if leaf.inner:
                 column = pc.struct_field(column, leaf.inner)
             nulls = column.null_count
             self._nulls[position] += nulls
-            if leaf.bounds is not None and nulls < len(column):
-                found = _bounds(column, leaf.bounds)
-                self._bounds[position] = _join(self._bounds[position], found)
+            if leaf.bounds is not None and nulls < rows:
+                found, before = find(column, leaf.bounds), self._bounds[position]
+                self._bounds[position] = found if before is _NOTHING else _join(before, found)
 
     def render(self) -> str:
         """The JSON text."""
         lows: dict[str, Any] = {}
         highs: dict[str, Any] = {}
         nulls: dict[str, Any] = {}
-        for leaf, count, (low, high, nan) in zip(
-            self._leaves, self._nulls, self._bounds, strict=True
-        ):
+        for leaf, count, found in zip(self._leaves, self._nulls, self._bounds, strict=True):
             _put(nulls, leaf.path, count)
-            if leaf.bounds is None:
-                continue
-            least, most = _RENDERERS[leaf.bounds]
-            if low is not None and (text := least(low)) is not None:
-                _put(lows, leaf.path, text)
-            if high is not None and not nan and (text := most(high)) is not None:
-                _put(highs, leaf.path, text)
+            if found is not _NOTHING and leaf.bounds is not None:
+                low, high = _rendered(found, leaf.bounds)
+                if low is not None:
+                    _put(lows, leaf.path, low)
+                if high is not None:
+                    _put(highs, leaf.path, high)
         content = {"numRecords": self._rows, "minValues": lows, "maxValues": highs}
         return orjson.dumps(content | {"nullCount": nulls}).decode()
 
@@ -174,10 +173,8 @@ _NOTHING: _Bounds = (None, None, False)
 _AS_INTEGER = {"timestamp": pa.int64(), "timestamp_ntz": pa.int64(), "date": pa.int32()}
 
 
-def _bounds(column: pa.ChunkedArray, kind: str) -> _Bounds:
+def _large_bounds(column: pa.ChunkedArray, kind: str) -> _Bounds:
     number = _AS_INTEGER.get(kind)
-    if len(column) <= _SMALL:
-        return _small_bounds(column, number)
     if number is not None:
         column = column.cast(number)
     nan = kind == "float" and pc.any(pc.is_nan(column)).as_py()
@@ -187,20 +184,21 @@ def _bounds(column: pa.ChunkedArray, kind: str) -> _Bounds:
     return found["min"].as_py(), found["max"].as_py(), nan
 
 
-def _small_bounds(column: pa.ChunkedArray, number: pa.DataType | None) -> _Bounds:
+def _small_bounds(column: pa.ChunkedArray, kind: str) -> _Bounds:
+    number = _AS_INTEGER.get(kind)
     values: list[Any] = []
     for chunk in column.chunks:
         values += (chunk if number is None else chunk.view(number)).to_pylist()
-    present = [value for value in values if value is not None]
-    # Only NaN differs from itself.
-    ordered = [value for value in present if value == value]
-    nan = len(ordered) < len(present)
-    return (min(ordered), max(ordered), nan) if ordered else (None, None, nan)
+    nan = False
+    if column.null_count or kind == "float":
+        # Only NaN differs from itself.
+        ordered = [value for value in values if value is not None and value == value]
+        nan = len(ordered) + column.null_count < len(values)
+        values = ordered
+    return (min(values), max(values), nan) if values else (None, None, nan)
 
 
 def _join(a: _Bounds, b: _Bounds) -> _Bounds:
-    if a is _NOTHING:
-        return b
     lows = [low for low in (a[0], b[0]) if low is not None]
     highs = [high for high in (a[1], b[1]) if high is not None]
     return min(lows, default=None), max(highs, default=None), a[2] or b[2]
@@ -215,8 +213,14 @@ def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 # --- rendering ------------------------------------------------------------------------
 
 
-def _same(value: Any) -> Any:
-    return value
+def _rendered(found: _Bounds, kind: str) -> tuple[Any, Any]:
+    """Both bounds as JSON has them; None for what can't be said."""
+    low, high, nan = found
+    if kind in _RENDERERS:
+        least, most = _RENDERERS[kind]
+        low = None if low is None else least(low)
+        high = None if high is None else most(high)
+    return low, None if nan else high
 
 
 def _finite(value: float) -> float | None:
@@ -266,7 +270,6 @@ def round_up(text: str) -> str | None:
 
 _Render: TypeAlias = Callable[[Any], Any]
 _RENDERERS: dict[str, tuple[_Render, _Render]] = {
-    "integer": (_same, _same),
     "float": (_finite, _finite),
     "decimal": (_decimal, _decimal),
     "date": (_date, _date),

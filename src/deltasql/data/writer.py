@@ -159,17 +159,19 @@ class _Output:
             return
         data, stats = self._open.finish()
         self._open = None
-        names = [item.physical_name for item in self._layout.partition]
-        directory = hive_directory(zip(names, values, strict=True))
-        name = f"part-{len(self._files):05d}-{self._new_id()}-c000.snappy.parquet"
-        key = f"{directory}/{name}" if directory else name
+        key = f"part-{len(self._files):05d}-{self._new_id()}-c000.snappy.parquet"
+        partition: dict[str, str | None] = {}
+        if values:
+            names = [item.physical_name for item in self._layout.partition]
+            partition = dict(zip(names, values, strict=True))
+            key = f"{hive_directory(partition.items())}/{key}"
         self._uploads.put(key, data)
         self._files.append(
             AddFile(
                 path=encode_path(key),
                 size=data.size,
                 modification_time=self._now_ms(),
-                partition_values=dict(zip(names, values, strict=True)),
+                partition_values=partition,
                 stats=stats,
             )
         )

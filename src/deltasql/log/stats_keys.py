@@ -40,6 +40,8 @@ _EPOCH_WALL = _EPOCH.replace(tzinfo=None)
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _KEY_BYTES = 6
+# On the hot path of large commits: looked up once.
+_integer, _parse_time = int.from_bytes, datetime.fromisoformat
 
 
 class FileKeys(NamedTuple):
@@ -69,12 +71,13 @@ class KeyMaker:
             return FileKeys(None, [], [], [])
         records = record_count(parsed)
         lows, highs, counts = bounds(parsed)
+        lowest, highest, null = lows.get, highs.get, counts.get
         min_keys: list[float | None] = []
         max_keys: list[float | None] = []
         null_counts: list[int | None] = []
         for name, path, low_key, high_key in self._plan:
             if path is None:
-                low, high, nulls = lows.get(name), highs.get(name), counts.get(name)
+                low, high, nulls = lowest(name), highest(name), null(name)
             else:
                 low, high, nulls = dig(lows, path), dig(highs, path), dig(counts, path)
             if records is None or type(nulls) is not int or not 0 <= nulls < records:
@@ -89,7 +92,8 @@ class KeyMaker:
         for values in (min_keys, max_keys, null_counts):
             while values and values[-1] is None:
                 values.pop()
-        return FileKeys(records, min_keys, max_keys, null_counts)
+        # Without the constructor, which is Python and as slow as two keys.
+        return tuple.__new__(FileKeys, (records, min_keys, max_keys, null_counts))
 
 
 def file_keys(stats: str | None, columns: Sequence[StatsColumn]) -> FileKeys:
@@ -202,10 +206,10 @@ def _high_float(_raw: Any) -> None:
 def text_key(text: str) -> float:
     """The first bytes of the text's UTF-8, whose order is that of the code points."""
     # A character has at least a byte: the rest of a long text need not be encoded.
-    start = text[:_KEY_BYTES].encode()[:_KEY_BYTES]
-    if len(start) < _KEY_BYTES:
-        start = start.ljust(_KEY_BYTES, b"\0")
-    return float(int.from_bytes(start, "big"))
+    start = text[:_KEY_BYTES].encode()
+    if len(start) != _KEY_BYTES:
+        start = start[:_KEY_BYTES].ljust(_KEY_BYTES, b"\0")
+    return float(_integer(start, "big"))
 
 
 def text_key_after(prefix: str) -> float:
@@ -214,10 +218,7 @@ def text_key_after(prefix: str) -> float:
 
 
 def _low_text(raw: Any) -> float | None:
-    if type(raw) is not str:
-        return None
-    start = raw[:_KEY_BYTES].encode()
-    return float(int.from_bytes(start, "big")) if len(start) == _KEY_BYTES else text_key(raw)
+    return text_key(raw) if type(raw) is str else None
 
 
 def _high_text(raw: Any) -> float | None:
@@ -236,7 +237,7 @@ def stats_date(raw: Any) -> date | None:
 def stats_instant(raw: Any) -> datetime | None:
     """An instant of the stats; without an offset nobody knows which one is meant."""
     try:
-        found = datetime.fromisoformat(raw) if type(raw) is str else None
+        found = _parse_time(raw) if type(raw) is str else None
     except ValueError:
         return None
     return found if found is not None and found.tzinfo is not None else None

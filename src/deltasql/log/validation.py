@@ -34,8 +34,8 @@ from deltasql.spec.protocol import check_writable
 SYSTEM_DOMAINS = {"delta.rowTracking": "rowTracking", "delta.clustering": "clustering"}
 
 _ONE_OF_A_KIND = {Metadata: "metaData", Protocol: "protocol", CommitInfo: "commitInfo"}
-# Kinds of which a commit may have any number; the order is that of checking.
-_FILES = (AddFile, RemoveFile, CdcFile)
+# Kinds of which a commit may have any number.
+_FILES = frozenset({AddFile, RemoveFile, CdcFile})
 
 
 def validate_commit(
@@ -55,7 +55,7 @@ def validate_commit(
             raise _too_many(name)
     table = _table_after(found, state, dropping)
     _check_files(found, table, state)
-    if len(found) > sum(kind in found for kind in _FILES):
+    if not _FILES.issuperset(found):
         _check_others(found, table)
 
 
@@ -95,18 +95,17 @@ def _table_after(
 
 
 def _check_files(found: dict[type, list[Any]], table: TableState, state: TableState | None) -> None:
-    adds, removes, cdcs = (found.get(kind, ()) for kind in _FILES)
-    if not (adds or removes or cdcs):
+    if _FILES.isdisjoint(found):
         return
     # A commit can't lift the restriction and break it at once.
     append_only = table.is_append_only or (state is not None and state.is_append_only)
     files = FileChecks(table, append_only=append_only)
     check_add, check_remove = files.add, files.remove
-    for add in adds:
+    for add in found.get(AddFile, ()):
         check_add(add)
-    for remove in removes:
+    for remove in found.get(RemoveFile, ()):
         check_remove(remove)
-    for cdc in cdcs:
+    for cdc in found.get(CdcFile, ()):
         files.cdc(cdc)
     files.finish()
 

@@ -57,9 +57,11 @@ class LocalStore:
         # Under its own name at once: no one knows the name before the commit that needs the
         # whole file, and a temporary name and a rename cost a quarter more.
         full = self._base + check_key(path)
-        with _writing(path):
+        try:
             self._write(full, data)
             files.sync_directory(_folder(full))
+        except OSError as error:
+            raise local_failure("write", path, error) from error
 
     def put_if_absent(self, path: str, data: Bytes) -> bool:
         return self.put_many_if_absent([(path, data)])[0]

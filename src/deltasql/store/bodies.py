@@ -31,6 +31,11 @@ def pack(body: bytes) -> tuple[str, bytes]:
     return "zstd", _compress(body)
 
 
+def stored_body(body: bytes) -> StoredBody:
+    """A commit file whose bytes are settled, ready for its row."""
+    return StoredBody(sha256(body).digest(), *pack(body))
+
+
 def unpack(encoding: str, stored: bytes) -> bytes:
     """The commit file again; compressed bodies may be of several frames."""
     if encoding == "raw":

@@ -136,7 +136,8 @@ class ExactBody(BodyTemplate):
         return self.end
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: that constructor would take five times as long, and each small commit runs it.
+@dataclass(slots=True, kw_only=True)
 class Proposal:
     """A commit that lacks only what the database decides: its version and its time.
 

@@ -92,7 +92,8 @@ FILES_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: that constructor would take five times as long, and each small commit runs it.
+@dataclass(slots=True, kw_only=True)
 class CommitRows:
     """The rows of one commit, each a tuple in the order of its `*_COLUMNS`."""
 

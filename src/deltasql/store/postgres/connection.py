@@ -18,7 +18,7 @@ _WAKE_EVERY = 0.1
 
 
 class Call:
-    """A statement with named parameters whose answer is one text.
+    """A statement with named parameters whose answer is one text, empty for none.
 
     It goes to libpq as it is: cursors, adapters and rows would be half of the client's time in
     a small commit.
@@ -42,6 +42,7 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
     """
 
     patience: float | None = None
+    uses: int = 0
     _calls: frozenset[bytes] = frozenset()
 
     def wait(
@@ -83,8 +84,10 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
         return self._call(call, values, prepared=False)
 
     def _call(self, call: Call, values: Mapping[str, Any], *, prepared: bool) -> str:
-        given = [_encoded(values[name]) for name in call.names]
-        formats = [pq.Format.BINARY if type(values[name]) is bytes else 0 for name in call.names]
+        items = [values[name] for name in call.names]
+        # Numbers and booleans as PostgreSQL reads them, too, are what Python prints.
+        given = [x if x is None or type(x) is bytes else f"{x}".encode() for x in items]
+        formats = [pq.Format.BINARY if type(x) is bytes else pq.Format.TEXT for x in items]
         with self.lock:
             if not prepared:
                 self.pgconn.send_query_params(
@@ -96,7 +99,8 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
                     self._result()
                     self._calls |= {call.prepared_name}
                 self.pgconn.send_query_prepared(call.prepared_name, given, formats, pq.Format.TEXT)
-            answer = self._result().get_value(0, 0)
+            result = self._result()
+        answer = result.get_value(0, 0) if result.ntuples else None
         return (answer or b"").decode()
 
     def _result(self) -> pq.abc.PGresult:
@@ -109,13 +113,3 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
             # It did not come from the server: the connection broke.
             raise psycopg.OperationalError(str(error))
         raise error
-
-
-def _encoded(value: Any) -> bytes | None:
-    if value is None or type(value) is bytes:
-        return value
-    if type(value) is str:
-        return value.encode()
-    if type(value) is bool:
-        return b"t" if value else b"f"
-    return b"%d" % value

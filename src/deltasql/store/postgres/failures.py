@@ -56,6 +56,7 @@ def translate(error: Exception, doing: str) -> DeltaSqlError:
         remedy="see the cause; a lost connection is safe to try again",
         connection_lost=_is_lost(error),
         is_transient=isinstance(error, errors.DeadlockDetected | errors.SerializationFailure),
+        is_duplicate=isinstance(error, errors.UniqueViolation),
     )
 
 

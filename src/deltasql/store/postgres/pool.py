@@ -7,13 +7,16 @@ us and the server may hand each transaction to another backend.
 from __future__ import annotations
 
 import queue
+import threading
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 import pyarrow as pa
 from adbc_driver_postgresql import dbapi
+from psycopg import pq
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
@@ -23,6 +26,8 @@ from deltasql.store.postgres.failures import FAILURES, translate, translated
 
 # More than a server needs to say that it gave up on a lock.
 _GRACE = 1.0
+# How often a connection is used before the pool gets to look at it.
+_USES_AT_HAND = 1_000
 
 _ARROW_ERRORS = (dbapi.Error, pa.ArrowException, OSError)
 
@@ -56,6 +61,9 @@ class Connections:
             f" SET LOCAL idle_in_transaction_session_timeout = {limit}"
         )
         self._arrow: queue.LifoQueue[dbapi.Connection] = queue.LifoQueue(size)
+        self._at_hand: deque[LogConnection] = deque()
+        self._waiting = 0
+        self._counting = threading.Lock()
 
     def open(self) -> None:
         """Connect; fails with the server's own words rather than by a timeout."""
@@ -85,7 +93,7 @@ class Connections:
             try:
                 yield connection
             finally:
-                self._pool.putconn(connection)
+                self._give_back(connection)
 
     @contextmanager
     def transaction(self, doing: str, *, is_long: bool = False) -> Iterator[LogConnection]:
@@ -103,7 +111,7 @@ class Connections:
                     connection.execute("ROLLBACK")
                 raise
             finally:
-                self._pool.putconn(connection)
+                self._give_back(connection)
 
     def call(self, call: Call, values: Mapping[str, Any], doing: str) -> str:
         """The answer to a call that is a transaction of its own."""
@@ -113,14 +121,45 @@ class Connections:
             try:
                 return connection.call(call, values)
             finally:
-                self._pool.putconn(connection)
+                self._give_back(connection)
         except FAILURES as error:
             raise translate(error, doing) from None
 
     def _take(self, patience: float | None) -> LogConnection:
-        connection = self._pool.getconn()
+        try:
+            connection = self._at_hand.pop()
+        except IndexError:
+            connection = self._wait_for_one()
         connection.patience = patience
         return connection
+
+    def _wait_for_one(self) -> LogConnection:
+        with self._counting:
+            self._waiting += 1
+        try:
+            # Whoever gave one back before seeing us wait has left it here.
+            return self._at_hand.pop() if self._at_hand else self._pool.getconn()
+        except IndexError:
+            return self._pool.getconn()
+        finally:
+            with self._counting:
+                self._waiting -= 1
+
+    def _give_back(self, connection: LogConnection) -> None:
+        """Keep one connection at hand, past the pool: its bookkeeping is a tenth of a commit.
+
+        It goes to the pool now and then, which retires old ones, and at once when it is not as
+        it was or somebody waits there.
+        """
+        connection.uses += 1
+        is_clean = connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
+        if not is_clean or connection.uses % _USES_AT_HAND == 0:
+            self._pool.putconn(connection)
+            return
+        self._at_hand.append(connection)
+        if self._waiting or len(self._at_hand) > 1:
+            with suppress(IndexError):
+                self._pool.putconn(self._at_hand.popleft())
 
     def _begun(self, patience: float | None) -> LogConnection:
         """A connection in a new transaction.
@@ -133,7 +172,7 @@ class Connections:
             try:
                 connection.execute(self._begin)
             except psycopg.OperationalError:
-                self._pool.putconn(connection)
+                self._give_back(connection)
                 if is_last or not connection.closed:
                     raise
             else:
@@ -167,7 +206,7 @@ class Connections:
         except _ARROW_ERRORS as error:
             raise _arrow_failure(error) from None
         finally:
-            self._give_back(connection, healthy=healthy)
+            self._keep_arrow(connection, healthy=healthy)
 
     def _run_arrow(self, query: str) -> tuple[dbapi.Connection, dbapi.Cursor]:
         """Run a query; a pooled connection that went stale is replaced, silently."""
@@ -191,7 +230,7 @@ class Connections:
         except _ARROW_ERRORS as error:
             raise _arrow_failure(error) from None
 
-    def _give_back(self, connection: dbapi.Connection, *, healthy: bool) -> None:
+    def _keep_arrow(self, connection: dbapi.Connection, *, healthy: bool) -> None:
         if healthy:
             try:
                 self._arrow.put_nowait(connection)
@@ -203,8 +242,8 @@ class Connections:
     def usage(self) -> tuple[int, int]:
         """How many connections are in use, and how many threads wait for one."""
         stats = self._pool.get_stats()
-        in_use = stats.get("pool_size", 0) - stats.get("pool_available", 0)
-        return in_use, stats.get("requests_waiting", 0)
+        idle = stats.get("pool_available", 0) + len(self._at_hand)
+        return stats.get("pool_size", 0) - idle, stats.get("requests_waiting", 0)
 
     def connect_alone(self) -> LogConnection:
         """A connection outside the pool, for who needs a session of its own."""
@@ -212,6 +251,8 @@ class Connections:
 
     def close(self) -> None:
         """Close every connection."""
+        while self._at_hand:
+            self._pool.putconn(self._at_hand.pop())
         self._pool.close()
         while not self._arrow.empty():
             self._arrow.get_nowait().close()

@@ -7,14 +7,15 @@ over several tables, locks the heads first and writes under the lock.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from hashlib import sha256
 from typing import Any
 
 from psycopg import errors
 
+from deltasql.errors import DatabaseError
 from deltasql.store import rows
-from deltasql.store.bodies import pack
+from deltasql.store.bodies import stored_body
 from deltasql.store.committing import doubled_path
 from deltasql.store.interface import (
     CommitRecord,
@@ -29,14 +30,20 @@ from deltasql.store.interface import (
     VersionTaken,
 )
 from deltasql.store.postgres.connection import Call, LogConnection
-from deltasql.store.postgres.payload import added_files, copy_chunks, json_rows, other_rows
+from deltasql.store.postgres.copy_text import copy_chunks
+from deltasql.store.postgres.payload import (
+    added_file,
+    added_files,
+    json_rows,
+    other_rows,
+)
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.reading import NO_LIMIT, to_commit
 
 # From here on COPY beats INSERT.
 COPY_FROM = 1_000
-_COMMIT_ONE = Call(SQL["commit_one"])
+_COMMIT_ONE, _APPEND_ONE = Call(SQL["commit_one"]), Call(SQL["append_one"])
 
 
 class PostgresWriter:
@@ -48,9 +55,23 @@ class PostgresWriter:
     def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
         if len(proposal.rows.adds) >= COPY_FROM:
             return self._commit_large(proposal, is_retry=is_retry)
-        values = _values(proposal, is_retry=is_retry, lock_timeout=self._connections.lock_timeout)
-        answer = self._connections.call(_COMMIT_ONE, values, "committing")
+        lock_timeout = self._connections.lock_timeout
+        answer = ""
+        if lock_timeout is None and not is_retry and _is_one_new_file(proposal):
+            answer = self._append_one(proposal)
+        if not answer:
+            values = _values(proposal, is_retry=is_retry, lock_timeout=lock_timeout)
+            answer = self._connections.call(_COMMIT_ONE, values, "committing")
         return _outcome(proposal.table_id, answer)
+
+    def _append_one(self, proposal: Proposal) -> str:
+        values = {**_place(proposal), **added_file(proposal.rows.adds[0]), **_who(proposal)}
+        try:
+            return self._connections.call(_APPEND_ONE, values, "committing")
+        except DatabaseError as error:
+            if not error.details.get("is_duplicate"):
+                raise
+            return ""
 
     def _commit_large(self, proposal: Proposal, *, is_retry: bool) -> Outcome:
         with self.locked([proposal.table_id]) as log:
@@ -214,8 +235,6 @@ def write_version(
     adds = proposal.rows.adds
     is_bulk = len(adds) >= COPY_FROM
     body = proposal.body.fill(ict)
-    digest = sha256(body).digest()
-    encoding, stored = pack(body)
     place = {"table_id": table_id, "version": version}
     # Removes first: a file may be removed under one deletion vector and added under another.
     connection.execute(
@@ -230,16 +249,22 @@ def write_version(
         },
     )
     if is_bulk:
-        _copy(connection, proposal, table_id=table_id, version=version)
+        # Hashing and compressing leave Python to the rows.
+        with ThreadPoolExecutor(1) as aside:
+            packing = aside.submit(stored_body, body)
+            _copy(connection, proposal, table_id=table_id, version=version)
+            stored = packing.result()
+    else:
+        stored = stored_body(body)
     connection.execute(
         SQL["version_write"],
         {
             **place,
             "ict": ict,
             "commit_id": proposal.commit_id,
-            "digest": digest,
-            "encoding": encoding,
-            "body": stored,
+            "digest": stored.digest,
+            "encoding": stored.encoding,
+            "body": stored.data,
             **_who(proposal),
         },
         binary=True,
@@ -280,22 +305,38 @@ def _copy(connection: LogConnection, proposal: Proposal, *, table_id: int, versi
 
 def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> dict[str, Any]:
     return {
-        "table_id": proposal.table_id,
-        "commit_id": proposal.commit_id,
+        **_place(proposal),
         "is_retry": is_retry,
         "lock_timeout": lock_timeout,
-        "expected": proposal.expected_version,
-        "metadata_version": proposal.metadata_version,
-        "protocol_version": proposal.protocol_version,
-        "body_start": proposal.body.start,
-        "body_middle": proposal.body.middle,
-        "body_end": proposal.body.end,
         "adds": added_files(proposal.rows.adds),
         "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
         "txns": _txns(proposal),
         "other": other_rows(proposal.rows),
         "may_have_vectors": proposal.may_have_vectors,
         **_who(proposal),
+    }
+
+
+def _is_one_new_file(proposal: Proposal) -> bool:
+    found = proposal.rows
+    return (
+        len(found.adds) == 1
+        and not proposal.may_have_vectors
+        and not (found.removes or found.txns or found.domains or found.cdc)
+        and not (found.partitions or found.metadata or found.protocol)
+    )
+
+
+def _place(proposal: Proposal) -> dict[str, Any]:
+    return {
+        "table_id": proposal.table_id,
+        "commit_id": proposal.commit_id,
+        "expected": proposal.expected_version,
+        "metadata_version": proposal.metadata_version,
+        "protocol_version": proposal.protocol_version,
+        "body_start": proposal.body.start,
+        "body_middle": proposal.body.middle,
+        "body_end": proposal.body.end,
     }
 
 

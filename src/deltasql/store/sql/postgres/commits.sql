@@ -47,6 +47,47 @@ SELECT dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :me
                  :operation_params, :transaction_id, :is_blind_append, :adds, :removes, :txns,
                  :other, :may_have_vectors);
 
+-- name: append_one
+-- The commonest commit, one new file and nothing else, without the function around it. It answers
+-- nothing where the head is not as expected, and fails where the file is live already: then
+-- commit_one says what is so.
+WITH head AS (
+    UPDATE dl_table_heads AS h
+    SET current_version = h.current_version + 1,
+        last_ict = greatest(
+            (extract(epoch FROM clock_timestamp()) * 1000)::bigint, h.last_ict + 1)
+    WHERE h.table_id = :table_id::bigint
+      AND (:expected::bigint IS NULL OR h.current_version = :expected::bigint)
+      AND h.metadata_version = :metadata_version::bigint
+      AND h.protocol_version = :protocol_version::bigint
+    RETURNING h.table_id, h.current_version AS version, h.last_ict AS ict
+), filled AS MATERIALIZED (
+    SELECT table_id, version, ict,
+           :body_start::bytea || ict::text::bytea || :body_middle::bytea || ict::text::bytea
+           || :body_end::bytea AS body
+    FROM head
+), digested AS MATERIALIZED (
+    SELECT table_id, version, ict, body, sha256(body) AS digest FROM filled
+), added AS (
+    INSERT INTO dl_active_files
+    SELECT table_id, version, :path_key::bytea, :dv_key::bytea, :partition_key::bigint,
+           :size_bytes::bigint, :modification_time::bigint, :num_records::bigint,
+           :base_row_id::bigint, :default_row_commit_version::bigint, :data_change::boolean,
+           :min_keys::double precision[], :max_keys::double precision[], :null_counts::bigint[],
+           :path::text, :partition_values::text, :stats::text, :tags::text,
+           :deletion_vector::text, :clustering_provider::text, :extra::text
+    FROM head
+), versioned AS (
+    INSERT INTO dl_table_versions
+    SELECT table_id, version, :commit_id::text, to_timestamp(ict / 1000.0), ict,
+           :committer::text, :operation::text, :operation_params::text, :transaction_id::text,
+           :is_blind_append::boolean, digest, 'raw', body
+    FROM digested
+)
+INSERT INTO dl_mirror_status (table_id, version, status, digest)
+SELECT table_id, version, 'PENDING', digest FROM digested
+RETURNING 'COMMITTED ' || version || ' ' || (SELECT ict FROM head);
+
 -- name: txn_seen
 SELECT dl_seen_txn(:table_id, :txns);
 
