@@ -6,25 +6,22 @@ us and the server may hand each transaction to another backend.
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 import pyarrow as pa
-from adbc_driver_postgresql import dbapi
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
 from deltasql.errors import DatabaseError
+from deltasql.store.postgres.arrow import ArrowConnections
 from deltasql.store.postgres.connection import Call, LogConnection
 from deltasql.store.postgres.failures import FAILURES, translate, translated
 
 # More than a server needs to say that it gave up on a lock.
 _GRACE = 1.0
-
-_ARROW_ERRORS = (dbapi.Error, pa.ArrowException, OSError)
 
 
 class Connections:
@@ -55,7 +52,7 @@ class Connections:
             f"BEGIN; SET LOCAL lock_timeout = {limit};"
             f" SET LOCAL idle_in_transaction_session_timeout = {limit}"
         )
-        self._arrow: queue.LifoQueue[dbapi.Connection] = queue.LifoQueue(size)
+        self._arrow = ArrowConnections(self._conninfo, size=size)
 
     def open(self) -> None:
         """Connect; fails with the server's own words rather than by a timeout."""
@@ -154,51 +151,7 @@ class Connections:
 
     def arrow(self, query: str) -> Generator[pa.RecordBatch, None, None]:
         """Record batches of a query without parameters, streamed; the first one is empty."""
-        connection, cursor = self._run_arrow(query)
-        healthy = False
-        try:
-            # The reader lives no longer than its cursor.
-            reader = cursor.fetch_record_batch()
-            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-            yield from reader
-            cursor.close()
-            connection.rollback()
-            healthy = True
-        except _ARROW_ERRORS as error:
-            raise _arrow_failure(error) from None
-        finally:
-            self._give_back(connection, healthy=healthy)
-
-    def _run_arrow(self, query: str) -> tuple[dbapi.Connection, dbapi.Cursor]:
-        """Run a query; a pooled connection that went stale is replaced, silently."""
-        while True:
-            try:
-                connection, is_new = self._arrow.get_nowait(), False
-            except queue.Empty:
-                connection, is_new = self._connect_arrow(), True
-            try:
-                cursor = connection.cursor()
-                cursor.execute(query)
-                return connection, cursor
-            except _ARROW_ERRORS as error:
-                connection.close()
-                if is_new:
-                    raise _arrow_failure(error) from None
-
-    def _connect_arrow(self) -> dbapi.Connection:
-        try:
-            return dbapi.connect(self._conninfo)
-        except _ARROW_ERRORS as error:
-            raise _arrow_failure(error) from None
-
-    def _give_back(self, connection: dbapi.Connection, *, healthy: bool) -> None:
-        if healthy:
-            try:
-                self._arrow.put_nowait(connection)
-                return
-            except queue.Full:
-                pass
-        connection.close()
+        return self._arrow.batches(query)
 
     def usage(self) -> tuple[int, int]:
         """How many connections are in use, and how many threads wait for one."""
@@ -213,8 +166,7 @@ class Connections:
     def close(self) -> None:
         """Close every connection."""
         self._pool.close()
-        while not self._arrow.empty():
-            self._arrow.get_nowait().close()
+        self._arrow.close()
 
 
 def _prepare_only_without_pooler(connection: psycopg.Connection[Any]) -> None:
@@ -229,12 +181,3 @@ def is_pooled(connection: psycopg.Connection[Any]) -> bool:
     """Whether a pooler stands between us and the server."""
     row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
     return row is None or bool(row[0] != connection.info.backend_pid)
-
-
-def _arrow_failure(error: Exception) -> DatabaseError:
-    return DatabaseError(
-        "PostgreSQL failed while reading files",
-        cause=str(error).strip(),
-        remedy="see the cause; reading again is safe",
-        connection_lost=True,
-    )
