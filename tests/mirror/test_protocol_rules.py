@@ -22,6 +22,7 @@ import deltasql
 from deltasql.errors import (
     MirrorConflictError,
     MirrorGapError,
+    StoreError,
     UnsupportedFeatureError,
     ValidationError,
 )
@@ -29,8 +30,10 @@ from deltasql.log.replay import Replay
 from deltasql.mirror.checkpointing import CheckpointFlight
 from deltasql.spec import codec, deletion_vectors
 from deltasql.spec.actions import AddFile, CdcFile, CommitInfo, Protocol, RemoveFile, Txn
+from deltasql.store.mirror_log import Work
 from deltasql.table import Table
 from deltasql.testing.delta_log import check_commit_file
+from deltasql.testing.faulty_store import Fault, FaultyStore
 from tests.mirror.conftest import landed
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -388,6 +391,22 @@ def test_rule_33_the_pointer_comes_after_and_never_goes_back(lake, table):
     lake.mirror.run(once=True)
     assert f"{2:020}.checkpoint.parquet" in log_of(table)
     assert json.loads(table.objects.read("_delta_log/_last_checkpoint")) == pointer
+
+
+def test_rule_33_a_pointer_whose_reading_broke_off_is_not_taken_for_broken(lake, table):
+    for number in range(5):
+        table.commit([add(str(number))])
+    lake.mirror.run(once=True)
+    pointer = table.objects.read("_delta_log/_last_checkpoint")
+    table.objects.delete([name(2, "checkpoint.parquet")])
+    lease = lake.store.acquire_lease(table.table_id, "me", 30, Work.CHECKPOINTS)
+    cut = FaultyStore(
+        table.objects,
+        lambda call: Fault.TRUNCATED_READ if call.verb == "read_tagged" else None,
+    )
+    with pytest.raises(StoreError, match="_last_checkpoint"):
+        CheckpointFlight(lake.store, cut, lease, max_attempts=5).write(2)
+    assert table.objects.read("_delta_log/_last_checkpoint") == pointer
 
 
 # --- version checksums --------------------------------------------------------------------

@@ -7,13 +7,17 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from deltasql.errors import DeltaSqlError, MirrorGapError
+from deltasql.errors import DeltaSqlError, MirrorGapError, StoreError
 from deltasql.log.retention import tombstone_ms, txn_ms
 from deltasql.mirror.checkpoint import CheckpointSource, CheckpointSummary, write_checkpoint
 from deltasql.mirror.checkpoint_file import Sink
 from deltasql.mirror.checkpoint_v2 import uses_v2, write_v2_checkpoint
 from deltasql.mirror.flight import LEASE_SECONDS, LeaseLostError
-from deltasql.mirror.last_checkpoint import is_newer, render_last_checkpoint
+from deltasql.mirror.last_checkpoint import (
+    is_newer,
+    parse_last_checkpoint,
+    render_last_checkpoint,
+)
 from deltasql.mirror.log_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltasql.mirror.publish import LOG
 from deltasql.objectstore import ObjectStore
@@ -105,10 +109,23 @@ class CheckpointFlight:
         path, content = LOG + LAST_CHECKPOINT, render_last_checkpoint(summary)
         while True:
             found = self._objects.read_tagged(path)
+            if found is not None and parse_last_checkpoint(found[0]) is None:
+                self._must_be_whole(path, found[0])
             if not is_newer(summary, found[0] if found else None):
                 return
             if self._objects.put_if_match(path, content, found[1] if found else None):
                 return
+
+    def _must_be_whole(self, path: str, content: bytes) -> None:
+        """A pointer that is broken may be replaced; one whose reading broke off may be newer."""
+        if self._objects.size(path) != len(content):
+            raise StoreError(
+                f"can't read the object {path!r}",
+                cause=f"it ended after {len(content)} bytes",
+                remedy="nothing: it is tried again",
+                path=path,
+                is_transient=True,
+            )
 
 
 @contextmanager
