@@ -37,15 +37,25 @@ class CheckpointFlight:
         self._max_attempts = max_attempts
 
     def run(self) -> int:
-        """Write what is due; returns how many. A failure is recorded, and raised."""
-        written = 0
-        for due in self._log.due_checkpoints(self._lease.table_id):
-            with kept_alive(self._log, self._lease) as lost:
-                self._write_recorded(due)
-                if lost.is_set() or not self._log.record_checkpoint(self._lease, due.version):
-                    raise LeaseLostError
-            written += 1
+        """Write as many as are due; returns how many. A failure is recorded, and raised.
+
+        Beside writers that are faster, checkpoints fall behind. Readers start from the newest,
+        so that comes first each time, then the oldest: all of them are written in the end.
+        """
+        due = self._log.due_checkpoints(self._lease.table_id)
+        written, most = 0, len(due)
+        while due and written < most:
+            for item in (due[-1], *due[:-1][:1]):
+                self._write_one(item)
+                written += 1
+            due = self._log.due_checkpoints(self._lease.table_id) if written < most else []
         return written
+
+    def _write_one(self, due: DueCheckpoint) -> None:
+        with kept_alive(self._log, self._lease) as lost:
+            self._write_recorded(due)
+            if lost.is_set() or not self._log.record_checkpoint(self._lease, due.version):
+                raise LeaseLostError
 
     def _write_recorded(self, due: DueCheckpoint) -> None:
         try:
