@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from deltasql.errors import MirrorError, MirrorGapError, VersionNotFoundError
 from deltasql.mirror.last_checkpoint import parse_last_checkpoint
 from deltasql.mirror.log_names import checkpoint_name, commit_name
-from tests.mirror.conftest import rows, statuses
+from tests.mirror.conftest import landed, rows, statuses
 
 POINTER = "_last_checkpoint"
 
@@ -230,6 +230,8 @@ def _restored_to_earlier(lake, table, sqlite_url, open_lake, tmp_path):
     """The database as it was at version 3; the mirror has two more."""
     path = sqlite_url.removeprefix("sqlite:///")
     copy = tmp_path / "backup.db"
+    # Else the copy has the lease of a flight that never gives it back there.
+    landed(lake)
     with sqlite3.connect(path) as source, sqlite3.connect(copy) as target:
         source.backup(target)
     table.append(rows(4))
