@@ -10,7 +10,16 @@ from pathlib import Path
 from bench.peak import peak_mb
 
 
+class _Absent:
+    """pyarrow imports pandas wherever it is installed; neither side depends on it."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
 def main() -> None:
+    sys.meta_path.insert(0, _Absent())
     side, *arguments = sys.argv[1:]
     print(json.dumps(_ours(*arguments) if side == "ours" else _deltars(*arguments)))
 

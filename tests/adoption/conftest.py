@@ -50,6 +50,6 @@ def lake(open_lake: Callable[..., Any]) -> Any:
 
 
 @pytest.fixture
-def any_lake(open_lake: Callable[..., Any], store_url: str) -> Any:
+def any_lake(store_url: str, open_lake: Callable[..., Any]) -> Any:
     """The lake on each database in turn."""
     return open_lake(store_url)

@@ -24,8 +24,13 @@ def rows(*ids: int, day: str = "2026-11-01") -> pa.Table:
 
 
 @pytest.fixture
-def open_lake(tmp_path: Path, sqlite_url: str) -> Iterator[Callable[..., Any]]:
+def open_lake(
+    request: pytest.FixtureRequest, tmp_path: Path, sqlite_url: str
+) -> Iterator[Callable[..., Any]]:
     """Opens the same lake again and again, with other settings."""
+    for name in {"store_url", "postgres_url"}.intersection(request.fixturenames):
+        # Before us, so that it goes after us: a flight whose database is gone waits for it.
+        request.getfixturevalue(name)
     opened = []
 
     def connect(url: str | None = None, **settings: Any) -> Any:

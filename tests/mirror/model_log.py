@@ -6,19 +6,20 @@ crash of the database loses what was recorded without waiting for the disk, as o
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+from deltasql.log.retention import checkpoint_interval
 from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile
 from deltasql.store.interface import CommitRecord
-from deltasql.store.mirror_log import Lease, PendingVersion, Totals, Work
+from deltasql.store.mirror_log import DueCheckpoint, Lease, PendingVersion, Totals, Work
 
 TABLE_ID = 1
+DEFAULT_INTERVAL = 10
 METADATA = Metadata(
     id="6f3a7a34-0000-4000-8000-000000000001", schema_string='{"type":"struct","fields":[]}'
 )
@@ -34,21 +35,28 @@ class Version:
     state: TableState
     totals: Totals
     gone: tuple[int, int]
+    live: dict[str, int]
+
+    @property
+    def interval(self) -> int:
+        """Between checkpoints, from this version on."""
+        return checkpoint_interval(self.state.properties, DEFAULT_INTERVAL)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Status:
     """What SQL says of a version."""
 
     is_written: bool = False
+    has_checkpoint: bool = False
     status: str = "PENDING"
     retries: int = 0
     attempt: int | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Held:
-    """The lease: its token, its end, and the sums that it keeps."""
+    """A lease: its token, its end, and the sums that it keeps."""
 
     token: int = 0
     expires: int = 0
@@ -60,11 +68,14 @@ class Disk:
     """What the database keeps."""
 
     statuses: list[Status] = field(default_factory=list)
-    lease: Held = field(default_factory=Held)
+    leases: dict[Work, Held] = field(default_factory=lambda: {work: Held() for work in Work})
+
+    def copy(self) -> Disk:
+        return Disk([*self.statuses], {**self.leases})
 
 
 class ModelLog:
-    """Implements what `CommitFlight` asks of a store."""
+    """Implements what flights ask of a store."""
 
     def __init__(self) -> None:
         self.now = 1_000
@@ -114,7 +125,9 @@ class ModelLog:
         )
         totals = Totals(number, len(self._live), sum(self._live.values()))
         self.versions.append(
-            Version(body, sha256(body).digest(), state, totals, (len(sizes), sum(sizes)))
+            Version(
+                body, sha256(body).digest(), state, totals, (len(sizes), sum(sizes)), {**self._live}
+            )
         )
         self.disk.statuses.append(Status())
         self._flush()
@@ -123,11 +136,11 @@ class ModelLog:
     # --- the database ---------------------------------------------------------------------
 
     def _flush(self) -> None:
-        self._safe = copy.deepcopy(self.disk)
+        self._safe = self.disk.copy()
 
     def crash(self) -> None:
         """Lose what was not waited for."""
-        self.disk = copy.deepcopy(self._safe)
+        self.disk = self._safe.copy()
 
     # --- what flights ask -----------------------------------------------------------------
 
@@ -142,20 +155,22 @@ class ModelLog:
     def acquire_lease(
         self, table_id: int, holder: str, seconds: float, work: Work = Work.COMMITS
     ) -> Lease | None:
-        held = self.disk.lease
+        held = self.disk.leases[work]
         if held.expires > self.now:
             return None
-        held.token += 1
-        held.expires = self.now + round(seconds * 1000)
+        held = replace(held, token=held.token + 1, expires=self.now + round(seconds * 1000))
+        self.disk.leases[work] = held
         self._flush()
         return Lease(table_id, holder, held.token, held.totals, work)
 
     def _holds(self, lease: Lease) -> bool:
-        return self.disk.lease.token == lease.token and self.disk.lease.expires > self.now
+        held = self.disk.leases[lease.work]
+        return held.token == lease.token and held.expires > self.now
 
     def release_lease(self, lease: Lease) -> None:
-        if self.disk.lease.token == lease.token:
-            self.disk.lease.expires = self.now
+        held = self.disk.leases[lease.work]
+        if held.token == lease.token:
+            self.disk.leases[lease.work] = replace(held, expires=self.now)
             self._flush()
 
     def pending(self, table_id: int, *, most: int) -> list[PendingVersion]:  # noqa: ARG002
@@ -184,21 +199,59 @@ class ModelLog:
             return False
         for number in range(first, totals.version + 1):
             due = number > 0 and number % interval == 0
-            self.disk.statuses[number] = Status(True, "PENDING" if due else "SUCCESS", 0, self.now)
-        self.disk.lease.totals = totals
-        self.disk.lease.expires = self.now + round(seconds * 1000)
+            kept = self.disk.statuses[number].has_checkpoint
+            found = Status(True, kept, "PENDING" if due else "SUCCESS", 0, self.now)
+            self.disk.statuses[number] = found
+        held = Held(lease.token, self.now + round(seconds * 1000), totals)
+        self.disk.leases[lease.work] = held
         return True
 
     def record_failure(self, lease: Lease, version: int, message: str, *, is_final: bool) -> bool:
         assert message
         if not self._holds(lease):
             return False
-        status = self.disk.statuses[version]
-        status.retries += 1
-        status.attempt = self.now
-        status.status = "FAILED" if is_final else "PENDING"
+        found = self.disk.statuses[version]
+        self.disk.statuses[version] = replace(
+            found,
+            retries=found.retries + 1,
+            attempt=self.now,
+            status="FAILED" if is_final else "PENDING",
+        )
         self._flush()
         return True
+
+    # --- checkpoints ------------------------------------------------------------------------
+
+    def due_checkpoints(self, table_id: int) -> list[DueCheckpoint]:  # noqa: ARG002
+        return [
+            DueCheckpoint(number, status.retries, status.attempt)
+            for number, status in enumerate(self.disk.statuses)
+            if status.is_written and not status.has_checkpoint and status.status != "SUCCESS"
+        ]
+
+    def record_checkpoint(self, lease: Lease, version: int) -> bool:
+        if not self._holds(lease):
+            return False
+        self.disk.statuses[version] = Status(True, True, "SUCCESS", 0, self.now)
+        self._flush()
+        return True
+
+    def files(self, table_id: int, version: int) -> list[tuple[str, int]]:  # noqa: ARG002
+        return sorted(self.versions[version].live.items())
+
+    def tombstones(self, table_id: int, version: int, *, newer_than: int) -> list[Any]:  # noqa: ARG002
+        return []
+
+    def txns(self, table_id: int, version: int) -> list[Any]:  # noqa: ARG002
+        return []
+
+    def domains(self, table_id: int, version: int) -> dict[str, str]:  # noqa: ARG002
+        return {}
+
+    def clock_ms(self) -> int:
+        return self.now
+
+    # --- states -----------------------------------------------------------------------------
 
     def totals(self, table_id: int, version: int) -> Totals:  # noqa: ARG002
         return self.versions[version].totals

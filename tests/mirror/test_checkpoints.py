@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import uuid
-from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,31 +17,19 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 import deltasql
-from deltasql.log.replay import Replay
 from deltasql.log.state import TableState
-from deltasql.mirror.checkpoint import CheckpointSource
 from deltasql.spec import codec
-from deltasql.spec.actions import AddFile, Metadata, Protocol, RemoveFile
+from deltasql.spec.actions import AddFile, Metadata, Protocol
 from deltasql.spec.deletion_vectors import inline
 from deltasql.spec.features import FENCE
 from deltasql.store.interface import TxnRecord
 from deltasql.table import Table
 from deltasql.testing.delta_log import CheckpointActions
+from tests.mirror.checkpoint_tables import FORMS, NOT_IN_POLARS, TABLES, make, mirrored, replay_of
 from tests.mirror.checkpointed import Duck, by_deltalake, by_polars, plain, write_log
+from tests.readers.tables import SCALARS, TYPED, appends
 from tests.unit import actions_model as model
 from tests.unit.mirror.checkpoint_model import source as source_of
-
-STRUCT = "delta.checkpoint.writeStatsAsStruct"
-JSON = "delta.checkpoint.writeStatsAsJson"
-V2 = "delta.checkpointPolicy"
-FORMS: dict[str, dict[str, str]] = {
-    "classic": {},
-    "both stats": {STRUCT: "true"},
-    "typed stats": {STRUCT: "true", JSON: "false"},
-    "no stats": {JSON: "false"},
-    "v2": {V2: "v2"},
-    "v2, typed stats": {V2: "v2", STRUCT: "true", JSON: "false"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -50,157 +37,11 @@ def duck() -> Duck:
     return Duck()
 
 
-# --- tables ---------------------------------------------------------------------------
-
-IDS = pa.table({"id": pa.array(range(10), pa.int64()), "name": [f"n{n}" for n in range(10)]})
-# DuckDB 1.5 reads null from a mapped partition column that is not the first column.
-SWAPPED = IDS.select(["name", "id"])
-WHEN = datetime(2026, 2, 28, 1, 2, 3, 456789)  # noqa: DTZ001
-EVERY_TYPE: dict[str, tuple[pa.DataType, list[Any]]] = {
-    "string": (pa.string(), ["a b%=/é?#", "", None]),
-    "long": (pa.int64(), [2**63 - 1, -(2**63), None]),
-    "integer": (pa.int32(), [1, -1, None]),
-    "short": (pa.int16(), [1, -1, None]),
-    "byte": (pa.int8(), [127, -128, None]),
-    "float": (pa.float32(), [0.5, -1.25, None]),
-    "double": (pa.float64(), [0.1, -1e300, None]),
-    "boolean": (pa.bool_(), [True, False, None]),
-    "date": (pa.date32(), [date(2026, 2, 28), date(1969, 7, 20), None]),
-    "timestamp": (pa.timestamp("us", "UTC"), [WHEN.replace(tzinfo=UTC), None, None]),
-    "timestamp_ntz": (pa.timestamp("us"), [WHEN, WHEN.replace(year=1900), None]),
-    "decimal": (pa.decimal128(12, 2), [Decimal("1.50"), Decimal("-9999999999.99"), None]),
-    "wide_decimal": (pa.decimal128(38, 10), [Decimal("1E-10"), Decimal(10) ** 27, None]),
-}
-TYPED = pa.table(
-    {
-        "id": pa.array([0, 1, 2], pa.int64()),
-        **{name: pa.array(values, kind) for name, (kind, values) in EVERY_TYPE.items()},
-    }
-)
-NESTED = pa.table(
-    {
-        "id": pa.array([0, 1], pa.int64()),
-        "s": pa.array([{"x": 5, "t": {"y": "z"}}, None]),
-        "l": pa.array([[1, 2], None]),
-        "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
-        "b": pa.array([b"\x00\xff", None]),
-    }
-)
-
-
-def rows(*tables: pa.Table) -> Callable[[Table], None]:
-    def fill(table: Table) -> None:
-        for item in tables:
-            table.append(item)
-
-    return fill
-
-
-def with_vectors(table: Table) -> None:
-    """Files whose rows are partly deleted, by the table's own means of a commit."""
-    table.append(IDS)
-    table.append(IDS)
-    (first, _) = sorted(table.snapshot().adds(), key=lambda add: add.path)
-    vector = inline([0, 3, 9])
-    stats = json.loads(first.stats or "{}") | {"tightBounds": False}
-    table.commit(
-        [
-            RemoveFile.of(first, deletion_timestamp=10**15),
-            _with(first, deletion_vector=vector, stats=json.dumps(stats)),
-        ],
-        read_version=table.version,
-        reads="all",
-    )
-
-
-def _with(add: AddFile, **changes: Any) -> AddFile:
-    fields = {name: getattr(add, name) for name in AddFile.__dataclass_fields__}
-    return AddFile(**(fields | changes))
-
-
-def with_history(table: Table) -> None:
-    """Overwritten twice, with tombstones, transactions and domains."""
-    table.append(IDS, app_id="job a", app_version=5)
-    table.append(IDS, app_id="job b", app_version=1)
-    table.commit(
-        [
-            {"domainMetadata": {"domain": "kept", "configuration": '{"a":1}', "removed": False}},
-            {"domainMetadata": {"domain": "gone", "configuration": "", "removed": False}},
-        ]
-    )
-    table.commit([{"domainMetadata": {"domain": "gone", "configuration": "", "removed": True}}])
-    table.overwrite(IDS.slice(0, 5), where="id < 5")
-    table.append(IDS, app_id="job a", app_version=6)
-
-
-def nothing(_table: Table) -> None: ...
-
-
-# Features of the protocol that Polars refuses, whatever the checkpoint is like.
-NOT_IN_POLARS = {"columnMapping", "v2Checkpoint"}
-MAPPED = {"delta.columnMapping.mode": "name"}
-TABLES: dict[str, tuple[pa.Table, tuple[str, ...], dict[str, str], Callable[[Table], None]]] = {
-    "plain": (IDS, (), {}, rows(IDS, IDS.slice(3))),
-    "every type": (TYPED, (), {}, rows(TYPED)),
-    "nested": (NESTED, (), {}, rows(NESTED)),
-    "by every type": (TYPED, tuple(EVERY_TYPE), {}, rows(TYPED)),
-    "vectors": (IDS, (), {"delta.enableDeletionVectors": "true"}, with_vectors),
-    "mapped": (NESTED, (), MAPPED, rows(NESTED)),
-    "mapped by id": (SWAPPED, ("name",), {"delta.columnMapping.mode": "id"}, rows(SWAPPED)),
-    "row ids": (IDS, (), {"delta.enableRowTracking": "true"}, rows(IDS, IDS)),
-    "history": (IDS, (), {}, with_history),
-    "no files": (IDS, ("name",), {}, nothing),
-}
-
-
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[deltasql.Lake]:
     root = tmp_path_factory.mktemp("lake")
     with deltasql.connect(f"sqlite:///{root / 'lake.db'}", location=root.as_uri()) as lake:
         yield lake
-
-
-def make(
-    lake: deltasql.Lake, about: str, form: str, *, fill: Callable[[Table], None] | None = None
-) -> Table:
-    example, by, properties, usual = TABLES[about]
-    table = lake.create_table(
-        f"t{uuid.uuid4().hex}",
-        example.schema,
-        partition_by=by,
-        properties=properties | FORMS[form],
-    )
-    (fill or usual)(table)
-    # Last, a commit without files, so that readers have to look into the checkpoint.
-    table.commit([{"txn": {"appId": "last", "version": 1}}])
-    return table
-
-
-def replay_of(table: Table) -> Replay:
-    replay = Replay()
-    for change in table.changes(0):
-        replay.apply(change.version, change.actions)
-    return replay
-
-
-def source(lake: deltasql.Lake, table: Table) -> CheckpointSource:
-    """What the store has, but for tombstones: those come from a replay of the commits."""
-    snapshot = table.snapshot()
-    removes = replay_of(table).tombstones.values()
-    return CheckpointSource(
-        state=snapshot.state,
-        files=snapshot.file_batches(),
-        tombstones=source_of(snapshot.state, (), removes).tombstones,
-        txns=lake.store.txns(table.table_id, snapshot.version),
-        domains=snapshot.domains,
-    )
-
-
-def mirrored(lake: deltasql.Lake, table: Table) -> tuple[Path, CheckpointActions]:
-    root = Path(table.location.removeprefix("file://"))
-    shutil.rmtree(root / "_delta_log", ignore_errors=True)
-    (last,) = lake.store.commits(table.table_id, after=table.version - 1)
-    return root, write_log(root, source(lake, table), body=last.body)
 
 
 # --- the matrix -----------------------------------------------------------------------
@@ -272,7 +113,7 @@ def test_rule_19_29_47_stats_row_ids_and_vectors_are_those_of_the_commits(lake):
         for add in found.adds:
             told = codec.from_wire({"add": add})
             assert isinstance(told, AddFile)
-            assert told == _with(live[told.path, told.dv_id], data_change=False)
+            assert told == replace(live[told.path, told.dv_id], data_change=False)
 
 
 @pytest.mark.parametrize("form", ["classic", "both stats", "typed stats", "v2, typed stats"])
@@ -312,7 +153,7 @@ FIRST_ROW = {
 @pytest.mark.parametrize("about", ["every type", "by every type"])
 def test_rule_28_readers_skip_no_file_that_they_need(lake, duck, about, form):
     """One row a file, each looked for by every column, with what the checkpoint says of it."""
-    table = make(lake, about, form, fill=rows(*(TYPED.slice(n, 1) for n in range(3))))
+    table = make(lake, about, form, fill=appends(*(TYPED.slice(n, 1) for n in range(3))))
     root, found = mirrored(lake, table)
     assert len(found.adds) == 3
     query = QueryBuilder().register("t", DeltaTable(root))
@@ -322,7 +163,7 @@ def test_rule_28_readers_skip_no_file_that_they_need(lake, duck, about, form):
         assert rows_found["id"].to_pylist() == [0], where
         assert duck.ask(f"SELECT id FROM delta_scan(?) WHERE {where}", root) == [(0,)], where
         nulls = f'"{name}" IS NULL ORDER BY id'
-        expected = [n for n in range(3) if _is_null(about, name, EVERY_TYPE[name][1][n])]
+        expected = [n for n in range(3) if _is_null(about, name, SCALARS[name][1][n])]
         rows_found = pa.table(query.execute(f"SELECT id FROM t WHERE {nulls}"))
         assert rows_found["id"].to_pylist() == expected, nulls
         found_by_duck = duck.ask(f"SELECT id FROM delta_scan(?) WHERE {nulls}", root)
@@ -370,8 +211,8 @@ def test_twenty_thousand_files(tmp_path, duck, form):
 
 
 def _sidecars(form: str) -> dict[str, int]:
-    # 20,000 adds in one row group, 500 removes in another: a sidecar each time one is full.
-    return {"sidecar_actions": 1} if form == "v2" else {}
+    # The adds fill one sidecar, the removes go into the next.
+    return {"sidecar_actions": 20_000} if form == "v2" else {}
 
 
 # --- tables that others wrote ---------------------------------------------------------

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from deltasql.errors import MirrorError, MirrorGapError, VersionNotFoundError
 from deltasql.mirror.last_checkpoint import parse_last_checkpoint
 from deltasql.mirror.log_names import checkpoint_name, commit_name
-from tests.mirror.conftest import rows, statuses
+from tests.mirror.conftest import landed, rows, statuses
 
 POINTER = "_last_checkpoint"
 
@@ -106,15 +106,42 @@ def test_force_moves_a_foreign_object_aside(lake, make_table, log_of):
     assert table.mirror.validate().ok
 
 
-def test_garbage_of_the_same_size_is_found_when_its_version_is_asked_for(lake, make_table, log_of):
-    table = make_table(lake)
+@pytest.mark.parametrize("version", [None, 2])
+def test_a_foreign_object_of_the_same_size_is_reported_and_moved_aside(
+    any_lake, make_table, log_of, version
+):
+    table = make_table(any_lake)
     log = log_of(table)
     whole = log[2].read_bytes()
-    log[2].write_bytes(whole.replace(b'"me"', b'"ME"'))
+    foreign = whole.replace(b'"me"', b'"ME"')
+    assert foreign != whole
+    log[2].write_bytes(foreign)
     assert table.mirror.repair(version=1).ok
-    assert table.mirror.repair(version=2).conflicts == [commit_name(2)]
-    assert table.mirror.repair(version=2, force=True).restored == [2]
+    report = table.mirror.repair(version=version)
+    assert report.conflicts == [commit_name(2)]
+    assert (report.restored, report.moved_aside) == ([], {})
+    assert log[2].read_bytes() == foreign
+    report = table.mirror.repair(version=version, force=True)
+    assert report.ok
+    assert report.restored == [2]
     assert log[2].read_bytes() == whole
+    assert log[report.moved_aside[commit_name(2)]].read_bytes() == foreign
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_body_that_sql_has_lost_is_never_written(lake, make_table, log_of, tmp_path, has_file):
+    """Repair takes SQL's bytes for ours only while they have the digest of the commit."""
+    table = make_table(lake)
+    log = log_of(table)
+    log[2].write_bytes(b"garbage") if has_file else log[2].unlink()
+    with sqlite3.connect(tmp_path / "lake.db") as connection:
+        connection.execute("UPDATE dl_table_versions SET body = x'7b7d' WHERE version = 2")
+    connection.close()
+    report = table.mirror.repair(force=True)
+    assert not report.ok
+    assert "is not what was committed" in report.errors[0]
+    assert (report.restored, report.moved_aside) == ([], {})
+    assert log[2].exists() == has_file
 
 
 def test_one_version_waits_for_the_one_before_rule_3(lake, make_table, log_of):
@@ -203,6 +230,8 @@ def _restored_to_earlier(lake, table, sqlite_url, open_lake, tmp_path):
     """The database as it was at version 3; the mirror has two more."""
     path = sqlite_url.removeprefix("sqlite:///")
     copy = tmp_path / "backup.db"
+    # Else the copy has the lease of a flight that never gives it back there.
+    landed(lake)
     with sqlite3.connect(path) as source, sqlite3.connect(copy) as target:
         source.backup(target)
     table.append(rows(4))

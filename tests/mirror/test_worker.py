@@ -12,7 +12,9 @@ import pytest
 
 import deltasql
 from deltasql.mirror.engine import Target
+from deltasql.mirror.last_checkpoint import parse_last_checkpoint
 from deltasql.store.mirror_log import Totals
+from deltasql.testing.faulty_store import Fault, FaultyStore
 from tests.mirror.conftest import SCHEMA, landed, rows, statuses
 
 PROGRAM = """
@@ -235,3 +237,62 @@ def test_target_is_what_the_worker_builds(lake, make_table):
     table = make_table(lake, 0)
     (item,) = lake.store.backlog()
     assert Target(item.table_id, item.name, item.location) == table.target
+
+
+# --- checkpoints that fall behind ------------------------------------------------------------
+
+
+def _checkpointed(table):
+    return [version for version, record in statuses(table).items() if record.checkpoint_written]
+
+
+def test_the_newest_checkpoint_comes_first_and_none_is_left_out(lake, log_of):
+    table = lake.create_table("t", SCHEMA, properties={"delta.checkpointInterval": "2"})
+    for number in range(1, 11):
+        table.append(rows(number))
+    landed(lake)
+    assert table.mirror.status().pending_checkpoints == 5
+    whole, begun = lake.objects(table.location), []
+
+    def fails_at_the_third(call):
+        if call.verb == "open_output":
+            begun.append(int(call.path.removeprefix("_delta_log/")[:20]))
+        return Fault.BEFORE if len(begun) == 3 else None
+
+    lake._objects[table.location] = FaultyStore(whole, fails_at_the_third)
+    lake.mirror.run(once=True)
+    assert begun == [10, 2, 8]
+    assert _checkpointed(table) == [2, 10]
+    assert parse_last_checkpoint(log_of(table)["_last_checkpoint"].read_bytes()) == 10
+    lake._objects[table.location] = whole
+    lake.mirror.run(once=True)
+    assert _checkpointed(table) == [2, 4, 6, 8, 10]
+    assert parse_last_checkpoint(log_of(table)["_last_checkpoint"].read_bytes()) == 10
+    assert table.mirror.validate().ok
+
+
+def test_a_checkpoint_that_takes_long_holds_up_no_commit_file(open_lake, running, log_of):
+    lake = open_lake(mode="async")
+    table = lake.create_table("t", SCHEMA, properties={"delta.checkpointInterval": "2"})
+    at_it, may_go_on = threading.Event(), threading.Event()
+
+    def sleeps(_):
+        at_it.set()
+        assert may_go_on.wait(60)
+
+    lake._objects[table.location] = FaultyStore(
+        lake.objects(table.location),
+        lambda call: Fault.SLOW if call.verb == "open_output" else None,
+        sleep=sleeps,
+    )
+    running(lake)
+    try:
+        for number in (1, 2):
+            table.append(rows(number))
+        assert at_it.wait(30)
+        table.append(rows(3))
+        _until(log_of(table)[3].exists)
+        assert not _checkpointed(table)
+    finally:
+        may_go_on.set()
+    _until(lambda: _checkpointed(table) == [2])

@@ -81,7 +81,9 @@ class Case:
     polars_error: str | None = None
 
 
-def _appends(*tables: pa.Table) -> Callable[[Table], None]:
+def appends(*tables: pa.Table) -> Callable[[Table], None]:
+    """A commit for each."""
+
     def fill(table: Table) -> None:
         for item in tables:
             table.append(item)
@@ -152,26 +154,26 @@ def _widened(table: Table) -> None:
 
 
 CASES: dict[str, Case] = {
-    "plain": Case(IDS, _appends(IDS, IDS.slice(3))),
-    "every type": Case(TYPED, _appends(TYPED, TYPED.slice(1))),
-    "by every type": Case(TYPED, _appends(TYPED, TYPED.slice(1)), tuple(SCALARS)),
-    "by odd texts": Case(ODD, _appends(ODD, ODD.slice(4, 3)), ("p",)),
-    "by hive's null": Case(HIVE_NULL, _appends(HIVE_NULL), ("p",), polars_nulls=("p",)),
+    "plain": Case(IDS, appends(IDS, IDS.slice(3))),
+    "every type": Case(TYPED, appends(TYPED, TYPED.slice(1))),
+    "by every type": Case(TYPED, appends(TYPED, TYPED.slice(1)), tuple(SCALARS)),
+    "by odd texts": Case(ODD, appends(ODD, ODD.slice(4, 3)), ("p",)),
+    "by hive's null": Case(HIVE_NULL, appends(HIVE_NULL), ("p",), polars_nulls=("p",)),
     "by binary": Case(
-        BINARY, _appends(BINARY), ("p",), polars_error="unsupported data type when reading CSV"
+        BINARY, appends(BINARY), ("p",), polars_error="unsupported data type when reading CSV"
     ),
-    "nested": Case(NESTED, _appends(NESTED, NESTED.slice(1))),
+    "nested": Case(NESTED, appends(NESTED, NESTED.slice(1))),
     "vectors": Case(IDS, _with_vectors, properties={"delta.enableDeletionVectors": "true"}),
-    "mapped by name": Case(NESTED, _appends(NESTED, NESTED), properties=BY_NAME),
-    "mapped, by odd texts": Case(ODD, _appends(ODD, ODD), ("p",), BY_NAME),
+    "mapped by name": Case(NESTED, appends(NESTED, NESTED), properties=BY_NAME),
+    "mapped, by odd texts": Case(ODD, appends(ODD, ODD), ("p",), BY_NAME),
     "mapped, by every type": Case(
-        TYPED, _appends(TYPED, TYPED), tuple(SCALARS), BY_ID, duck_error="Failed to cast value"
+        TYPED, appends(TYPED, TYPED), tuple(SCALARS), BY_ID, duck_error="Failed to cast value"
     ),
     "mapped, by the second column": Case(
-        IDS, _appends(IDS, IDS), ("name",), BY_NAME, duck_nulls=("name",)
+        IDS, appends(IDS, IDS), ("name",), BY_NAME, duck_nulls=("name",)
     ),
-    "mapped, by timestamp_ntz": Case(NTZ, _appends(NTZ, NTZ), ("t",), BY_NAME),
-    "mapped by id": Case(NESTED, _appends(NESTED, NESTED), properties=BY_ID),
+    "mapped, by timestamp_ntz": Case(NTZ, appends(NTZ, NTZ), ("t",), BY_NAME),
+    "mapped by id": Case(NESTED, appends(NESTED, NESTED), properties=BY_ID),
     "history": Case(IDS, _with_history),
     "no files": Case(IDS, _without_files, ("name",)),
     "all removed": Case(IDS, _all_removed),

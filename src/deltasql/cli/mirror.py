@@ -147,7 +147,7 @@ def repair(
     table: TableName,
     version: Annotated[
         int | None,
-        typer.Option("--version", help="This version only, byte by byte.", metavar="N", min=0),
+        typer.Option("--version", help="This version only.", metavar="N", min=0),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Move objects that somebody else wrote aside.")

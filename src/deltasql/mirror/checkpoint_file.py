@@ -14,7 +14,7 @@ from deltasql.mirror.checkpoint_schema import leaf_paths
 
 # More rows cost memory and gain neither time nor space; stats of wide tables are long, so
 # that whichever limit is met first ends a row group.
-ROW_GROUP_ROWS: Final = 20_000
+ROW_GROUP_ROWS: Final = 8192
 ROW_GROUP_BYTES: Final = 32 * 1024 * 1024
 
 # Values that repeat from file to file; the others are as distinct as files are.
@@ -63,6 +63,8 @@ class ActionFile:
         self._writer.write_batch(batch, row_group_size=rows)
         for name, column in present.items():
             self.actions[name] += len(column)
+        # Arrow's allocator would keep what this one took, and take anew for the next.
+        pa.default_memory_pool().release_unused()
 
     def _column(self, item: pa.Field, present: Mapping[str, pa.Array], rows: int) -> pa.Array:
         if item.name not in present:
@@ -139,8 +141,8 @@ def portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 rows, size = rows + piece.num_rows, size + piece.nbytes
                 rest = rest[piece.num_rows :]
             if rest.num_rows:
-                yield _joined(held)
-                held, rows, size = [], 0, 0
+                full, held, rows, size = held, [], 0, 0
+                yield _joined(full)
     if held:
         yield _joined(held)
 
@@ -152,4 +154,7 @@ def _rows_that_fit(batch: pa.RecordBatch, rows: int, size: int) -> int:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    """One batch of many; takes them from the list, so that nobody holds both for long."""
+    joined = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    batches.clear()
+    return joined

@@ -7,13 +7,17 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from deltasql.errors import DeltaSqlError, MirrorGapError
+from deltasql.errors import DeltaSqlError, MirrorGapError, StoreError
 from deltasql.log.retention import tombstone_ms, txn_ms
 from deltasql.mirror.checkpoint import CheckpointSource, CheckpointSummary, write_checkpoint
 from deltasql.mirror.checkpoint_file import Sink
 from deltasql.mirror.checkpoint_v2 import uses_v2, write_v2_checkpoint
 from deltasql.mirror.flight import LEASE_SECONDS, LeaseLostError
-from deltasql.mirror.last_checkpoint import is_newer, render_last_checkpoint
+from deltasql.mirror.last_checkpoint import (
+    is_newer,
+    parse_last_checkpoint,
+    render_last_checkpoint,
+)
 from deltasql.mirror.log_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltasql.mirror.publish import LOG
 from deltasql.objectstore import ObjectStore
@@ -33,15 +37,25 @@ class CheckpointFlight:
         self._max_attempts = max_attempts
 
     def run(self) -> int:
-        """Write what is due; returns how many. A failure is recorded, and raised."""
-        written = 0
-        for due in self._log.due_checkpoints(self._lease.table_id):
-            with kept_alive(self._log, self._lease) as lost:
-                self._write_recorded(due)
-                if lost.is_set() or not self._log.record_checkpoint(self._lease, due.version):
-                    raise LeaseLostError
-            written += 1
+        """Write as many as are due; returns how many. A failure is recorded, and raised.
+
+        Beside writers that are faster, checkpoints fall behind. Readers start from the newest,
+        so that comes first each time, then the oldest: all of them are written in the end.
+        """
+        due = self._log.due_checkpoints(self._lease.table_id)
+        written, most = 0, len(due)
+        while due and written < most:
+            for item in (due[-1], *due[:-1][:1]):
+                self._write_one(item)
+                written += 1
+            due = self._log.due_checkpoints(self._lease.table_id) if written < most else []
         return written
+
+    def _write_one(self, due: DueCheckpoint) -> None:
+        with kept_alive(self._log, self._lease) as lost:
+            self._write_recorded(due)
+            if lost.is_set() or not self._log.record_checkpoint(self._lease, due.version):
+                raise LeaseLostError
 
     def _write_recorded(self, due: DueCheckpoint) -> None:
         try:
@@ -105,10 +119,23 @@ class CheckpointFlight:
         path, content = LOG + LAST_CHECKPOINT, render_last_checkpoint(summary)
         while True:
             found = self._objects.read_tagged(path)
+            if found is not None and parse_last_checkpoint(found[0]) is None:
+                self._must_be_whole(path, found[0])
             if not is_newer(summary, found[0] if found else None):
                 return
             if self._objects.put_if_match(path, content, found[1] if found else None):
                 return
+
+    def _must_be_whole(self, path: str, content: bytes) -> None:
+        """A pointer that is broken may be replaced; one whose reading broke off may be newer."""
+        if self._objects.size(path) != len(content):
+            raise StoreError(
+                f"can't read the object {path!r}",
+                cause=f"it ended after {len(content)} bytes",
+                remedy="nothing: it is tried again",
+                path=path,
+                is_transient=True,
+            )
 
 
 @contextmanager

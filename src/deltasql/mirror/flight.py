@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Final
 
 from deltasql.errors import DeltaSqlError, MirrorConflictError
 from deltasql.log.retention import checkpoint_interval
@@ -17,6 +19,9 @@ from deltasql.store.interface import LogStore
 from deltasql.store.mirror_log import Lease, PendingVersion, Totals
 
 BATCH = 64
+# Where the store is quick: between batches nothing is written, and each ends with a wait.
+_LARGE_BATCH: Final = 4 * BATCH
+_QUICK: Final = 1.0
 LEASE_SECONDS = 30.0
 
 
@@ -67,17 +72,20 @@ class CommitFlight:
 
         A failure is recorded with the version that it stopped at, and raised.
         """
-        done = 0
+        done, most = 0, BATCH
         self.is_waiting = False
-        while pending := self._log.pending(self.lease.table_id, most=BATCH):
+        while pending := self._log.pending(self.lease.table_id, most=most):
+            started = time.monotonic()
             if not done and self._is_too_early(pending[0]):
                 self.is_waiting = True
                 break
             for part in _runs(pending):
                 self._mirror(part)
                 done += len(part)
-            if len(pending) < BATCH:
+            if len(pending) < most:
                 break
+            # Only with a batch's end is the lease extended.
+            most = _LARGE_BATCH if time.monotonic() - started < _QUICK else BATCH
         return done
 
     def _is_too_early(self, item: PendingVersion) -> bool:

@@ -137,7 +137,8 @@ class Pilot:
             time.sleep(pause)
             if self._is_visible(version):
                 return True
-            pause = _LOOK_AT_OBJECT
+            # Many processes look: the longer it takes, the less is won by looking all the time.
+            pause = max(_LOOK_AT_OBJECT, self._patience / 4)
         return False
 
     def _fly(self) -> None:
@@ -169,6 +170,7 @@ class Pilot:
             if flight is None:
                 return
             begun = active = time.monotonic()
+            pause = _GATHER
             while True:
                 with self._changed:
                     wanted = self._wanted
@@ -179,20 +181,21 @@ class Pilot:
                 # What was wanted before the run was committed before it.
                 self._settle(mirrored=wanted)
                 now = time.monotonic()
-                active = now if done else active
+                # Who is here wakes it; it looks for those elsewhere, less and less often.
+                active, pause = (now, _GATHER) if done else (active, min(pause * 2, _LINGER / 4))
                 if now - active > _LINGER or now - begun > _TENURE:
                     return
-                if not self._gathered(wanted, now, is_shared=done > 1):
+                if not self._gathered(wanted, now + pause, is_shared=done > 1):
                     return
 
-    def _gathered(self, wanted: int, now: float, *, is_shared: bool) -> bool:
+    def _gathered(self, wanted: int, until: float, *, is_shared: bool) -> bool:
         """Wait for more; False when it is time to stop.
 
         Alone, the next commit is mirrored at once. Among others it waits for theirs.
         """
         with self._changed:
             while not self._is_stopped:
-                left = now + _GATHER - time.monotonic()
+                left = until - time.monotonic()
                 if left <= 0 or (self._wanted > wanted and not is_shared):
                     return True
                 self._changed.wait(left)

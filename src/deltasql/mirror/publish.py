@@ -93,12 +93,17 @@ def _must_be_sound(item: PendingVersion) -> None:
             remedy="restore the database; later versions wait for this one",
             version=item.version,
         )
-    if sha256(item.body).digest() != item.digest:
+    must_be_as_committed(item.version, item.body, item.digest)
+
+
+def must_be_as_committed(version: int, body: bytes, digest: bytes) -> None:
+    """Raise `MirrorError` unless SQL still has the bytes that were committed."""
+    if sha256(body).digest() != digest:
         raise MirrorError(
-            f"version {item.version} is not what was committed",
+            f"version {version} is not what was committed",
             cause="its bytes in SQL do not have the digest that the commit recorded",
             remedy="restore the row from a backup",
-            version=item.version,
+            version=version,
         )
 
 

@@ -15,11 +15,12 @@ from typing import Final
 
 from deltasql.errors import DeltaSqlError, MirrorError, TableNotFoundError, VersionNotFoundError
 from deltasql.mirror.checkpointing import CheckpointFlight, kept_alive
+from deltasql.mirror.digests import commit_digests, differing
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.flight import LEASE_SECONDS, CommitFlight, LeaseLostError
 from deltasql.mirror.listing import ASIDE, list_log
 from deltasql.mirror.log_names import LogKind, commit_name
-from deltasql.mirror.publish import LOG, publish
+from deltasql.mirror.publish import LOG, must_be_as_committed, publish
 from deltasql.mirror.repair_checkpoints import (
     delete_with_checksum,
     forget_lost_checkpoints,
@@ -76,7 +77,7 @@ def repair(
     force: bool = False,
     taking_back: bool = False,
 ) -> RepairReport:
-    """Repair a table's mirror: one version, compared byte by byte, or all of it."""
+    """Repair a table's mirror: one version, or all of it, commit files read and compared."""
     with held_leases(engine, log, target) as leases:
         run = _Repair(engine, log, objects, target, leases, force=force)
         try:
@@ -217,10 +218,19 @@ class _Repair:
         if version is not None and version < first:
             return
         unmirrored = self._first_unmirrored()
+        digests = commit_digests(self._log, self._target.table_id)
+        last = self._head if version is None else version
+        present = [v for v in self._listing.commits if after < v <= last and v in digests]
+        others = set(differing(self._objects, digests, present))
         for record in self._log.commits(self._target.table_id, after=after, upto=version):
-            if record.version >= unmirrored and record.version not in self._listing.commits:
-                continue  # no gap, but work: the flight does it
-            self._commit_file(record, first, is_deep=version is not None)
+            if record.version in self._listing.commits:
+                if record.version in others:
+                    self._commit_file(record, digests[record.version], first)
+            elif not record.body:
+                # Adopted from its checkpoint alone: there was none, and nobody waits for it.
+                self._bodiless.add(record.version)
+            elif record.version < unmirrored:  # else it is no gap, but work: the flight does it
+                self._commit_file(record, digests[record.version], first)
 
     def _must_know(self, version: int) -> None:
         if not 0 <= version <= self._head:
@@ -234,19 +244,16 @@ class _Repair:
         pending = self._log.pending(self._target.table_id, most=1)
         return pending[0].version if pending else self._head + 1
 
-    def _commit_file(self, record: CommitRecord, first: int, *, is_deep: bool) -> None:
-        if not record.body:
-            # Adopted from its checkpoint alone: there was no commit file, and nobody waits for it.
-            self._bodiless.add(record.version)
-            return
+    def _commit_file(self, record: CommitRecord, digest: bytes, first: int) -> None:
+        """Write one that is missing, or not as committed."""
         name = commit_name(record.version)
-        found = self._listing.commits.get(record.version)
-        if found is not None:
-            if found.size == len(record.body) and not is_deep:
-                return
+        try:
+            must_be_as_committed(record.version, record.body, digest)
+        except MirrorError as error:
+            self._failed(error)
+            return
+        if record.version in self._listing.commits:
             content = self._objects.read(LOG + name)
-            if content == record.body:
-                return
             if record.body.startswith(content):
                 self._must_hold()
                 delete_with_checksum(self._objects, name)

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 from deltasql.errors import DeltaSqlError, TableNotFoundError, VersionNotFoundError
 from deltasql.log.replay import FileKey, Replay
 from deltasql.log.state import TableState
+from deltasql.mirror.digests import commit_digests, differing
 from deltasql.mirror.engine import Target
 from deltasql.mirror.independent import independent_view
 from deltasql.mirror.listing import LogListing, list_log
-from deltasql.mirror.log_names import commit_name
-from deltasql.mirror.publish import LOG
 from deltasql.mirror.reading import read_mirror
 from deltasql.mirror.retained import first_kept
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile, Metadata, Protocol
 from deltasql.store.file_rows import from_batch
 from deltasql.store.interface import LogStore
-
-_PARALLEL: Final = 8
-# A version that was adopted from its checkpoint alone has no commit file.
-NO_FILE: Final = sha256(b"").digest()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,23 +121,14 @@ def _compare_commits(
     report: ValidationReport,
 ) -> None:
     first = first_kept(log, target.table_id, listing, newest)
-    digests = {
-        record.version: record.digest
-        for record in log.history(target.table_id)
-        if first <= record.version and record.digest != NO_FILE
-    }
+    digests = commit_digests(log, target.table_id)
     report.missing_versions = sorted(
-        version for version in digests if version <= newest and version not in listing.commits
+        version
+        for version in digests
+        if first <= version <= newest and version not in listing.commits
     )
-
-    def is_other(version: int) -> bool:
-        return sha256(objects.read(LOG + commit_name(version))).digest() != digests[version]
-
-    present = sorted(version for version in digests if version in listing.commits)
-    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="deltasql-validate") as pool:
-        for version, other in zip(present, pool.map(is_other, present), strict=True):
-            if other:
-                report.digest_mismatches.append(version)
+    present = [v for v in digests if v >= first and v in listing.commits]
+    report.digest_mismatches += differing(objects, digests, present)
 
 
 # --- snapshots ------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from deltasql import logs, metrics
 from deltasql.errors import DeltaSqlError, ValidationError
@@ -19,7 +19,7 @@ from deltasql.log.retention import MIRROR_MODE, OFF, mirror_mode
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.validate import ValidationReport
 from deltasql.store.interface import LogStore
-from deltasql.store.mirror_log import Backlog
+from deltasql.store.mirror_log import Backlog, Work
 
 logger = logging.getLogger("deltasql.mirror")
 
@@ -27,8 +27,8 @@ logger = logging.getLogger("deltasql.mirror")
 _POLL: Final = 1.0
 # How often temporary files are looked for, which lists the mirror of every table.
 _SWEEP: Final = 24 * 3600.0
-# Stands among the ids of tables that are worked on.
-_VALIDATION: Final = -1
+# What is under way: a table and the kind of work, so that commit files wait for no checkpoint.
+_Job: TypeAlias = "tuple[int, Work]"
 
 
 class Worker:
@@ -77,7 +77,7 @@ class Worker:
         """Work until SIGTERM, SIGINT or `stop`; flights under way are finished first."""
         stopped = stop or threading.Event()
         with _stopping_on_signals(stopped), self._pool() as pool:
-            busy: dict[Future[int | None], int] = {}
+            busy: dict[Future[int | None], _Job | None] = {}
             filled, swept, validated = 0.0, -_SWEEP, time.monotonic()
             while not stopped.is_set():
                 if time.monotonic() - swept > _SWEEP:
@@ -88,8 +88,8 @@ class Worker:
                     filled = time.monotonic()
                 interval = self._settings.validate_interval
                 if interval is not None and time.monotonic() - validated > interval:
-                    if _VALIDATION not in busy.values():
-                        busy[pool.submit(self._find_drift)] = _VALIDATION
+                    if None not in busy.values():
+                        busy[pool.submit(self._find_drift)] = None
                     validated = time.monotonic()
                 self._quietly(lambda: self._begin(pool, busy))
                 if busy:
@@ -121,21 +121,28 @@ class Worker:
         """Whether the table is to be mirrored at all, now."""
         return not item.is_paused and self._engine.mode_of(_target(item)) != OFF
 
-    def _begin(self, pool: ThreadPoolExecutor, busy: dict[Future[int | None], int]) -> None:
+    def _begin(self, pool: ThreadPoolExecutor, busy: dict[Future[int | None], _Job | None]) -> None:
         now = self._log.clock_ms()
         for item in self.observe(now):
-            if item.table_id not in busy.values() and self._is_due(item, now):
-                busy[pool.submit(self._told_work, item)] = item.table_id
+            for work in self._due(item, now):
+                if (item.table_id, work) not in busy.values():
+                    busy[pool.submit(self._told_work, item, work)] = (item.table_id, work)
 
-    def _is_due(self, item: Backlog, now: int) -> bool:
+    def _due(self, item: Backlog, now: int) -> Iterator[Work]:
         if not self._is_mirrored(item):
-            return False
-        waits = []
-        if item.versions:
-            waits.append((item.retry_count, item.last_attempt_at))
-        if item.checkpoints:
-            waits.append((item.checkpoint_retry_count, item.checkpoint_attempt_at))
-        return any(at is None or now >= at + self._wait_ms(item, retries) for retries, at in waits)
+            return
+        kinds = (
+            (Work.COMMITS, item.versions, item.retry_count, item.last_attempt_at),
+            (
+                Work.CHECKPOINTS,
+                item.checkpoints,
+                item.checkpoint_retry_count,
+                item.checkpoint_attempt_at,
+            ),
+        )
+        for work, count, retries, at in kinds:
+            if count and (at is None or now >= at + self._wait_ms(item, retries)):
+                yield work
 
     def _wait_ms(self, item: Backlog, retries: int) -> float:
         """Longer by up to a quarter, so that not all tables and workers come at once.
@@ -145,27 +152,29 @@ class Worker:
         draw = random.Random(f"{self._engine.holder}/{item.table_id}/{retries}")
         return self._settings.backoff(retries) * 1000 * draw.uniform(1, 1.25)
 
-    def _told_work(self, item: Backlog) -> int | None:
-        """`_work`, with the table's name in all that is logged meanwhile."""
+    def _told_work(self, item: Backlog, *works: Work) -> int | None:
+        """`_work` of all kinds, with the table's name in all that is logged meanwhile."""
         with logs.bound(table=item.name):
-            return self._work(item)
+            # A checkpoint that fails holds up no commit, nor the other way round.
+            done = [self._work(item, work) for work in works or Work]
+        return None if None in done else sum(filter(None, done))
 
-    def _work(self, item: Backlog) -> int | None:
+    def _work(self, item: Backlog, work: Work) -> int | None:
         """Catch a table up; None when it can't be just now."""
         target = _target(item)
+        is_json = work is Work.COMMITS
         try:
-            done = self._engine.catch_up(target)
-            # A checkpoint that fails holds up no commit, nor the other way round.
-            written = self._engine.write_checkpoints(target)
+            flown = self._engine.catch_up if is_json else self._engine.write_checkpoints
+            done = flown(target)
         except DeltaSqlError as error:
-            attempt = item.retry_count + 1
-            facts = {"version": item.first_version, "attempt": attempt, "error": error}
+            version = item.first_version if is_json else item.first_checkpoint
+            retries = item.retry_count if is_json else item.checkpoint_retry_count
+            facts = {"version": version, "attempt": retries + 1, "error": error}
             logger.warning("%s: the mirror is behind: %s", item.name, error, extra=facts)
-            self._quietly(lambda: self._checkpoints_after_failure(target))
             return None
-        if done is None or written is None:
+        if done is None:
             time.sleep(0.05)
-        return (done or 0) + (written or 0)
+        return done or 0
 
     def _find_drift(self) -> None:
         """Validate every table, and alert of those that drifted until they no longer do."""
@@ -187,9 +196,6 @@ class Worker:
                     },
                 )
         self._drifted = {report.table for report in reports if not report.ok}
-
-    def _checkpoints_after_failure(self, target: Target) -> None:
-        self._engine.write_checkpoints(target)
 
     def _quietly(self, work: Any) -> None:
         """Do something that the next round does again if it fails."""

@@ -32,7 +32,8 @@ from deltasql.objectstore.store import (
 from deltasql.objectstore.upload import Upload
 
 _BATCH = 1000
-_BESIDE = 1
+# With one they fall behind the chain, which then has to wait for them at its end.
+_BESIDE = 2
 
 
 class RemoteStore:

@@ -6,7 +6,6 @@ us and the server may hand each transaction to another backend.
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
@@ -15,12 +14,12 @@ from typing import Any
 
 import psycopg
 import pyarrow as pa
-from adbc_driver_postgresql import dbapi
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
 from deltasql.errors import DatabaseError
+from deltasql.store.postgres.arrow import ArrowConnections
 from deltasql.store.postgres.connection import Call, LogConnection
 from deltasql.store.postgres.failures import FAILURES, translate, translated
 
@@ -28,8 +27,6 @@ from deltasql.store.postgres.failures import FAILURES, translate, translated
 _GRACE = 1.0
 # How often a connection is used before the pool gets to look at it.
 _USES_AT_HAND = 1_000
-
-_ARROW_ERRORS = (dbapi.Error, pa.ArrowException, OSError)
 
 
 class Connections:
@@ -60,7 +57,7 @@ class Connections:
             f"BEGIN; SET LOCAL lock_timeout = {limit};"
             f" SET LOCAL idle_in_transaction_session_timeout = {limit}"
         )
-        self._arrow: queue.LifoQueue[dbapi.Connection] = queue.LifoQueue(size)
+        self._arrow = ArrowConnections(self._conninfo, size=size)
         self._at_hand: deque[LogConnection] = deque()
         self._waiting = 0
         self._counting = threading.Lock()
@@ -193,51 +190,7 @@ class Connections:
 
     def arrow(self, query: str) -> Generator[pa.RecordBatch, None, None]:
         """Record batches of a query without parameters, streamed; the first one is empty."""
-        connection, cursor = self._run_arrow(query)
-        healthy = False
-        try:
-            # The reader lives no longer than its cursor.
-            reader = cursor.fetch_record_batch()
-            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-            yield from reader
-            cursor.close()
-            connection.rollback()
-            healthy = True
-        except _ARROW_ERRORS as error:
-            raise _arrow_failure(error) from None
-        finally:
-            self._keep_arrow(connection, healthy=healthy)
-
-    def _run_arrow(self, query: str) -> tuple[dbapi.Connection, dbapi.Cursor]:
-        """Run a query; a pooled connection that went stale is replaced, silently."""
-        while True:
-            try:
-                connection, is_new = self._arrow.get_nowait(), False
-            except queue.Empty:
-                connection, is_new = self._connect_arrow(), True
-            try:
-                cursor = connection.cursor()
-                cursor.execute(query)
-                return connection, cursor
-            except _ARROW_ERRORS as error:
-                connection.close()
-                if is_new:
-                    raise _arrow_failure(error) from None
-
-    def _connect_arrow(self) -> dbapi.Connection:
-        try:
-            return dbapi.connect(self._conninfo)
-        except _ARROW_ERRORS as error:
-            raise _arrow_failure(error) from None
-
-    def _keep_arrow(self, connection: dbapi.Connection, *, healthy: bool) -> None:
-        if healthy:
-            try:
-                self._arrow.put_nowait(connection)
-                return
-            except queue.Full:
-                pass
-        connection.close()
+        return self._arrow.batches(query)
 
     def usage(self) -> tuple[int, int]:
         """How many connections are in use, and how many threads wait for one."""
@@ -254,8 +207,7 @@ class Connections:
         while self._at_hand:
             self._pool.putconn(self._at_hand.pop())
         self._pool.close()
-        while not self._arrow.empty():
-            self._arrow.get_nowait().close()
+        self._arrow.close()
 
 
 def _prepare_only_without_pooler(connection: psycopg.Connection[Any]) -> None:
@@ -270,12 +222,3 @@ def is_pooled(connection: psycopg.Connection[Any]) -> bool:
     """Whether a pooler stands between us and the server."""
     row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
     return row is None or bool(row[0] != connection.info.backend_pid)
-
-
-def _arrow_failure(error: Exception) -> DatabaseError:
-    return DatabaseError(
-        "PostgreSQL failed while reading files",
-        cause=str(error).strip(),
-        remedy="see the cause; reading again is safe",
-        connection_lost=True,
-    )

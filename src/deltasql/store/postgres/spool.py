@@ -17,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 # Pending batches beyond this go to the file.
-IN_MEMORY: Final = 32 * 1024 * 1024
+IN_MEMORY: Final = 4 * 1024 * 1024
 
 
 def spooled(
