@@ -12,7 +12,7 @@ import pytest
 
 import deltasql
 from tests.parts import spark as spark_part
-from tests.spark.test_streams import environment
+from tests.spark.test_stream_failures import environment
 
 DRIVERS = 4
 TOTAL = 2 * 4 * 100
@@ -41,7 +41,8 @@ def test_the_sum_holds_on_every_cut(postgres_url, tmp_path, stress_factor):
             work.mkdir()
             job = {
                 "do": "transfer", "url": postgres_url, "location": location, "seed": seed,
-                "jars": str(spark_part.JARS), "work": str(work), "transfers": transfers,
+                "jars": str(spark_part.JARS), "more_jars": [], "settings": {},
+                "work": str(work), "transfers": transfers,
             }  # fmt: skip
             with (work / "out").open("w") as out:
                 command = [sys.executable, "-m", "tests.spark.driver", json.dumps(job)]
