@@ -225,7 +225,7 @@ def pairs(spark, db, tmp_path_factory):
 
 @pytest.mark.timeout(3600)
 @settings(
-    max_examples=max(10, round(300 * FACTOR)),
+    max_examples=max(10, round(200 * FACTOR)),
     # What `make test` checks is the same each time; the full size looks elsewhere each time.
     derandomize=FACTOR < 1,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -36,7 +36,7 @@ class Server(Protocol):
 @pytest.mark.parametrize("route", ROUTES)
 def test_killed_and_restarted(postgres_url, tmp_path, stress_factor, route):
     restarts = max(2, round(10 * stress_factor))
-    files = 3 * restarts + 2
+    files = 4 * restarts + 2
     location = (tmp_path / "lake").as_uri()
     dice = random.Random(7)
     with deltasql.connect(postgres_url, location=location) as lake:
