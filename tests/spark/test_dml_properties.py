@@ -219,6 +219,7 @@ def pairs(spark, db, tmp_path_factory):
         )
         made[kind] = Pair(spark, db, name, plain, path, FEED in properties)
     yield made
+    spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
     for pair in made.values():
         spark.sql(f"DROP TABLE {pair.plain}")
 
@@ -234,9 +235,12 @@ def pairs(spark, db, tmp_path_factory):
     st.sampled_from(sorted(KINDS)),
     st.lists(row, min_size=1, max_size=12),
     st.lists(operations, min_size=2, max_size=4),
+    st.booleans(),
 )
-def test_made_up_operations(pairs, kind, first, made):
+def test_made_up_operations(pairs, kind, first, made, broadcasts):
     pair = pairs[kind]
+    # Without, a merge goes the way of one with many matches.
+    pair.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "10MB" if broadcasts else "-1")
     start = pair.fill(first)
     for operation in made:
         ours = _refusal(_ours, pair.spark, pair.db.table(pair.ours), operation)

@@ -22,7 +22,6 @@ ROOT = Path(__file__).parents[2]
 # `batch` is our source into foreachBatch, `source` the data source on both ends.
 ROUTES = ("batch", "source")
 FULL = float(os.environ.get("DELTASQL_STRESS", "0.1")) >= 1
-pytestmark = [pytest.mark.stress, pytest.mark.timeout(3600)]
 
 
 class Server(Protocol):
@@ -33,9 +32,11 @@ class Server(Protocol):
     def start(self) -> object: ...
 
 
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("route", ROUTES)
 def test_killed_and_restarted(postgres_url, tmp_path, stress_factor, route):
-    restarts = max(2, round(10 * stress_factor))
+    restarts = max(1, round(10 * stress_factor))
     files = 4 * restarts + 2
     location = (tmp_path / "lake").as_uri()
     dice = random.Random(7)
@@ -51,6 +52,8 @@ def test_killed_and_restarted(postgres_url, tmp_path, stress_factor, route):
         exactly_once(lake, files, both=route == "batch")
 
 
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("route", ROUTES if FULL else ROUTES[:1])
 def test_the_database_dies_meanwhile(private_postgres, tmp_path, stress_factor, route):
     deaths = max(1, round(10 * stress_factor))
@@ -63,6 +66,8 @@ def test_the_database_dies_meanwhile(private_postgres, tmp_path, stress_factor, 
         exactly_once(lake, 3 * deaths + 2, both=route == "batch")
 
 
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("route", ROUTES if FULL else ROUTES[:1])
 def test_the_object_store_dies_meanwhile(
     private_seaweedfs, postgres_url, tmp_path, stress_factor, route

@@ -258,6 +258,12 @@ class Gateway:
         plan = frame.where(condition)._jdf.queryExecution().analyzed()
         return bool(plan.nodeName() != "Filter" or plan.condition().deterministic())
 
+    def is_small(self, frame: DataFrame) -> bool:
+        """Whether Spark would send a frame to every task instead of joining by a shuffle."""
+        size = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+        conf = self._spark._jsparkSession.sessionState().conf()
+        return size <= int(conf.autoBroadcastJoinThreshold())
+
     def tasks_of(self, frame: DataFrame) -> int:
         """In how many tasks a frame is read."""
         return int(frame._jdf.queryExecution().toRdd().getNumPartitions())

@@ -2,7 +2,8 @@
 
 Mostly few rows match. So they are kept: what is written afterwards takes the target's rows as
 they lie in their files, and the source's as they came, and looks up which of them have a
-partner. Neither side is moved a second time, unless the matches are too many to be sent around.
+partner. Neither side is moved a second time. Where the pairs are too many to be sent to every
+task, both sides are joined once more.
 """
 
 from __future__ import annotations
@@ -37,10 +38,14 @@ def with_row_numbers(source: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The files with a matching row that changes, and whether a row matches several times."""
+    """Files with a row that matches, those of them where one changes, and what speaks against it.
 
-    places: frozenset[str]
-    is_doubled: bool
+    `is_doubled` when a row would be changed by several rows of the source.
+    """
+
+    matched: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+    is_doubled: bool = False
 
 
 class Pairs:
@@ -59,6 +64,7 @@ class Pairs:
         self._rows = rows
         self._scene = scene
         self._source = source
+        self._condition = condition
         target = rows.target(scene.placed_rows(candidates))
         self._all = (
             target.join(source, condition, "inner")
@@ -77,26 +83,33 @@ class Pairs:
         self._all.unpersist()
 
     def found(self) -> Found:
-        """Where rows change."""
+        """Where rows match, and where they change."""
         from pyspark.sql import functions as sql
 
-        changing = self._all.where(sql.col(_MATCHED) >= 0)
-        count, distinct = sql.count(_AT_ROW), sql.count_distinct(_AT_ROW)
-        files = changing.groupBy(_AT_FILE).agg(count, distinct).collect()
-        places = frozenset(place_of(path) for path, _, _ in files)
-        return Found(places, any(pairs > rows for _, pairs, rows in files))
+        row = sql.when(sql.col(_MATCHED) >= 0, sql.col(_AT_ROW))
+        files = self._all.groupBy(_AT_FILE).agg(sql.count(row), sql.count_distinct(row)).collect()
+        return Found(
+            frozenset(place_of(path) for path, _, _ in files),
+            frozenset(place_of(path) for path, changes, _ in files if changes),
+            any(changes > rows for _, changes, rows in files),
+        )
 
     def joined(self, files: Sequence[AddFile], *, is_doubled: bool) -> DataFrame:
         """The target's rows in some files, each with its partner and the number of its clause."""
         from pyspark.sql import functions as sql
 
-        # Where a row matches several times, all that happens to it is that it is deleted.
-        partners = self._all.dropDuplicates([_AT_FILE, _AT_ROW]) if is_doubled else self._all
         target = self._rows.target(self._scene.placed_rows(files))
-        there = partners.alias(self._rows.source_alias)
-        on = (sql.col(FILE) == sql.col(_AT_FILE)) & (sql.col(ROW) == sql.col(_AT_ROW))
-        clause = sql.coalesce(sql.col(_MATCHED), self._rows.clause("not matched by source"))
-        return target.join(there, on, "left").withColumn(CLAUSE, clause)
+        if self._scene.gateway.is_small(self._all.select("*")):
+            there = self._all.alias(self._rows.source_alias)
+            on = (sql.col(FILE) == sql.col(_AT_FILE)) & (sql.col(ROW) == sql.col(_AT_ROW))
+            matched = sql.col(_MATCHED)
+        else:
+            there, on = self._source, self._condition
+            matched = sql.when(sql.col(SOURCE_ROW).isNotNull(), self._rows.clause("matched"))
+        clause = sql.coalesce(matched, self._rows.clause("not matched by source"))
+        rows = target.join(there, on, "left").withColumn(CLAUSE, clause)
+        # Where a row matches several times, all that happens to it is that it is deleted.
+        return rows.dropDuplicates([FILE, ROW]) if is_doubled else rows
 
     def absent(self) -> DataFrame:
         """The source's rows without a partner."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from deltasql import writing
 from deltasql.errors import ValidationError
-from deltasql.log.conflict import Reads
 from deltasql.spark import evolution
 from deltasql.spark.assignments import as_column, column_names, quoted
 from deltasql.spark.evolution import Plan
@@ -68,28 +67,31 @@ class _Run:
         self, pairs: Pairs, reach: Reach, candidates: Sequence[AddFile]
     ) -> writing.Write | None:
         scene = self._scene
-        found = pairs.found() if candidates else Found(frozenset(), is_doubled=False)
+        found = pairs.found() if candidates else Found()
         if found.is_doubled and not _only_deletes(self._merge):
             raise ValidationError(
                 "a row of the table matches several rows of the source",
                 cause="the merge can't tell which of them to update or delete it by",
                 remedy="make the source's keys unique, or narrow the condition",
             )
-        places = found.places | self._lost(pairs, candidates, is_doubled=found.is_doubled)
-        touched = [add for place, add in scene.by_place(candidates).items() if place in places]
-        if not touched and not self._has_inserts:
-            return self._outcome(reach, ())
-        marks = scene.marks_rows and can_mark(touched)
+        places = found.changed | self._lost(pairs, candidates, is_doubled=found.is_doubled)
+        by_place = scene.by_place(candidates)
+        touched = [add for place, add in by_place.items() if place in places]
         parts = []
-        if touched:
-            joined = pairs.joined(touched, is_doubled=found.is_doubled)
-            parts.append(self._together(self._rows.result(joined, keeps=not marks), touched))
+        used: Sequence[AddFile] = touched
         if self._has_inserts:
+            # That nothing was inserted rests on rows that match, whether they change or not.
+            used = [add for place, add in by_place.items() if place in places | found.matched]
             absent = pairs.absent() if candidates else self._source
             rows = self._rows.inserted(absent, with_changes=bool(touched))
             parts.append(self._spread(rows, reach))
-        if not marks or not touched:
-            return self._outcome(reach, touched, self._written(parts))
+        if not touched:
+            return self._outcome(reach, used, (), self._written(parts))
+        joined = pairs.joined(touched, is_doubled=found.is_doubled)
+        marks = scene.marks_rows and can_mark(touched)
+        parts.append(self._together(self._rows.result(joined, keeps=not marks), touched))
+        if not marks:
+            return self._outcome(reach, used, touched, self._written(parts))
         lost = bool(self._merge.of("not matched by source"))
         gone = self._rows.changing(joined).select(FILE, ROW) if lost else pairs.marks()
         vectors = mark(scene, touched, gone)
@@ -98,7 +100,7 @@ class _Run:
         except BaseException:
             scene.discard(vectors.files)
             raise
-        return self._outcome(reach, vectors.gone, written, vectors)
+        return self._outcome(reach, used, vectors.gone, written, vectors)
 
     def _lost(
         self, pairs: Pairs, candidates: Sequence[AddFile], *, is_doubled: bool
@@ -117,27 +119,27 @@ class _Run:
         if candidates:
             absent = absent.join(self._rows.target(scene.rows(candidates)), condition, "left_anti")
         rows = self._rows.inserted(absent, with_changes=False)
-        written = self._written([self._spread(rows, reach)])
-        reads = reads_of(reach.predicate, candidates)
-        return self._outcome(reach, (), written, reads=reads)
+        return self._outcome(reach, candidates, (), self._written([self._spread(rows, reach)]))
 
     def _written(self, parts: Sequence[DataFrame]) -> Written:
+        if not parts:
+            return Written(())
         frame = reduce(lambda a, b: a.unionByName(b), parts)
         return self._scene.write(self._plan, frame, self._rows.numbered)
 
     def _outcome(
         self,
         reach: Reach,
+        used: Sequence[AddFile],
         gone: Sequence[AddFile],
-        written: Written | None = None,
+        written: Written,
         vectors: Marked | None = None,
-        reads: Reads | None = None,
     ) -> writing.Write | None:
-        written, vectors = written or Written(()), vectors or Marked()
+        vectors = vectors or Marked()
         return self._scene.outcome(
             operation="MERGE",
             params=_params(self._merge),
-            reads=reads or reads_of(reach.predicate, gone),
+            reads=reads_of(reach.predicate, used),
             changes=evolution.with_identity(self._plan, written.identity).changes,
             gone=gone,
             added=[*vectors.added, *written.actions],
