@@ -197,7 +197,7 @@ def main() -> int:
                 rows.extend(LINES[name](side))
     if rows:
         about = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
-        report.show(rows, about, Console(width=150))
+        report.show(rows, about, Console(width=150), title="Merges, deletes and streams in Spark")
         report.write_json(options.json, rows, about)
     if not options.keep:
         shutil.rmtree(options.data)
@@ -253,8 +253,10 @@ def _faster(
         for side, call in (("mine", mine), ("stock", stock)):
             started = time.perf_counter()
             call()
+            took = time.perf_counter() - started
+            say(f"{name}, {side}: {took:.2f} s{'' if turn else ', cold'}")
             if turn:
-                times[side].append(time.perf_counter() - started)
+                times[side].append(took)
     return Row(
         name=name,
         work=work,

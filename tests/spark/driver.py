@@ -24,10 +24,14 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     work = Path(job["work"])
     spark = deltasql.spark.session(
-        "driver", master="local[2]", jars=job["jars"], config=quick(work)
+        "driver",
+        master="local[2]",
+        jars=job["jars"],
+        config={**quick(work), "spark.jars": ",".join(job["more_jars"])},
     )
     spark.sparkContext.setLogLevel("OFF")
-    with deltasql.connect(job["url"], location=job["location"]) as lake:
+    settings = job["settings"]
+    with deltasql.connect(job["url"], location=job["location"], settings=settings) as lake:
         db = deltasql.spark.attach(spark, lake)
         {"stream": stream, "transfer": transfer}[job["do"]](db, job)
     print("DONE", flush=True)

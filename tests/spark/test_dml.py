@@ -14,7 +14,6 @@ from tests.spark.judge import rows
 
 KINDS = {
     "plain": {},
-    "vectors": {"delta.enableDeletionVectors": "true"},
     "both": {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"},
 }
 ROWS = "SELECT id, id % 3 AS p, concat('v', id) AS v FROM range(12)"
@@ -175,7 +174,7 @@ def test_only_files_that_can_match_are_touched(spark, db, name, kind):
     assert db.read(name).count() == 100 - 5
 
 
-@pytest.mark.parametrize("kind", [KINDS["plain"], KINDS["vectors"]])
+@pytest.mark.parametrize("kind", [KINDS["plain"], KINDS["both"]])
 def test_disjoint_partitions_both_win_and_overlapping_ones_conflict(spark, db, table, kind):
     def change(tx, condition):
         tx.table(table.name).update(condition, {"v": "concat(v, '+')"})

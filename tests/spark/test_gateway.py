@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType as SparkStruct
 
 from deltasql.errors import SchemaMismatchError
 from deltasql.spark.environment import TESTED_DELTA, check_native
@@ -134,6 +136,59 @@ def test_writer_reports_how_far_identity_columns_got(gateway, spark, tmp_path):
     table = table_in(gateway, tmp_path, metadata(schema), schema)
     written = gateway.write(table, spark.range(3, numPartitions=1).selectExpr("id", "'x' p"))
     assert written.identity == {"n": 3}
+
+
+def test_new_identity_values_can_be_had_before_the_rows_are_written(gateway, spark, tmp_path):
+    given = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 4}
+    numbered = StructField(
+        "n", Primitive("long"), True, {**given, "delta.identity.allowExplicitInsert": False}
+    )
+    schema = StructType((numbered, *LONG.fields))
+    table = table_in(gateway, tmp_path, metadata(schema), schema)
+    field = SparkStruct.fromJson(json.loads(render_schema(schema))).fields[0]
+    rows = spark.range(2, numPartitions=1).select(
+        gateway.identity_values(field).alias("n"), "id", sql.lit("x").alias("p")
+    )
+    written = gateway.write(table, rows, identity=["n"])
+    assert written.identity == {"n": 6}
+    (add,) = written.actions
+    assert json.loads(add.stats)["minValues"]["n"] == 5
+
+
+def test_rows_know_their_ids_and_take_them_along(gateway, spark, tmp_path):
+    tracked = metadata(
+        **{
+            "delta.enableRowTracking": "true",
+            "delta.rowTracking.materializedRowIdColumnName": "_row-id",
+            "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-version",
+        }
+    )
+    table = table_in(gateway, tmp_path, tracked, to_read=True)
+    first = spark.range(3, numPartitions=1).selectExpr("id", "'x' p")
+    (add,) = gateway.write(table, first).actions
+
+    def rows_of(add, base: int, version: int):
+        named = tmp_path / f"{base}.json"
+        told = {"path": add.path, "partitionValues": {}, "size": add.size, "dataChange": True}
+        told |= {"modificationTime": 0, "baseRowId": base, "defaultRowCommitVersion": version}
+        named.write_text(json.dumps([told]))
+        return gateway.with_row_ids(table, gateway.frame(table, named))
+
+    rows = rows_of(add, 40, 7)
+    marks = {name: rows.schema[name].metadata for name in ("_row-id", "_row-version")}
+    assert sorted(tuple(row) for row in rows.collect()) == [
+        (0, "x", 40, 7),
+        (1, "x", 41, 7),
+        (2, "x", 42, 7),
+    ]
+    moved = rows.where("id > 0").selectExpr("id", "p", "`_row-id`", "null + `_row-version` AS v")
+    moved = moved.withColumnRenamed("v", "_row-version")
+    for name, mark in marks.items():
+        moved = moved.withMetadata(name, mark)
+    (again,) = gateway.write(table, moved).actions
+    assert set(json.loads(again.stats)["minValues"]) == {"id", "p"}
+    found = rows_of(again, 90, 8).collect()
+    assert sorted(tuple(row) for row in found) == [(1, "x", 41, 8), (2, "x", 42, 8)]
 
 
 def test_writer_cuts_files_at_a_number_of_rows(gateway, spark, tmp_path):

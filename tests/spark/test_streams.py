@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import subprocess
-import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sql
 
-import deltasql
 from deltasql.errors import ValidationError
-from tests.parts import spark as spark_part
-from tests.spark.conftest import SOURCE
 from tests.spark.judge import rows
 
 ROOT = Path(__file__).parents[2]
@@ -178,66 +170,3 @@ def test_a_sink_must_know_its_stream(spark, db, name):
     for _ in range(2):
         db.sink(name, app_id="mine")(frame, 0)
     assert db.read(name).count() == 1
-
-
-@pytest.mark.stress
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("route", ["batch", "source"])
-def test_killed_and_restarted(postgres_url, tmp_path, stress_factor, route):
-    restarts = max(2, round(10 * stress_factor))
-    files = 3 * restarts + 2
-    location = (tmp_path / "lake").as_uri()
-    dice = random.Random(7)
-    with deltasql.connect(postgres_url, location=location) as lake:
-        fill(lake, files)
-        job = {
-            "do": "stream", "route": route, "url": postgres_url, "location": location,
-            "jars": str(spark_part.JARS), "work": str(tmp_path),
-            "checkpoint": str(tmp_path / "checkpoint"),
-        }  # fmt: skip
-        for _ in range(restarts):
-            dies = {"dies": dice.randrange(3), "when": dice.choice(["before", "after"])}
-            done = drive({**job, **dies, "started": batches_done(tmp_path / "checkpoint")})
-            assert done.returncode == -9, done.stdout + done.stderr[-2000:]
-        done = drive({**job, "dies": None, "when": "", "started": 0})
-        assert "DONE" in done.stdout, done.stderr[-2000:]
-        exactly_once(lake, files, both=route == "batch")
-
-
-def fill(lake: deltasql.Lake, files: int) -> None:
-    table = lake.create_table("src", pa.schema([("id", pa.int64()), ("n", pa.int64())]))
-    for number in range(files):
-        made = list(range(number * 10, number * 10 + 10))
-        table.append(pa.table({"id": made, "n": made}))
-
-
-def exactly_once(lake: deltasql.Lake, files: int, *, both: bool) -> None:
-    a = lake.table("a").scan().to_arrow()
-    assert sorted(a.column("id").to_pylist()) == list(range(files * 10))
-    if both:
-        b = lake.table("b").scan().to_arrow()
-        assert sorted(b.column("n").to_pylist()) == [2 * n for n in range(files * 10)]
-    lake.mirror.run(once=True)
-    assert all(table.mirror.validate().ok for table in lake.tables())
-
-
-def batches_done(checkpoint: Path) -> int:
-    found = [int(p.name) for p in (checkpoint / "commits").glob("*") if p.name.isdecimal()]
-    return max(found, default=-1)
-
-
-def environment() -> dict[str, str]:
-    return {
-        **os.environ,
-        "PYTHONPATH": f"{SOURCE}:{ROOT}",
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-
-
-def drive(job: dict) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.spark.driver", json.dumps(job)],
-        env=environment(), cwd=job["work"], capture_output=True, text=True, timeout=600,
-        check=False,
-    )  # fmt: skip

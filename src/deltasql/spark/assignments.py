@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 GENERATED = "delta.generationExpression"
 _DEFAULT = "CURRENT_DEFAULT"
-_IDENTITY = "delta.identity.start"
+IDENTITY = "delta.identity.start"
+_EXPLICIT = "delta.identity.allowExplicitInsert"
 
 
 def as_column(given: str | Column) -> Column:
@@ -53,10 +54,12 @@ def new_values(
     *,
     alias: str,
     old: Mapping[str, Column],
+    numbers: Mapping[str, Column] | None = None,
 ) -> dict[str, Column]:
     """The value of each column after the clause; what it does not set keeps its old one.
 
-    `old` is empty where there was no row: then what is not set gets its default, or null.
+    `old` is empty where there was no row: then what is not set gets its default, or null, and
+    identity columns their number.
     """
     values = {key: as_column(value) for key, value in given.items()}
     have = _types(frame, values)
@@ -64,6 +67,7 @@ def new_values(
     for key, value in values.items():
         parts = _without_alias(name_parts(key), (alias,))
         field = _field(schema, parts[0])
+        _refuse_identity(field, is_update=bool(old))
         want = _nested(field.dataType, parts[1:], key)
         cast = cast_to(value, have[key], want, key)
         if len(parts) == 1:
@@ -74,6 +78,7 @@ def new_values(
             if base is None:
                 raise _no_nested_insert(key)
             found[field.name] = base.withField(".".join(map(quoted, parts[1:])), cast)
+    found = {**(numbers or {}), **found}
     return {field.name: _value(field, found, old) for field in schema.fields}
 
 
@@ -91,7 +96,7 @@ def completed(frame: DataFrame, schema: StructType, *more: str) -> DataFrame:
         else sql.col(quoted(field.name))
         for field in schema.fields
     ]
-    return frame.select(*columns, *more)
+    return frame.select(*columns, *map(quoted, more))
 
 
 def _value(field: StructField, found: Mapping[str, Column], old: Mapping[str, Column]) -> Column:
@@ -104,12 +109,6 @@ def _value(field: StructField, found: Mapping[str, Column], old: Mapping[str, Co
         return nothing
     if field.name in old:
         return old[field.name]
-    if _IDENTITY in field.metadata:
-        raise ValidationError(
-            f"an inserted row has no value for {field.name!r}",
-            cause="it is an identity column, whose values a merge can't hand out",
-            remedy=f"insert the rows with db.write, or set {field.name!r} in the clause",
-        )
     if _DEFAULT in field.metadata:
         return sql.expr(field.metadata[_DEFAULT]).cast(field.dataType)
     return nothing
@@ -150,6 +149,18 @@ def _nested(kind: DataType, path: Sequence[str], key: str) -> DataType:
             )
         kind = _field(kind, name).dataType
     return kind
+
+
+def _refuse_identity(field: StructField, *, is_update: bool) -> None:
+    if IDENTITY not in field.metadata:
+        return
+    if is_update or not field.metadata.get(_EXPLICIT, True):
+        raise ValidationError(
+            f"the column {field.name!r} can't be set",
+            cause="it is an identity column"
+            + (", and rows keep their number" if is_update else ", GENERATED ALWAYS"),
+            remedy="leave it out; the table numbers its rows",
+        )
 
 
 def _refuse_twice(key: str, is_set: bool) -> None:  # noqa: FBT001

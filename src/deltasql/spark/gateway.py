@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -29,6 +29,7 @@ from deltasql.spec.protocol import implied_features
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
 _DELTA = "org.apache.spark.sql.delta"
 # An absent folder: Delta makes a log object of it without listing anything.
@@ -130,6 +131,24 @@ class Gateway:
 
         return ClassicFrame(java, self._spark)
 
+    def with_row_ids(self, table: JvmTable, frame: DataFrame) -> DataFrame:
+        """The rows of `frame`, of a table that tracks them, with their ids and versions."""
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+
+        self.activate()
+        java = self._class("RowTracking").preserveRowTrackingColumns(frame._jdf, table.snapshot)
+        return ClassicFrame(java, self._spark)
+
+    def identity_values(self, field: StructField) -> Column:
+        """New values for an identity column, from its high-water mark on."""
+        from pyspark.sql.classic.column import Column as ClassicColumn
+        from pyspark.sql.types import StructType
+
+        self.activate()
+        java = self._jvm.org.apache.spark.sql.types.DataType.fromJson(StructType([field]).json())
+        made = self._class("IdentityColumn").createIdentityColumnGenerationExprAsColumn(java.head())
+        return ClassicColumn(made)
+
     def _adds(self, files: Path) -> Any:
         array = self._class_of(f"[L{_DELTA}.actions.AddFile;")
         found = self._mapper().readValue(self._jvm.java.io.File(str(files)), array)
@@ -145,14 +164,17 @@ class Gateway:
         *,
         check: str | None = None,
         max_rows: int | None = None,
+        identity: Iterable[str] = (),
     ) -> Written:
         """Write rows as files of the table, without committing anything.
 
         `check` is one more condition that every row must satisfy; `max_rows` is the most that
-        go into one file.
+        go into one file. `identity` names columns whose new values the rows have already.
         """
         self.activate()
         transaction = self._class("OptimisticTransaction")(table.log, self._none, table.snapshot)
+        if numbered := set(identity):
+            transaction.setTrackHighWaterMarks(self._set(numbered))
         checks = self._checks(check)
         options = {} if max_rows is None else {"maxRecordsPerFile": str(max_rows)}
         with explained():
@@ -236,6 +258,16 @@ class Gateway:
         plan = frame.where(condition)._jdf.queryExecution().analyzed()
         return bool(plan.nodeName() != "Filter" or plan.condition().deterministic())
 
+    def is_small(self, frame: DataFrame) -> bool:
+        """Whether Spark would send a frame to every task instead of joining by a shuffle."""
+        size = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+        conf = self._spark._jsparkSession.sessionState().conf()
+        return size <= int(conf.autoBroadcastJoinThreshold())
+
+    def tasks_of(self, frame: DataFrame) -> int:
+        """In how many tasks a frame is read."""
+        return int(frame._jdf.queryExecution().toRdd().getNumPartitions())
+
     def alias_of(self, frame: DataFrame) -> str | None:
         """The name that a frame was given with `alias`, or that of its view."""
         plan = frame._jdf.queryExecution().analyzed()
@@ -266,6 +298,12 @@ class Gateway:
 
     def _mapper(self) -> Any:
         return getattr(getattr(self._class_package("util"), "JsonUtils$"), "MODULE$").mapper()
+
+    def _set(self, values: Iterable[str]) -> Any:
+        found = self._jvm.java.util.ArrayList()
+        for value in values:
+            found.add(value)
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toSet()
 
     def _some(self, value: Any) -> Any:
         return self._jvm.scala.Option.apply(value)

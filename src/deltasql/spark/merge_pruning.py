@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltasql.log import predicate as logic
@@ -38,6 +39,15 @@ _MOST_VALUES = 500
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|(`(?:[^`]|``)+`|[A-Za-z_]\w*)(\s*\.)?")
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The rows of the target that a source can match; no predicate when nothing is known."""
+
+    predicate: Predicate | None
+    # Whether the source speaks of one partition only.
+    is_one_partition: bool = False
+
+
 class MergePruning:
     """The rows of a target that a source can match."""
 
@@ -50,8 +60,8 @@ class MergePruning:
         self._target = target
         self._source = source
 
-    def predicate(self, condition: str, rows: DataFrame) -> Predicate | None:
-        """What every row of the target that matches satisfies; None when nothing is known."""
+    def reach(self, condition: str, rows: DataFrame) -> Reach:
+        """What is known of the rows of the target that match."""
         own = [
             text
             for text in (self._own(part) for part in self._gateway.conjuncts(condition))
@@ -59,8 +69,12 @@ class MergePruning:
         ]
         found = self._reader.understood(own, self._state)
         keys = self._keys(self._pairs(condition), rows)
-        parts = tuple(part for part in (found, keys) if part is not None)
-        return And(parts) if len(parts) > 1 else parts[0] if parts else None
+        known = bind(And(tuple(keys.values())), self._state.schema) if keys else None
+        parts = tuple(part for part in (found, known) if part is not None)
+        predicate = And(parts) if len(parts) > 1 else parts[0] if parts else None
+        single = {name.lower() for name, part in keys.items() if _is_one_value(part)}
+        names = {name.lower() for name in self._state.partition_columns}
+        return Reach(predicate, is_one_partition=bool(names) and names <= single)
 
     # --- the condition's own words ------------------------------------------------------
 
@@ -96,26 +110,26 @@ class MergePruning:
 
     # --- the source's keys --------------------------------------------------------------
 
-    def _keys(self, pairs: Iterator[tuple[str, str]], rows: DataFrame) -> Predicate | None:
+    def _keys(self, pairs: Iterator[tuple[str, str]], rows: DataFrame) -> dict[str, Predicate]:
         from pyspark.sql import functions as sql
 
-        usable = [(name, text) for name, text in pairs if self._is_exact(name, text, rows)]
+        usable = {name: text for name, text in pairs if self._is_exact(name, text, rows)}
         if not usable:
-            return None
+            return {}
         partitions = {name.lower() for name in self._state.partition_columns}
         wanted: list[Any] = []
-        for name, text in usable:
+        for name, text in usable.items():
             value = sql.expr(text)
             wanted += [sql.min(value), sql.max(value)]
             if name.lower() in partitions:
                 wanted.append(_few(value))
         answer = list(rows.agg(*wanted).collect()[0])
-        parts = []
-        for name, _ in usable:
+        parts: dict[str, Predicate] = {}
+        for name in usable:
             low, high = answer.pop(0), answer.pop(0)
             values = answer.pop(0) if name.lower() in partitions else None
-            parts.append(_within(name, low, high, values))
-        return bind(And(tuple(parts)), self._state.schema)
+            parts[name] = _within(name, low, high, values)
+        return parts
 
     def _is_exact(self, name: str, text: str, rows: DataFrame) -> bool:
         """Whether Spark compares the two without a cast that changes their order."""
@@ -134,6 +148,10 @@ class MergePruning:
             return False
         mine = _SPARK_NAMES[want]
         return have == mine or {have, mine} <= _INTEGERS
+
+
+def _is_one_value(part: Predicate) -> bool:
+    return isinstance(part, In) and len(part.values) == 1
 
 
 def _few(value: Any) -> Any:

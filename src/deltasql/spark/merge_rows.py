@@ -1,4 +1,4 @@
-"""The rows of a merge: both sides joined, the clause of each row found, its result made."""
+"""The rows of a merge: the clause of each row, and what it makes of it."""
 
 from __future__ import annotations
 
@@ -6,139 +6,158 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from deltasql.errors import SchemaMismatchError
-from deltasql.spark.assignments import as_column, completed, new_values, quoted
+from deltasql.spark.assignments import (
+    IDENTITY,
+    as_column,
+    column_names,
+    completed,
+    new_values,
+    quoted,
+)
 from deltasql.spark.enforcement import ansi_casts
 from deltasql.spark.evolution import Plan
 from deltasql.spark.merging import Clause, Merge, Side
 from deltasql.spark.row_changes import as_row, unfolded
-from deltasql.spark.scene import CHANGE_TYPE, FILE, ROW, Scene
-from deltasql.spec.actions import AddFile
+from deltasql.spark.scene import CHANGE_TYPE, Scene
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
-_IN_TARGET = "__deltasql_in_target"
-IN_SOURCE = "__deltasql_in_source"
-_CLAUSE = "__deltasql_clause"
-_KEY = "__deltasql_key"
+CLAUSE = "__deltasql_clause"
+_NUMBER = "__deltasql_number_"
 _KEPT = -1
 _DROPPED = -2
 
 
 class MergeRows:
-    """Makes the rows that a merge writes, and finds those it deletes."""
+    """Makes the rows that a merge writes."""
 
     def __init__(self, scene: Scene, plan: Plan, merge: Merge, source_alias: str) -> None:
         self._scene = scene
         self._merge = merge
-        self._source = source_alias
+        self.source_alias = source_alias
         self._schema: StructType = scene.schema(plan)
 
-    def joined(
-        self, touched: Sequence[AddFile], source: DataFrame, condition: Column, *, inserts: bool
-    ) -> DataFrame:
-        """Target and source side by side, and the number of the clause for each row."""
+    def target(self, rows: DataFrame) -> DataFrame:
+        """Rows of the table under its name, with the columns and types that the merge gives it."""
+        return self._widened(rows).alias(self._merge.target_alias)
+
+    def clause(self, side: Side) -> Column:
+        """The number of the clause for a row of one side; negative for none."""
         from pyspark.sql import functions as sql
 
-        here = self._widened(self._scene.placed_rows(touched))
-        target = here.withColumn(_IN_TARGET, sql.expr("true")).alias(self._merge.target_alias)
-        there = source.withColumn(IN_SOURCE, sql.expr("true")).alias(self._source)
-        rows = target.join(there, condition, "full_outer" if inserts else "left_outer")
-        return rows.withColumn(_CLAUSE, self._clause())
-
-    def once(self, joined: DataFrame) -> DataFrame:
-        """Each row of the target once, where only deletes see them several times."""
-        from pyspark.sql import functions as sql
-
-        # A row without a target stays as it is.
-        key = sql.coalesce(ROW, sql.monotonically_increasing_id())
-        return joined.withColumn(_KEY, key).dropDuplicates([FILE, _KEY])
-
-    def changing(self, joined: DataFrame) -> DataFrame:
-        """The rows of the target that are updated or deleted."""
-        from pyspark.sql import functions as sql
-
-        return joined.where(sql.col(_IN_TARGET) & (sql.col(_CLAUSE) >= 0))
-
-    def result(self, joined: DataFrame, *, keeps: bool) -> DataFrame:
-        """The rows to write; `keeps` those too that nothing happens to."""
-        from pyspark.sql import functions as sql
-
-        wanted = sql.col(_CLAUSE) >= (_KEPT if keeps else 0)
-        rows = joined.where(wanted)
-        if not self._scene.has_feed:
-            deletes = [n for n, clause in enumerate(self._merge.clauses) if clause.verb == "delete"]
-            rows = rows.where(~sql.col(_CLAUSE).isin(deletes)) if deletes else rows
-        with ansi_casts(joined.sparkSession):
-            old = {name: self._target_column(name) for name in self._schema.names}
-            new = [self._values(joined, clause, old) for clause in self._merge.clauses]
-            if self._scene.has_feed:
-                every = self._with_changes(old, new)
-                return completed(unfolded(rows, every), self._schema, CHANGE_TYPE)
-            chosen = [self._chosen(name, old, new).alias(name) for name in self._schema.names]
-            return completed(rows.select(*chosen), self._schema)
-
-    def inserted(self, absent: DataFrame) -> DataFrame:
-        """The rows that an insert-only merge writes, from those of the source without a match."""
-        from pyspark.sql import functions as sql
-
-        clauses = self._merge.clauses
-        rows = absent.withColumn(_CLAUSE, self._first(clauses, range(len(clauses))))
-        rows = rows.where(sql.col(_CLAUSE) >= 0).alias(self._source)
-        with ansi_casts(absent.sparkSession):
-            new = [self._values(rows, clause, {}) for clause in clauses]
-            chosen = [self._chosen(name, {}, new).alias(name) for name in self._schema.names]
-            return completed(rows.select(*chosen), self._schema)
-
-    # --- the clause of a row ------------------------------------------------------------
-
-    def _clause(self) -> Column:
-        from pyspark.sql import functions as sql
-
-        here, there = sql.col(_IN_TARGET).isNotNull(), sql.col(IN_SOURCE).isNotNull()
-        return (
-            sql.when(here & there, self._of_side("matched", _KEPT))
-            .when(here, self._of_side("not matched by source", _KEPT))
-            .otherwise(self._of_side("not matched", _DROPPED))
-        )
-
-    def _of_side(self, side: Side, otherwise: int) -> Column:
-        numbers = [n for n, clause in enumerate(self._merge.clauses) if clause.side == side]
-        return self._first([self._merge.clauses[n] for n in numbers], numbers, otherwise)
-
-    def _first(
-        self, clauses: Sequence[Clause], numbers: Sequence[int], otherwise: int = _DROPPED
-    ) -> Column:
-        from pyspark.sql import functions as sql
-
-        found = sql.lit(otherwise)
-        for number, clause in reversed(list(zip(numbers, clauses, strict=True))):
+        found = sql.lit(_DROPPED if side == "not matched" else _KEPT)
+        for number, clause in reversed(list(enumerate(self._merge.clauses))):
+            if clause.side != side:
+                continue
             if clause.condition is None:
                 found = sql.lit(number)
             else:
                 found = sql.when(as_column(clause.condition), sql.lit(number)).otherwise(found)
         return found
 
+    def changing(self, joined: DataFrame) -> DataFrame:
+        """The rows of the target that are updated or deleted."""
+        from pyspark.sql import functions as sql
+
+        return joined.where(sql.col(CLAUSE) >= 0)
+
+    def result(self, joined: DataFrame, *, keeps: bool) -> DataFrame:
+        """What the target's rows become; `keeps` those too that nothing happens to."""
+        from pyspark.sql import functions as sql
+
+        rows = joined if keeps else self.changing(joined)
+        if not self._scene.has_feed:
+            deletes = [n for n, clause in enumerate(self._merge.clauses) if clause.verb == "delete"]
+            rows = rows.where(~sql.col(CLAUSE).isin(deletes)) if deletes else rows
+        ids = self._scene.row_ids
+        with ansi_casts(joined.sparkSession):
+            old = {name: self._target_column(name) for name in self._schema.names}
+            new = [
+                self._values(joined, clause, old) | ids.changed()
+                if clause.verb == "update"
+                else None
+                for clause in self._merge.clauses
+            ]
+            return self._rows(rows, old | ids.kept(), new)
+
+    def inserted(self, absent: DataFrame, *, with_changes: bool) -> DataFrame:
+        """The rows that are new, from those of the source without a match."""
+        from pyspark.sql import functions as sql
+
+        rows = absent.withColumn(CLAUSE, self.clause("not matched"))
+        rows = rows.where(sql.col(CLAUSE) >= 0)
+        # Before anything else: a number that is asked for twice would be two.
+        for field in self._numbered():
+            rows = rows.withColumn(_NUMBER + field.name, self._scene.gateway.identity_values(field))
+        rows = rows.alias(self.source_alias)
+        numbers = {item.name: sql.col(quoted(_NUMBER + item.name)) for item in self._numbered()}
+        ids = self._scene.row_ids
+        with ansi_casts(absent.sparkSession):
+            new = [
+                self._values(rows, clause, {}, numbers) | ids.new()
+                if clause.verb == "insert"
+                else None
+                for clause in self._merge.clauses
+            ]
+            nothing = {f.name: sql.lit(None).cast(f.dataType) for f in self._schema.fields}
+            return self._rows(rows, nothing | ids.new(), new, with_changes=with_changes)
+
+    @property
+    def numbered(self) -> list[str]:
+        """Identity columns of which inserted rows get new values."""
+        return [field.name for field in self._numbered()]
+
+    def _numbered(self) -> list[StructField]:
+        inserts = [self._given(clause) for clause in self._merge.of("not matched")]
+        return [
+            item
+            for item in self._schema.fields
+            if IDENTITY in item.metadata and any(item.name.lower() not in set_ for set_ in inserts)
+        ]
+
+    def _given(self, clause: Clause) -> set[str]:
+        values = self._all_of_source(clause) if clause.values is None else clause.values
+        return {name.lower() for name in column_names(values, (self._merge.target_alias,))}
+
+    def _rows(
+        self,
+        rows: DataFrame,
+        old: Mapping[str, Column],
+        new: Sequence[Mapping[str, Column] | None],
+        *,
+        with_changes: bool = True,
+    ) -> DataFrame:
+        more = self._scene.row_ids.names
+        if self._scene.has_feed and with_changes:
+            every = self._with_changes(old, new)
+            return completed(unfolded(rows, every), self._schema, *more, CHANGE_TYPE)
+        chosen = [_chosen(name, old, new).alias(name) for name in old]
+        return completed(rows.select(*chosen), self._schema, *more)
+
     # --- the values of a row ------------------------------------------------------------
 
     def _values(
-        self, rows: DataFrame, clause: Clause, old: Mapping[str, Column]
-    ) -> dict[str, Column] | None:
-        if clause.verb == "delete":
-            return None
-        values = clause.values
-        if values is None:
-            values = self._all_of_source(clause)
-        before = {} if clause.verb == "insert" else old
+        self,
+        rows: DataFrame,
+        clause: Clause,
+        old: Mapping[str, Column],
+        numbers: Mapping[str, Column] | None = None,
+    ) -> dict[str, Column]:
+        values = self._all_of_source(clause) if clause.values is None else clause.values
         alias = self._merge.target_alias
-        return new_values(rows, self._schema, values, alias=alias, old=before)
+        return new_values(rows, self._schema, values, alias=alias, old=old, numbers=numbers)
 
     def _all_of_source(self, clause: Clause) -> dict[str, str | Column]:
         from pyspark.sql import functions as sql
 
         there = {name.lower(): name for name in self._merge.source.columns}
-        missing = [name for name in self._schema.names if name.lower() not in there]
+        missing = [
+            item.name
+            for item in self._schema.fields
+            if item.name.lower() not in there and IDENTITY not in item.metadata
+        ]
         if missing and not self._merge.evolves:
             raise SchemaMismatchError(
                 f"the source has no column {', '.join(missing)}",
@@ -146,22 +165,10 @@ class MergeRows:
                 remedy="name the columns to set, or allow the difference: withSchemaEvolution()",
             )
         return {
-            quoted(name): sql.col(f"{quoted(self._source)}.{quoted(there[name.lower()])}")
+            quoted(name): sql.col(f"{quoted(self.source_alias)}.{quoted(there[name.lower()])}")
             for name in self._schema.names
             if name.lower() in there
         }
-
-    def _chosen(
-        self, name: str, old: Mapping[str, Column], new: Sequence[Mapping[str, Column] | None]
-    ) -> Column:
-        from pyspark.sql import functions as sql
-
-        kind = next(item.dataType for item in self._schema.fields if item.name == name)
-        found = old.get(name, sql.lit(None).cast(kind))
-        for number, values in enumerate(new):
-            if values is not None:
-                found = sql.when(sql.col(_CLAUSE) == number, values[name]).otherwise(found)
-        return found
 
     def _with_changes(
         self, old: Mapping[str, Column], new: Sequence[Mapping[str, Column] | None]
@@ -172,8 +179,10 @@ class MergeRows:
         every = sql.array(as_row(old, None))
         for number, values in enumerate(new):
             verb = self._merge.clauses[number].verb
-            if values is None:
+            if verb == "delete":
                 becomes = [as_row(old, "delete")]
+            elif values is None:
+                continue
             elif verb == "insert":
                 becomes = [as_row(values, None), as_row(values, "insert")]
             else:
@@ -182,7 +191,7 @@ class MergeRows:
                     as_row(old, "update_preimage"),
                     as_row(values, "update_postimage"),
                 ]
-            every = sql.when(sql.col(_CLAUSE) == number, sql.array(*becomes)).otherwise(every)
+            every = sql.when(sql.col(CLAUSE) == number, sql.array(*becomes)).otherwise(every)
         return every
 
     def _target_column(self, name: str) -> Column:
@@ -202,3 +211,16 @@ class MergeRows:
                 # Nullability and inner comments differ without harm; a real change is a cast.
                 rows = rows.withColumn(item.name, sql.col(quoted(item.name)).cast(item.dataType))
         return rows
+
+
+def _chosen(
+    name: str, old: Mapping[str, Column], new: Sequence[Mapping[str, Column] | None]
+) -> Column:
+    """The value of a column: as it was, unless the row's clause sets it."""
+    from pyspark.sql import functions as sql
+
+    found = old[name]
+    for number, values in enumerate(new):
+        if values is not None:
+            found = sql.when(sql.col(CLAUSE) == number, values[name]).otherwise(found)
+    return found

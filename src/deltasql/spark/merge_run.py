@@ -1,31 +1,33 @@
-"""A merge, run: the files it touches are found by one join, and written anew by another."""
+"""A merge, run: the rows that match are found once, then files are written anew."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from deltasql import writing
-from deltasql.data.writer import NewFile
 from deltasql.errors import ValidationError
-from deltasql.log.predicate import Predicate
 from deltasql.spark import evolution
-from deltasql.spark.assignments import as_column, column_names
+from deltasql.spark.assignments import as_column, column_names, quoted
 from deltasql.spark.evolution import Plan
-from deltasql.spark.merge_pruning import MergePruning
-from deltasql.spark.merge_rows import IN_SOURCE, MergeRows
+from deltasql.spark.gateway import Written
+from deltasql.spark.merge_pairs import Found, Pairs, with_row_numbers
+from deltasql.spark.merge_pruning import MergePruning, Reach
+from deltasql.spark.merge_rows import MergeRows
 from deltasql.spark.merging import SOURCE, Merge
 from deltasql.spark.modes import place_of
 from deltasql.spark.scene import FILE, ROW, Scene, reads_of
 from deltasql.spark.vectors import Marked, can_mark, mark
-from deltasql.spec.actions import AddFile, CdcFile
+from deltasql.spec.actions import AddFile
 from deltasql.spec.schema import StructType, parse_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_COUNT = "__deltasql_matches"
+# Files that a task or two on each core write.
+_FEW = 2
 
 
 def run(scene: Scene, merge: Merge) -> writing.Write | None:
@@ -39,169 +41,160 @@ class _Run:
     def __init__(self, scene: Scene, merge: Merge) -> None:
         self._scene = scene
         self._merge = merge
-        self._source_alias = _source_alias(scene, merge)
-        # Read more than once, a source must say the same each time; cut off from where it
-        # came from it can't do otherwise.
-        source = merge.source.localCheckpoint(eager=False)
-        self._source = source.alias(self._source_alias)
+        alias = _source_alias(scene, merge)
+        self._source = with_row_numbers(merge.source).alias(alias)
         self._plan = _plan(scene, merge)
-        self._rows = MergeRows(scene, self._plan, merge, self._source_alias)
+        self._rows = MergeRows(scene, self._plan, merge, alias)
+        self._has_inserts = bool(merge.of("not matched"))
 
     def write(self) -> writing.Write | None:
         """Find what is touched, write what comes in its place."""
         scene, merge = self._scene, self._merge
         condition = as_column(merge.condition)
-        both = scene.rows([]).alias(merge.target_alias).crossJoin(self._source)
+        both = self._rows.target(scene.rows([])).crossJoin(self._source)
         scene.must_be_deterministic(both, condition)
-        predicate = self._predicate(condition)
+        reach = self._reach(condition)
+        candidates = scene.files(reach.predicate)
         if not merge.of("matched") and not merge.of("not matched by source"):
-            return self._insert_only(condition, predicate)
-        candidates = scene.files(predicate)
-        marks = scene.marks_rows and can_mark(candidates)
-        touched, is_doubled = self._touched(candidates, condition)
-        if not touched and not merge.of("not matched"):
-            return self._outcome(predicate, (), (), (), ())
-        joined = self._rows.joined(
-            touched, self._source, condition, inserts=bool(merge.of("not matched"))
-        )
-        if is_doubled:
-            joined = self._rows.once(joined)
-        if marks:
-            return self._marked(joined, touched, predicate)
-        frame = self._rows.result(joined, keeps=True)
-        written = scene.write(self._plan, self._spread(frame, touched))
-        return self._outcome(predicate, touched, touched, written, written)
+            return self._insert_only(condition, reach, candidates)
+        pairs = Pairs(scene, self._rows, candidates, self._source, condition)
+        try:
+            return self._changed(pairs, reach, candidates)
+        finally:
+            pairs.close()
 
-    def _marked(
-        self, joined: DataFrame, touched: Sequence[AddFile], predicate: Predicate | None
+    def _changed(
+        self, pairs: Pairs, reach: Reach, candidates: Sequence[AddFile]
     ) -> writing.Write | None:
         scene = self._scene
-        changing = self._rows.changing(joined).select(FILE, ROW)
-        found = mark(scene, touched, changing) if touched else Marked()
+        found = pairs.found() if candidates else Found()
+        if found.is_doubled and not _only_deletes(self._merge):
+            raise ValidationError(
+                "a row of the table matches several rows of the source",
+                cause="the merge can't tell which of them to update or delete it by",
+                remedy="make the source's keys unique, or narrow the condition",
+            )
+        places = found.changed | self._lost(pairs, candidates, is_doubled=found.is_doubled)
+        by_place = scene.by_place(candidates)
+        touched = [add for place, add in by_place.items() if place in places]
+        parts = []
+        used: Sequence[AddFile] = touched
+        if self._has_inserts:
+            # That nothing was inserted rests on rows that match, whether they change or not.
+            used = [add for place, add in by_place.items() if place in places | found.matched]
+            absent = pairs.absent() if candidates else self._source
+            rows = self._rows.inserted(absent, with_changes=bool(touched))
+            parts.append(self._spread(rows, reach))
+        if not touched:
+            return self._outcome(reach, used, (), self._written(parts))
+        joined = pairs.joined(touched, is_doubled=found.is_doubled)
+        marks = scene.marks_rows and can_mark(touched)
+        parts.append(self._together(self._rows.result(joined, keeps=not marks), touched))
+        if not marks:
+            return self._outcome(reach, used, touched, self._written(parts))
+        lost = bool(self._merge.of("not matched by source"))
+        gone = self._rows.changing(joined).select(FILE, ROW) if lost else pairs.marks()
+        vectors = mark(scene, touched, gone)
         try:
-            frame = self._rows.result(joined, keeps=False)
-            written = scene.write(self._plan, self._spread(frame, touched))
+            written = self._written(parts)
         except BaseException:
-            scene.discard(found.files)
+            scene.discard(vectors.files)
             raise
-        added = [*found.added, *written]
-        return self._outcome(predicate, found.gone, found.gone, added, [*found.files, *written])
+        return self._outcome(reach, used, vectors.gone, written, vectors)
 
-    def _insert_only(self, condition: Column, predicate: Predicate | None) -> writing.Write | None:
+    def _lost(
+        self, pairs: Pairs, candidates: Sequence[AddFile], *, is_doubled: bool
+    ) -> frozenset[str]:
+        """Where rows change that the source lacks."""
+        if not candidates or not self._merge.of("not matched by source"):
+            return frozenset()
+        changing = self._rows.changing(pairs.joined(candidates, is_doubled=is_doubled))
+        return frozenset(place_of(path) for (path,) in changing.select(FILE).distinct().collect())
+
+    def _insert_only(
+        self, condition: Column, reach: Reach, candidates: Sequence[AddFile]
+    ) -> writing.Write | None:
         scene = self._scene
-        candidates = scene.files(predicate)
-        target = scene.rows(candidates).alias(self._merge.target_alias)
-        absent = self._source.join(target, condition, "left_anti")
-        written = scene.write(self._plan, self._spread(self._rows.inserted(absent), ()))
-        return self._outcome(predicate, candidates, (), written, written)
+        absent = self._source
+        if candidates:
+            absent = absent.join(self._rows.target(scene.rows(candidates)), condition, "left_anti")
+        rows = self._rows.inserted(absent, with_changes=False)
+        return self._outcome(reach, candidates, (), self._written([self._spread(rows, reach)]))
+
+    def _written(self, parts: Sequence[DataFrame]) -> Written:
+        if not parts:
+            return Written(())
+        frame = reduce(lambda a, b: a.unionByName(b), parts)
+        return self._scene.write(self._plan, frame, self._rows.numbered)
 
     def _outcome(
         self,
-        predicate: Predicate | None,
+        reach: Reach,
         used: Sequence[AddFile],
         gone: Sequence[AddFile],
-        added: Sequence[AddFile | CdcFile],
-        files: Sequence[NewFile],
+        written: Written,
+        vectors: Marked | None = None,
     ) -> writing.Write | None:
-        reads = reads_of(predicate, used)
+        vectors = vectors or Marked()
         return self._scene.outcome(
             operation="MERGE",
             params=_params(self._merge),
-            reads=reads,
-            changes=self._plan.changes,
+            reads=reads_of(reach.predicate, used),
+            changes=evolution.with_identity(self._plan, written.identity).changes,
             gone=gone,
-            added=added,
-            files=files,
+            added=[*vectors.added, *written.actions],
+            files=[*vectors.files, *written.actions],
         )
 
-    # --- what is touched ----------------------------------------------------------------
+    # --- how rows lie -------------------------------------------------------------------
 
-    def _predicate(self, condition: Column) -> Predicate | None:
+    def _reach(self, condition: Column) -> Reach:
         merge, scene = self._merge, self._scene
         # A row that the condition does not speak of is one that the source lacks.
         if merge.of("not matched by source"):
-            return None
+            return Reach(None)
         text = merge.condition
         if not isinstance(text, str):
-            target = scene.rows([]).alias(merge.target_alias)
+            target = self._rows.target(scene.rows([]))
             text = scene.gateway.text_of(target.crossJoin(self._source), condition)
         pruning = MergePruning(
             scene.gateway,
             scene.reader,
             scene.state,
             target=merge.target_alias,
-            source=self._source_alias,
+            source=self._rows.source_alias,
         )
-        return pruning.predicate(text, self._source)
+        return pruning.reach(text, self._source)
 
-    def _touched(
-        self, candidates: Sequence[AddFile], condition: Column
-    ) -> tuple[list[AddFile], bool]:
-        """The files with a row that changes, and whether one matches several source rows."""
-        from pyspark.sql import functions as sql
-
-        if not candidates:
-            return [], False
-        found = (
-            self._changing(candidates, condition)
-            .groupBy(FILE, ROW)
-            .agg(sql.count(IN_SOURCE).alias(_COUNT))
-            .groupBy(FILE)
-            .agg(sql.max(_COUNT))
-            .collect()
-        )
-        is_doubled = any(count > 1 for _, count in found)
-        if is_doubled and not _only_deletes(self._merge):
-            raise ValidationError(
-                "a row of the table matches several rows of the source",
-                cause="the merge can't tell which of them to update or delete it by",
-                remedy="make the source's keys unique, or narrow the condition",
-            )
-        places = {place_of(path) for path, _ in found}
-        files = self._scene.by_place(candidates)
-        return [add for place, add in files.items() if place in places], is_doubled
-
-    def _changing(self, candidates: Sequence[AddFile], condition: Column) -> DataFrame:
-        """The rows of the target that may change, once for each row of the source."""
-        from pyspark.sql import functions as sql
-
-        merge = self._merge
-        if merge.of("not matched by source"):
-            joined = self._rows.joined(candidates, self._source, condition, inserts=False)
-            return self._rows.changing(joined)
-        target = self._scene.placed_rows(candidates).alias(merge.target_alias)
-        source = self._source.withColumn(IN_SOURCE, sql.expr("true")).alias(self._source_alias)
-        matches = target.join(source, condition, "inner")
-        # Where nothing else happens, rows that no clause takes are left alone.
-        return matches if merge.of("not matched") else matches.where(_any_clause(merge))
-
-    def _spread(self, frame: DataFrame, touched: Sequence[AddFile]) -> DataFrame:
-        """Rows brought together by partition, lest every task writes a file to each."""
+    def _together(self, rows: DataFrame, touched: Sequence[AddFile]) -> DataFrame:
+        """The rows of files, brought together by partition if there are several."""
         names = self._plan.metadata.partition_columns
         values = {tuple(sorted(add.partition_values.items())) for add in touched}
-        has_inserts = bool(self._merge.of("not matched"))
-        if not names or (len(values) <= 1 and not has_inserts):
-            return frame
-        from pyspark.sql import functions as sql
+        return _rebalanced(rows, names) if len(values) > 1 else rows
 
-        return frame.hint("rebalance", *(sql.col(f"`{name}`") for name in names))
+    def _spread(self, rows: DataFrame, reach: Reach) -> DataFrame:
+        """New rows, in about as many files as there should be."""
+        names = self._plan.metadata.partition_columns
+        tasks = self._scene.gateway.tasks_of(self._source)
+        if tasks <= _FEW * rows.sparkSession.sparkContext.defaultParallelism and (
+            not names or reach.is_one_partition
+        ):
+            # So few files are no harm, and to write them at once is to move no row.
+            return rows
+        return _rebalanced(rows, names)
+
+
+def _rebalanced(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Lest every task writes a file to each partition."""
+    from pyspark.sql import functions as sql
+
+    return rows.hint("rebalance", *(sql.col(quoted(name)) for name in names))
 
 
 def _only_deletes(merge: Merge) -> bool:
     """Whether every row that matches is deleted, however often it does."""
     clauses = merge.of("matched")
     return all(clause.verb == "delete" and clause.condition is None for clause in clauses)
-
-
-def _any_clause(merge: Merge) -> Column:
-    from pyspark.sql import functions as sql
-
-    found = sql.expr("false")
-    for clause in merge.of("matched"):
-        if clause.condition is None:
-            return sql.expr("true")
-        found = found | sql.coalesce(as_column(clause.condition), sql.expr("false"))
-    return found
 
 
 def _plan(scene: Scene, merge: Merge) -> Plan:

@@ -84,10 +84,10 @@ class _Change:
         touched = scene.writer.touched(
             scene.location, scene.state, self._candidates, self._condition
         )
-        written: list[AddFile | CdcFile] = []
-        frame = new(scene.rows(touched)) if touched else None
+        written: Sequence[AddFile | CdcFile] = ()
+        frame = new(scene.rows_to_move(touched)) if touched else None
         if frame is not None:
-            written = scene.write(self._plan, frame)
+            written = scene.write(self._plan, frame).actions
         return scene.outcome(
             operation=name,
             params=params,
@@ -100,11 +100,12 @@ class _Change:
     def deleted_from_one(self, params: Params, predicate: Predicate | None) -> writing.Write | None:
         """The same for the only file, without a look before: its count tells if a row went."""
         scene = self._scene
-        written = scene.write(self._plan, self.without_deleted(scene.rows(self._candidates)))
+        frame = self.without_deleted(scene.rows_to_move(self._candidates))
+        written = scene.write(self._plan, frame).actions
         gone = self._candidates
         if _rows_in(written) == _rows_in(gone):
             scene.discard(written)
-            gone, written = (), []
+            gone, written = (), ()
         return scene.outcome(
             operation="DELETE",
             params=params,
@@ -121,11 +122,11 @@ class _Change:
         scene = self._scene
         rows = scene.placed_rows(self._candidates).where(self._condition)
         found = mark(scene, self._candidates, rows) if self._candidates else Marked()
-        written: list[AddFile | CdcFile] = []
+        written: Sequence[AddFile | CdcFile] = ()
         if found.gone:
-            frame = new(scene.rows(found.gone).where(self._condition))
+            frame = new(scene.rows_to_move(found.gone).where(self._condition))
             try:
-                written = [] if frame is None else scene.write(self._plan, frame)
+                written = () if frame is None else scene.write(self._plan, frame).actions
             except BaseException:
                 scene.discard(found.files)
                 raise
@@ -161,15 +162,17 @@ class _Change:
         """All rows with their new values; with a change feed, also before and after."""
         from pyspark.sql import functions as sql
 
+        ids = self._scene.row_ids
         old = {name: sql.col(quoted(name)) for name in self._schema.names}
         with ansi_casts(rows.sparkSession):
             new = new_values(rows, self._schema, values, alias="target", old=old)
+            old, new = old | ids.kept(), new | ids.changed()
             if not self._scene.has_feed:
                 chosen = [
                     sql.when(self._matches, new[name]).otherwise(old[name]).alias(name)
-                    for name in self._schema.names
+                    for name in old
                 ]
-                return completed(rows.select(*chosen), self._schema)
+                return completed(rows.select(*chosen), self._schema, *ids.names)
             after = [
                 as_row(new, None),
                 as_row(old, "update_preimage"),
@@ -177,7 +180,7 @@ class _Change:
             ]
             kept = sql.array(as_row(old, None))
             every = sql.when(self._matches, sql.array(*after)).otherwise(kept)
-            return completed(unfolded(rows, every), self._schema, CHANGE_TYPE)
+            return completed(unfolded(rows, every), self._schema, *ids.names, CHANGE_TYPE)
 
 
 def as_row(values: Mapping[str, Column], change: str | None) -> Column:

@@ -18,9 +18,10 @@ from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
 from deltasql.spark.assignments import as_column
 from deltasql.spark.evolution import Plan
-from deltasql.spark.gateway import Gateway
+from deltasql.spark.gateway import Gateway, Written
 from deltasql.spark.modes import CHANGE_FEED, Writer, place_of
 from deltasql.spark.reading import Condition, Reader
+from deltasql.spark.row_ids import RowIds
 from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile
 from deltasql.store.file_rows import from_batch
 
@@ -85,15 +86,43 @@ class Scene:
         """The rows of some files."""
         return self.reader.of_adds(self.location, self.state, adds)
 
+    @cached_property
+    def row_ids(self) -> RowIds:
+        """The columns in which rows keep their ids, if the table tracks its rows."""
+        if not self.state.has_row_ids:
+            return RowIds()
+        return RowIds.of(self.state, self._with_ids(self.rows([])).schema)
+
+    def rows_to_move(self, adds: Iterable[AddFile]) -> DataFrame:
+        """The rows of some files, with their ids where the table tracks them."""
+        return self._moving(adds, ())
+
     def placed_rows(self, adds: Iterable[AddFile]) -> DataFrame:
-        """The rows of some files, each with its file and its position there."""
+        """The rows of some files to move, each with its file and its position there."""
         from pyspark.sql import functions as sql
 
-        return self.rows(adds).select(
-            "*",
-            sql.col("_metadata.file_path").alias(FILE),
-            sql.col("_metadata.row_index").alias(ROW),
+        place = {"file_path": FILE, "row_index": ROW}
+        return self._moving(
+            adds, [sql.col(f"_metadata.{name}").alias(ours) for name, ours in place.items()]
         )
+
+    def _moving(self, adds: Iterable[AddFile], more: Sequence[Column]) -> DataFrame:
+        if not self.state.has_row_ids:
+            return self.rows(adds).select("*", *more)
+        files = list(adds)
+        # A transaction's own files get their ids when it commits.
+        own = [add for add in files if add.base_row_id is None]
+        known = [add for add in files if add.base_row_id is not None]
+        rows = self._with_ids(self.rows(known)).select("*", *more)
+        if not own:
+            return rows
+        new = [value.alias(name) for name, value in self.row_ids.new().items()]
+        return rows.unionByName(self.rows(own).select("*", *new, *more))
+
+    def _with_ids(self, rows: DataFrame) -> DataFrame:
+        state = self.state
+        table = self.gateway.table(self.location, state.metadata, state.protocol)
+        return self.gateway.with_row_ids(table, rows)
 
     def by_place(self, adds: Iterable[AddFile]) -> dict[str, AddFile]:
         """Files by where they lie, for paths that Spark tells."""
@@ -107,10 +136,13 @@ class Scene:
 
         return SparkStruct.fromJson(json.loads(plan.metadata.schema_string))
 
-    def write(self, plan: Plan, frame: DataFrame) -> list[AddFile | CdcFile]:
-        """New files with rows that fit already; `_change_type` parts changes from rows."""
+    def write(self, plan: Plan, frame: DataFrame, identity: Iterable[str] = ()) -> Written:
+        """New files with rows that fit already; `_change_type` parts changes from rows.
+
+        `identity` names columns that were given new values.
+        """
         table = self.gateway.table(self.location, plan.metadata, plan.protocol)
-        return list(self.gateway.write(table, frame).actions)
+        return self.gateway.write(table, self.row_ids.marked(frame), identity=identity)
 
     def discard(self, files: Iterable[NewFile]) -> None:
         """Delete new files of an operation that failed half-way."""

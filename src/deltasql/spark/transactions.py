@@ -191,5 +191,5 @@ def _changes(scene: Scene, files: Sequence[AddFile], kind: str) -> list[CdcFile]
     if not files:
         return []
     rows = scene.rows(files).select("*", sql.lit(kind).alias(CHANGE_TYPE))
-    written = scene.write(evolution.unchanged(scene.state), rows)
+    written = scene.write(evolution.unchanged(scene.state), rows).actions
     return [item for item in written if isinstance(item, CdcFile)]
