@@ -117,7 +117,7 @@ def stream(db: deltasql.spark.Database, dies_in: int | None = None) -> None:
 def stream_and_die() -> None:
     spark = deltasql.spark.session("stream", master="local[2]", config=QUIET)
     with deltasql.connect("sqlite:///lake.db") as lake:
-        stream(deltasql.spark.attach(spark, lake), dies_in=1)
+        stream(deltasql.spark.attach(spark, lake), dies_in=0)
 
 
 def compare(spark, db: deltasql.spark.Database, lake: deltasql.Lake) -> None:
