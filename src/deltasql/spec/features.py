@@ -94,7 +94,7 @@ _TABLE: tuple[Feature, ...] = (
         name="identityColumns",
         legacy_writer=6,
         append="unused",
-        note="handing out identity values needs Spark (`db.write`; a merge can't)",
+        note="handing out identity values needs Spark",
     ),
     Feature(
         name="deletionVectors",
