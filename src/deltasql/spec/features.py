@@ -106,7 +106,9 @@ _TABLE: tuple[Feature, ...] = (
         name="rowTracking",
         property="delta.enableRowTracking",
         needs=("domainMetadata",),
-        note="row ids are assigned by the commit",
+        note="row ids are assigned by the commit; Spark's delete, update and merge keep those of "
+        "rows that are written anew, `overwrite` and `replace_where` give the rows that stay new "
+        "ones",
     ),
     Feature(name="domainMetadata", note="`delta.*` domains only with the feature they belong to"),
     Feature(
