@@ -186,7 +186,11 @@ class Spark:
             raise SparkError(answer["error"])
         return answer
 
-    def read(self, path: Path, version: int | None = None) -> dict[str, Any]:
+    def reach(self, settings: Mapping[str, str]) -> None:
+        """Let Hadoop know an object store."""
+        self.ask({"do": "reach", "settings": dict(settings)})
+
+    def read(self, path: Path | str, version: int | None = None) -> dict[str, Any]:
         """Schema, rows and files of a table at a version, by default the newest."""
         return self.ask({"do": "read", "path": str(path), "version": version})
 

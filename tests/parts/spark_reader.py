@@ -7,6 +7,7 @@ Runs in the environment of PySpark, and imports nothing of the tests. Requests:
     {"do": "files", "path": …, "version": null}    → {"files"}
     {"do": "append", "path": …}                    → {}
     {"do": "sql", "statements": […]}               → {}
+    {"do": "reach", "settings": {…}}               → {}, Hadoop's settings for an object store
 
 Rows are lists of values in the schema's order: dates, times, decimals as text (without
 zeros at the end), times of either kind without a zone (the session's is UTC), bytes as
@@ -19,13 +20,21 @@ import decimal
 import json
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
 
+def s3a_jars(jars: str) -> list[str]:
+    """Spark's client for S3, beside Delta's jars, without what Spark itself has newer."""
+    older = ("netty", "commons-", "slf4j")
+    found = Path(f"{jars}-s3a").glob("*.jar")
+    return sorted(str(path) for path in found if not path.name.startswith(older))
+
+
 def start(jars: str, work: str) -> SparkSession:
     settings = {
-        "spark.driver.extraClassPath": f"{jars}/*",
+        "spark.driver.extraClassPath": ":".join([f"{jars}/*", *s3a_jars(jars)]),
         "spark.driver.memory": "1g",
         # Small tables: what the compilers would win later, they cost now.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -55,6 +64,10 @@ def answer(spark: SparkSession, request: dict) -> dict:
     if request["do"] == "sql":
         for statement in request["statements"]:
             spark.sql(statement).collect()
+        return {}
+    if request["do"] == "reach":
+        for key, value in request["settings"].items():
+            spark.sparkContext._jsc.hadoopConfiguration().set(key, value)
         return {}
     path, version = request["path"], request.get("version")
     reader = spark.read.format("delta")
@@ -87,7 +100,7 @@ def files(frame: DataFrame, root: str) -> list[str]:
     # As one text: the gateway hands over a list item by item, 0.1 ms each.
     jvm = frame.sparkSession._jvm
     joined = jvm.org.apache.hadoop.util.StringUtils.join("\n", frame._jdf.inputFiles())
-    start = f"file:{root}/"
+    start = f"{root}/" if "://" in root else f"file:{root}/"
     return sorted(item.removeprefix(start) for item in joined.split("\n") if item)
 
 

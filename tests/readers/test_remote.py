@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 
 import deltasql
+from deltasql.spark.gateway import hadoop_location
+from deltasql.spark.hadoop import s3a_settings
 from tests.conftest import open_directory
 from tests.parts import azurite as azurite_part
 from tests.parts import seaweedfs as seaweedfs_part
 from tests.parts.azurite import Azurite
 from tests.parts.seaweedfs import SeaweedFs
 from tests.readers.tables import CASES
-from tests.readers.test_agreement import make
+from tests.readers.test_agreement import check_spark, make
 from tests.readers.voices import DeltaRs, DuckDb, Polars, files_of, lines
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("remote readers")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
 
 # Partition values with characters that a path writes otherwise.
 ODD = "by odd texts"
@@ -45,7 +47,7 @@ def lake_on(server: SeaweedFs | Azurite, folder: Path) -> deltasql.Lake:
 
 
 @pytest.mark.parametrize(("about", "form"), TABLES)
-def test_readers_agree_on_s3(seaweedfs, duck, tmp_path, about, form):
+def test_readers_agree_on_s3(seaweedfs, duck, spark, tmp_path, about, form):
     duck.reach(
         "s3",
         KEY_ID=seaweedfs_part.ACCESS_KEY,
@@ -55,10 +57,13 @@ def test_readers_agree_on_s3(seaweedfs, duck, tmp_path, about, form):
         URL_STYLE="path",
         REGION="us-east-1",
     )
+    spark.reach(s3a_settings(seaweedfs_part.BUCKET, seaweedfs.options()))
     with lake_on(seaweedfs, tmp_path) as lake:
         table = make(lake, CASES[about], form)
         for version in (None, 1):
             check_kernel_readers(lake, duck, table, version, about)
+            told = spark.read(hadoop_location(table.location), version)
+            check_spark(told, table.snapshot(version))
 
 
 @pytest.mark.parametrize(("about", "form"), TABLES)
