@@ -146,7 +146,10 @@ def _rate(lab: SparkLab, sink: Callable[[Any, int], None]) -> float:
     checkpoint = lab.path(f"checkpoint-{uuid.uuid4().hex}")
     query = frame.writeStream.option("checkpointLocation", checkpoint).foreachBatch(run)
     running = query.trigger(processingTime="0 seconds").start()
-    finished.wait(600)
+    while not finished.wait(1):
+        # A batch that failed ends the stream, and would never be finished.
+        if error := running.exception():
+            raise error
     running.stop()
     return BATCHES / (started[1] - started[0])
 
