@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from deltasql.data.conform import as_arrow, conform, merge
 from deltasql.data.layout import layout_of
+from deltasql.data.lengths import with_lengths
 from deltasql.data.reader import read_files
 from deltasql.data.row_filter import row_mask
 from deltasql.data.writer import NewFile, discard, write_files
@@ -107,6 +108,16 @@ def overwrite(
 
 def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddFile]:
     """Conform rows to a table, check its constraints, and write them as files."""
+    check_from_arrow(metadata)
+    layout = layout_of(metadata)
+    rows = conform(as_arrow(data), layout.schema, arrow_schema=layout.logical)
+    rows = with_lengths(rows, layout.limits)
+    rows = _checked(rows, layout.schema, metadata.configuration)
+    return write_files(objects, metadata=metadata, data=rows, new_id=new_id, now_ms=now_ms)
+
+
+def check_from_arrow(metadata: Metadata) -> None:
+    """Raise unless rows of the table can be written from Arrow, its rules enforced."""
     layout = layout_of(metadata)
     if layout.obstacle is not None:
         raise UnsupportedFeatureError(
@@ -114,9 +125,9 @@ def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddF
             cause=layout.obstacle,
             remedy="write the table with Spark (see docs/features.md)",
         )
-    rows = conform(as_arrow(data), layout.schema, arrow_schema=layout.logical)
-    rows = _checked(rows, layout.schema, metadata.configuration)
-    return write_files(objects, metadata=metadata, data=rows, new_id=new_id, now_ms=now_ms)
+    for key, text in metadata.configuration.items():
+        if key.startswith(CONSTRAINT):
+            _constraint(layout.schema, text)
 
 
 # --- schema -----------------------------------------------------------------------------

@@ -27,7 +27,11 @@ def main() -> None:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            "spark.sql.shuffle.partitions": "2",
+            # Small tables: what is worked out for large ones costs more than it saves.
+            "spark.sql.shuffle.partitions": "1",
+            "spark.databricks.delta.snapshotPartitions": "1",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.adaptive.enabled": "false",
             # The executors' Python has no Arrow either.
             "spark.sql.execution.pythonUDF.arrow.enabled": "false",
             "spark.eventLog.enabled": "true",

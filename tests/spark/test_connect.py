@@ -37,6 +37,9 @@ class ConnectServer(LoopbackProcess):
             "spark.connect.grpc.binding.port": str(self.port),
             "spark.ui.enabled": "false",
             "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.adaptive.enabled": "false",
             "spark.sql.warehouse.dir": str(self.directory / "warehouse"),
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }

@@ -1,4 +1,5 @@
-"""Reading: every option and type, by both routes, as stock Delta reads the same rows."""
+"""Reading: both routes find at every version, time and condition what stock Delta finds in a
+plain table."""
 
 from __future__ import annotations
 
@@ -12,115 +13,93 @@ from pyspark.errors import PySparkException
 
 from deltasql.errors import TableNotFoundError, VersionNotFoundError
 from tests.readers.tables import CASES
-from tests.spark.judge import rows
+from tests.spark.routes import NAMES_NATIVE, Found, Native, Source, new_name, new_plain
 
-TYPES = {
-    "string": "'é\"\\n'",
-    "bigint": "9223372036854775807",
-    "int": "-1",
-    "smallint": "cast(1 as smallint)",
-    "tinyint": "cast(-128 as tinyint)",
-    "float": "cast(0.1 as float)",
-    "double": "cast('NaN' as double)",
-    "boolean": "true",
-    "binary": "X'00FF'",
-    "date": "date'1969-07-20'",
-    "timestamp": "timestamp'2026-02-28 01:02:03.456789'",
-    "timestamp_ntz": "timestamp_ntz'1900-02-28 01:02:03.456789'",
-    "decimal(38,10)": "cast('1.0000000001' as decimal(38,10))",
-    "array<int>": "array(1, null)",
-    "map<string,struct<a:bigint>>": "map('k', named_struct('a', 1L))",
-    "struct<a:array<struct<b:string>>,c:int>": (
-        "named_struct('a', array(named_struct('b', 'x')), 'c', 1)"
-    ),
-}
-
-
-def read(spark, db, route, name, **options):
-    """The same read by either route."""
-    if route == "native":
-        names = {"versionAsOf": "version", "timestampAsOf": "timestamp"}
-        return db.read(name, **{names.get(key, key): value for key, value in options.items()})
-    where = options.pop("where", None)
-    frame = spark.read.format("deltasql").options(**options).load(name)
-    return frame if where is None else frame.where(where)
+FIRST = "SELECT id, id % 3 AS p, cast(id AS string) AS s FROM range(12)"
+MORE = "SELECT id + 100 AS id, 1L AS p, 'new' AS s FROM range(2)"
+COLUMNS = "id BIGINT, p BIGINT, s STRING"
+STEPS = [
+    (FIRST, {}),
+    (f"SELECT id + 10 AS id, p, s FROM ({FIRST})", {}),
+    (MORE, {"mode": "overwrite"}),
+    ("SELECT 7L id, 1L p, '1\\n' s UNION ALL SELECT 8L, 0L, null", {}),
+    (FIRST, {}),
+]
+FILTERS = [
+    "p = 1",
+    "p = 0 AND id > 12",
+    "id IN (1, 3L, 15) OR s = '7'",
+    "s LIKE '1%'",
+    "s IS NULL",
+    "NOT p <=> 1",
+    "length(s) = 1 AND id BETWEEN 2 AND 4",
+    "id > 3 + 4",
+    's = "7"',
+    "s = 'a\\nb'",
+    "false",
+]
 
 
 @pytest.fixture(scope="module")
-def typed(spark, db, lake):
-    columns = ", ".join(f"{expr} AS c{n}" for n, expr in enumerate(TYPES.values()))
-    nulls = ", ".join(f"cast(null as {kind}) AS c{n}" for n, kind in enumerate(TYPES))
-    db.write(spark.sql(f"SELECT {columns} UNION ALL SELECT {nulls}"), "read.typed")
-    lake.mirror.run(once=True)
-    return "read.typed"
+def versions(spark, db, plain, route, known):
+    """A table in several versions, ours and a plain one, partitioned by p."""
+
+    def ask() -> str:
+        name = new_plain(spark, COLUMNS, by="p")
+        for sql, options in STEPS:
+            plain.write(spark.sql(sql), name, **options)
+        return name
+
+    name = new_name()
+    db.create_table(name, COLUMNS, ["p"])
+    for sql, options in STEPS:
+        route.write(spark.sql(sql), name, **options)
+    return name, known("versions", ask)
 
 
-@pytest.fixture(scope="module")
-def versions(spark, db, lake):
-    name = "read.versions"
-    frame = spark.range(10).selectExpr("id", "id % 2 AS p", "cast(id AS string) AS s")
-    db.write(frame, name, partition_by="p")
-    db.write(frame.selectExpr("id + 10 AS id", "p", "s"), name)
-    db.write(
-        frame.where("id > 7"), name, mode="overwrite", replace_where="p = 1 AND id > 7 OR p = 0"
+@pytest.mark.parametrize("version", range(1 + len(STEPS)))
+def test_versions_and_times(spark, db, plain, route, known, versions, version):
+    ours, theirs = versions
+    expected = known(
+        ("version", version), lambda: Found.of(plain.read(theirs, versionAsOf=version))
     )
-    lake.mirror.run(once=True)
+    history = known("history", lambda: spark.sql(f"DESCRIBE HISTORY {theirs}").collect())
+    (when,) = [str(row.timestamp) for row in history if row.version == version]
+    by_time = known(("time", version), lambda: Found.of(plain.read(theirs, timestampAsOf=when)))
+    assert by_time == expected
+    assert Found.of(route.read(ours, versionAsOf=version)) == expected
+    moment = db.lake.table(ours).snapshot(version).timestamp.isoformat()
+    assert Found.of(route.read(ours, timestampAsOf=moment)) == expected
+
+
+@pytest.mark.parametrize("where", FILTERS)
+def test_filters(plain, route, known, versions, where):
+    ours, theirs = versions
+    expected = known(("where", where), lambda: Found.of(plain.read(theirs, where)))
+    assert Found.of(route.read(ours, where)) == expected
+
+
+@pytest.fixture(scope="module")
+def parted(spark, db):
+    """Two writes into three partitions."""
+    name = new_name()
+    for sql, options in STEPS[:2]:
+        db.write(spark.sql(sql), name, partition_by="p", **options)
     return name
 
 
-@pytest.mark.parametrize("route", ["native", "source"])
-def test_every_type_reads_as_in_stock_delta(spark, db, lake, typed, route):
-    ours = read(spark, db, route, typed)
-    theirs = spark.read.format("delta").load(lake.table(typed).location)
-    assert ours.schema == theirs.schema
-    assert rows(ours) == rows(theirs)
-
-
-@pytest.mark.parametrize("route", ["native", "source"])
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_versions_and_times_read_as_in_stock_delta(spark, db, lake, versions, route, version):
-    table = lake.table(versions)
-    stock = spark.read.format("delta").option("versionAsOf", version).load(table.location)
-    assert rows(read(spark, db, route, versions, versionAsOf=version)) == rows(stock)
-    moment = table.snapshot(version).timestamp.isoformat()
-    assert rows(read(spark, db, route, versions, timestampAsOf=moment)) == rows(stock)
-
-
-@pytest.mark.parametrize("route", ["native", "source"])
-@pytest.mark.parametrize(
-    "where",
-    [
-        "p = 1",
-        "p = 0 AND id > 12",
-        "id IN (1, 3L, 15) OR s = '7'",
-        "s LIKE '1%'",
-        "s IS NULL",
-        "NOT p <=> 1",
-        "length(s) = 1 AND id BETWEEN 2 AND 4",
-        "id > 3 + 4",
-        's = "7"',
-        "s = 'a\\nb'",
-        "false",
-    ],
-)
-def test_filters_read_as_in_stock_delta(spark, db, lake, versions, route, where):
-    stock = spark.read.format("delta").load(lake.table(versions).location).where(where)
-    assert rows(read(spark, db, route, versions, where=where)) == rows(stock)
-
-
-def test_files_are_skipped_in_sql_before_spark_plans(db, lake, versions):
-    table = lake.table(versions)
-    every = db.read(versions, version=1).inputFiles()
-    by_partition = db.read(versions, version=1, where="p = 1").inputFiles()
-    by_stats = db.read(versions, version=1, where="id >= 10").inputFiles()
-    assert len(every) == table.snapshot(1).files().num_rows
+def test_files_are_skipped_in_sql_before_spark_plans(db, lake, parted):
+    every = db.read(parted).inputFiles()
+    by_partition = db.read(parted, where="p = 1").inputFiles()
+    by_stats = db.read(parted, where="id > 15").inputFiles()
+    assert len(every) == lake.table(parted).snapshot().files().num_rows
     assert 0 < len(by_partition) < len(every)
     assert 0 < len(by_stats) < len(every)
-    assert not db.read(versions, version=1, where="id > 1000").inputFiles()
+    assert not db.read(parted, where="id > 1000").inputFiles()
 
 
-def test_pushed_filters_skip_files(spark, db, versions, tmp_path):
-    frame = spark.read.format("deltasql").load(versions).where("id > 1000")
+def test_pushed_filters_skip_files(spark, parted):
+    frame = spark.read.format("deltasql").load(parted).where("id > 1000")
     # No file is left, so that there is one task, which has nothing to do.
     assert frame.rdd.getNumPartitions() <= 1
     assert frame.count() == 0
@@ -140,19 +119,17 @@ def test_pushed_filters_skip_files(spark, db, versions, tmp_path):
     ],
 )
 def test_tables_of_the_readers_matrix(spark, db, lake, name, about):
+    """What only other writers make: stock Delta reads them in the mirror."""
     case = CASES[about]
     table = lake.create_table(
         name, case.example.schema, partition_by=case.by, properties=dict(case.properties)
     )
     case.fill(table)
     lake.mirror.run(once=True)
-    for version in (None, 1):
-        options = {} if version is None else {"versionAsOf": version}
-        stock = spark.read.format("delta").options(**options).load(table.location)
-        for route in ("native", "source"):
-            ours = read(spark, db, route, name, **options)
-            assert rows(ours) == rows(stock), route
-            assert ours.schema == stock.schema, route
+    for options in ({}, {"versionAsOf": 1}):
+        expected = Found.of(Source(spark, "delta").read(table.location, **options))
+        for route in (Native(db), Source(spark)):
+            assert Found.of(route.read(name, **options)) == expected, route
 
 
 def test_widened_types(spark, db, lake, name):
@@ -163,20 +140,20 @@ def test_widened_types(spark, db, lake, name):
     wide = f"SELECT 5000000000 i, array(70000) a, {noon} s"
     db.write(spark.sql(wide), name, merge_schema=True)
     lake.mirror.run(once=True)
-    stock = spark.read.format("delta").load(lake.table(name).location)
+    stock = Source(spark, "delta").read(lake.table(name).location)
     assert stock.schema.simpleString() == "struct<i:bigint,a:array<int>,s:struct<d:timestamp_ntz>>"
-    for route in ("native", "source"):
-        ours = read(spark, db, route, name)
-        assert ours.schema == stock.schema, route
-        assert rows(ours) == rows(stock), route
+    for route in (Native(db), Source(spark)):
+        assert Found.of(route.read(name)) == Found.of(stock), route
 
 
-def test_variant_is_native_only(spark, db, lake, name):
+def test_variant_is_native_only(spark, db, name):
     db.write(spark.sql("SELECT 1 id, parse_json('{\"a\": [1]}') v"), name)
     (row,) = db.read(name).selectExpr("v:a[0]::int AS a").collect()
     assert row.a == 1
-    with pytest.raises(PySparkException, match="native route"):
-        spark.read.format("deltasql").load(name).collect()
+    with pytest.raises(PySparkException, match=NAMES_NATIVE):
+        Source(spark).read(name).collect()
+    with pytest.raises(PySparkException, match=NAMES_NATIVE):
+        Source(spark).write(spark.sql("SELECT 1 id"), name)
 
 
 @pytest.mark.parametrize("state", ["off", "empty", "broken"])
@@ -225,13 +202,13 @@ def test_views_join(spark, db):
     assert found[0].s == 2
 
 
-def test_absent_tables_and_versions_say_so(spark, db, versions):
+def test_absent_tables_and_versions_say_so(spark, db, parted):
     with pytest.raises(TableNotFoundError, match="no table"):
         db.read("no.such")
     with pytest.raises(VersionNotFoundError, match="0"):
-        db.read(versions, version=99)
+        db.read(parted, version=99)
     with pytest.raises(PySparkException, match="no version 99"):
-        spark.read.format("deltasql").option("versionAsOf", 99).load(versions)
+        spark.read.format("deltasql").option("versionAsOf", 99).load(parted)
 
 
 def test_hand_over_escapes_odd_paths(db):

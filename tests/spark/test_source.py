@@ -5,20 +5,12 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
+import deltasql.spark
 from tests.spark.judge import rows
 
 
 def save(frame, name, mode="append", **options):
     frame.write.format("deltasql").mode(mode).options(**options).save(name)
-
-
-def test_append_overwrite_and_create(spark, db, name):
-    save(spark.range(3), name)
-    save(spark.range(3, 5), name)
-    assert rows(db.read(name)) == rows(spark.range(5))
-    save(spark.range(1), name, mode="overwrite")
-    assert rows(db.read(name)) == rows(spark.range(1))
-    assert [entry.version for entry in db.lake.table(name).history()] == [2, 1, 0]
 
 
 def test_partitions_and_casts(spark, db, name):
@@ -27,29 +19,11 @@ def test_partitions_and_casts(spark, db, name):
     assert rows(db.read(name)) == ["(1, 'a/b', Decimal('1.50'))"]
 
 
-def test_once_for_an_application(spark, db, name):
-    for _ in range(2):
-        save(spark.range(3), name, txnAppId="etl", txnVersion=1)
-    save(spark.range(3), name, txnAppId="etl", txnVersion=2)
-    assert db.read(name).count() == 6
-
-
-@pytest.mark.parametrize(
-    "option", ["mergeSchema", "overwriteSchema", "replaceWhere", "partitionOverwriteMode"]
-)
-def test_what_it_cannot_do_names_the_native_route(spark, db, name, option):
+def test_options_that_reading_has_not_name_the_native_route(spark, db, name):
     save(spark.range(3), name)
-    with pytest.raises(PySparkException, match=r"native route.*attach"):
-        save(spark.range(3), name, mode="overwrite", **{option: "true"})
-    with pytest.raises(PySparkException, match=r"native route.*attach"):
-        spark.read.format("deltasql").option(option, "true").load(name).collect()
-
-
-def test_generated_columns_name_spark_itself(spark, db, name):
-    db.create_table(name, "a INT, g INT GENERATED ALWAYS AS (a + 1)")
-    with pytest.raises(PySparkException, match="write the table with Spark"):
-        save(spark.sql("SELECT 1 a"), name)
-    assert db.lake.table(name).version == 0
+    for option in ("mergeSchema", "replaceWhere", "readChangeFeed", "ignoreDeletes"):
+        with pytest.raises(PySparkException, match=r"native route.*attach"):
+            spark.read.format("deltasql").option(option, "true").load(name).collect()
 
 
 def test_strangers_are_refused(spark, db, name):
@@ -69,7 +43,36 @@ def test_an_unknown_lake_says_which_there_are(spark, db, name):
         spark.read.format("deltasql").option("lake", "other").load(name)
 
 
-def test_sql_tables_and_views(spark, db, name):
+def test_views_read_and_insert(spark, db, name):
+    """Of SQL under any catalog; CREATE TABLE is in `test_connect.py`, under Spark's own."""
     save(spark.range(3), name)
-    spark.sql(f"CREATE TEMPORARY VIEW v_{name[2:]} USING deltasql OPTIONS (table '{name}')")
-    assert spark.sql(f"SELECT sum(id) AS s FROM v_{name[2:]}").collect()[0].s == 3
+    view = f"v_{name[2:]}"
+    spark.sql(f"CREATE TEMPORARY VIEW {view} USING deltasql OPTIONS (table '{name}')")
+    assert spark.sql(f"SELECT sum(id) AS s FROM {view}").collect()[0].s == 3
+    spark.sql(f"INSERT INTO {view} VALUES (9)")
+    assert rows(db.read(name)) == ["(0,)", "(1,)", "(2,)", "(9,)"]
+
+
+CATALOG = "spark.sql.catalog.spark_catalog"
+
+
+def test_tables_of_the_source_under_deltas_catalog(spark, db, name):
+    """Spark loads no table of a Python data source there, so that none is made."""
+    save(spark.range(3), name)
+    made = f"CREATE TABLE made USING deltasql OPTIONS (table '{name}')"
+    with pytest.raises(PySparkException, match=r"(?s)DeltaCatalog.*TEMPORARY VIEW"):
+        spark.sql(made)
+    assert not spark.catalog.tableExists("made")
+    # One that another session made: the message is Spark's, and is in docs/spark.md.
+    before = spark.conf.get(CATALOG)
+    spark.conf.set(CATALOG, "builtin")
+    try:
+        deltasql.spark.register(spark)
+        spark.sql(made)
+        assert spark.sql("SELECT count(*) AS n FROM made").collect()[0].n == 3
+    finally:
+        spark.conf.set(CATALOG, before)
+        deltasql.spark.register(spark)
+    with pytest.raises(PySparkException, match="deltasql is not a valid Spark SQL Data Source"):
+        spark.sql("SELECT * FROM made").collect()
+    spark.sql("DROP TABLE made")

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from deltasql.data import lengths
 from deltasql.data.arrow_schema import arrow_type, to_arrow
 from deltasql.data.stats import Indexed, indexed
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
@@ -34,11 +35,13 @@ _VOID = Primitive("void")
 class Layout:
     """What a writer needs to know of a table; `stored` are the positions that go into files.
 
-    `obstacle` says why its rows can't be written from Arrow; None when they can.
+    `obstacle` says why its rows can't be written from Arrow; None when they can. `limits` are
+    the lengths of texts.
     """
 
     schema: StructType
     obstacle: str | None
+    limits: tuple[lengths.Limit, ...]
     partition: tuple[StructField, ...]
     partition_positions: tuple[int, ...]
     stored: tuple[int, ...]
@@ -77,7 +80,8 @@ def _layout(
     return Layout(
         schema=schema,
         # The declared one: without column mapping the other has lost the columns' metadata.
-        obstacle=arrow_writer_obstacle(declared, configuration),
+        obstacle=arrow_writer_obstacle(declared, configuration) or lengths.obstacle(declared),
+        limits=lengths.limits(declared),
         partition=tuple(partition),
         partition_positions=tuple(schema.fields.index(item) for item in partition),
         stored=tuple(schema.fields.index(item) for item in stored),

@@ -10,7 +10,7 @@ from deltasql.data.writer import discard
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError
 from deltasql.spark import evolution
 from deltasql.spark.evolution import Plan
-from deltasql.spark.modes import Writer, schema_of
+from deltasql.spark.modes import Job, Writer, schema_of
 from deltasql.spark.options import WriteOptions
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
 from deltasql.spec.schema import StructType, parse_schema
@@ -38,7 +38,7 @@ def create_from(
     first = version_zero(schema, names, options.properties)
     plan = Plan(_only(first, Metadata), _only(first, Protocol))
     check = options.replace_where
-    plan, files = writer.files(location, plan, frame, options, check=check)
+    plan, files = writer.files(Job(location, None, plan, options), frame, check=check)
     rows = [item for item in files if isinstance(item, AddFile)]
     actions = [plan.protocol, plan.metadata, *rows, *extra]
     try:

@@ -40,7 +40,7 @@ class Database:
         self.profile = profile
         self.gateway = Gateway(spark)
         self.reader = Reader(spark, self.gateway)
-        self.writer = Writer(self.gateway, self.reader)
+        self.writer = Writer(self.gateway, self.reader, lake.objects)
         self._cut = Cut(lake)
 
     def __repr__(self) -> str:

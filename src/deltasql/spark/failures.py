@@ -68,3 +68,8 @@ def _broken_rule(error: BaseException) -> str | None:
 def no_native_route(cause: str, remedy: str) -> ConfigError:
     """Why Delta's reader and writer can't be used here."""
     return ConfigError("this session can't use the native route", cause=cause, remedy=remedy)
+
+
+def natively(verb: str) -> str:
+    """The remedy for what the data source route can't do."""
+    return f"use the native route: db = deltasql.spark.attach(…); db.{verb}(…)"

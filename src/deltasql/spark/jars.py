@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from deltasql.errors import ConfigError
 from deltasql.spark.environment import delta_package
 
 VARIABLE = "DELTASQL_SPARK_JARS"
-# Whatever else Delta depends on, Spark brings along.
 _OURS = ("io.delta_", "io.unitycatalog_")
+# Whatever else Delta depends on, Spark brings along: 80 MB that need no download.
+_NOT_OURS = "com.*:*,commons-*:*,io.airlift:*,jakarta.*:*,javax.*:*,net.*:*,org.*:*"
+# What Ivy says of a package that it did not get, the most telling last.
+_TELLING = ("Server access error", "not found", "unresolved dependency")
 _PATIENCE = 600
+_NEWS = 10
+# A remote of Spark Connect, and what a program was submitted with.
+_NOT_FOR_THE_CHILD = ("SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS")
 
-# Spark's own resolver, which knows the mirrors and proxies of the machine, in a child process.
+# Spark's own resolver, in a child process: it knows the settings of this machine for Ivy
+# (`spark.jars.ivySettings` and `spark.jars.repositories` of spark-defaults.conf).
 _RESOLVE = """
 import sys
 from pyspark.sql import SparkSession
-SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config(
-    "spark.jars.packages", sys.argv[1]).config("spark.jars.ivy", sys.argv[2]).getOrCreate().stop()
+package, excludes, folder = sys.argv[1:]
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.jars.packages", package).config("spark.jars.excludes", excludes)
+builder.config("spark.jars.ivy", folder).getOrCreate().stop()
 """
 
 
@@ -31,8 +43,8 @@ def find(folder: str | Path | None = None) -> list[Path]:
     named = folder or os.environ.get(VARIABLE)
     if named is None:
         return _resolved()
-    found = sorted(Path(named).glob("*.jar"))
-    if not any("delta-spark" in jar.name for jar in found):
+    found = _jars_in(Path(named))
+    if not found:
         raise ConfigError(
             f"there is no Delta in {named}",
             cause="the folder is missing or holds no delta-spark jar",
@@ -41,43 +53,100 @@ def find(folder: str | Path | None = None) -> list[Path]:
     return found
 
 
+def _jars_in(folder: Path) -> list[Path]:
+    """All jars of a folder that has Delta; none of one that hasn't."""
+    found = sorted(folder.glob("*.jar"))
+    return found if any("delta-spark" in jar.name for jar in found) else []
+
+
 def _resolved() -> list[Path]:
     package = delta_package()
     folder = _cache() / package.replace(":", "_")
-    done = folder / "complete"
-    if not done.exists():
+    found = _jars_in(folder)
+    if not found:
         _resolve(package, folder)
-        done.touch()
-    return sorted(jar for jar in (folder / "jars").glob("*.jar") if jar.name.startswith(_OURS))
+        found = _jars_in(folder)
+    return found
 
 
 def _resolve(package: str, folder: Path) -> None:
+    """Fill the folder: beside it first, so that it is never there by half."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as work:
+        _fetch(package, Path(work))
+        ready = Path(work) / "ready"
+        ready.mkdir()
+        for jar in (Path(work) / "jars").glob("*.jar"):
+            if jar.name.startswith(_OURS):
+                jar.rename(ready / jar.name)
+        if not _jars_in(ready):
+            raise _not_fetched(package, "what the resolver found holds no delta-spark jar")
+        if not _jars_in(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        # Another process may have been faster; its jars are the same.
+        with suppress(OSError):
+            ready.rename(folder)
+
+
+def _fetch(package: str, work: Path) -> None:
     started = time.monotonic()
     _tell(f"deltasql: fetching {package}, once …")
-    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile("w+") as log:
         child = subprocess.Popen(
-            [sys.executable, "-c", _RESOLVE, package, str(folder)], stdout=log, stderr=log
+            [sys.executable, "-c", _RESOLVE, package, _NOT_OURS, str(work)],
+            stdout=log,
+            stderr=log,
+            env={key: text for key, text in os.environ.items() if key not in _NOT_FOR_THE_CHILD},
         )
-        while child.poll() is None:
-            if time.monotonic() - started > _PATIENCE:
+        try:
+            _watch(child, work, started)
+        finally:
+            if child.poll() is None:
                 child.kill()
-            time.sleep(0.2)
+                child.wait()
         if child.returncode != 0:
-            log.seek(0)
-            raise ConfigError(
-                f"{package} could not be fetched",
-                cause=_reason(log.read()),
-                remedy=f"let this machine reach a Maven repository, or set {VARIABLE} to a "
-                "folder with the jars",
-            )
+            raise _not_fetched(package, _reason(log, time.monotonic() - started))
     _tell(f"deltasql: fetched {package} in {time.monotonic() - started:.0f} s")
 
 
-def _reason(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    telling = [line for line in lines if "unresolved dependency" in line or "not found" in line]
+def _watch(child: subprocess.Popen[bytes], work: Path, started: float) -> None:
+    """Wait for the child, and say now and then how far it is."""
+    told = started
+    while child.poll() is None:
+        now = time.monotonic()
+        if now - started > _PATIENCE:
+            return
+        if now - told > _NEWS:
+            told = now
+            _tell(f"deltasql: … {_size(work) >> 20} MB after {now - started:.0f} s")
+        time.sleep(0.2)
+
+
+def _size(folder: Path) -> int:
+    size = 0
+    for item in folder.rglob("*"):
+        with suppress(OSError):  # renamed meanwhile
+            size += item.stat().st_size
+    return size
+
+
+def _reason(log: IO[str], seconds: float) -> str:
+    """Why there are no jars, in the resolver's own words where it has some."""
+    if seconds > _PATIENCE:
+        return f"it took longer than {_PATIENCE} s"
+    log.seek(0)
+    lines = [line.strip() for line in log.read().splitlines() if line.strip()]
+    telling = [line for line in lines if any(words in line for words in _TELLING)]
     return (telling or lines or ["the resolver said nothing"])[-1][:300]
+
+
+def _not_fetched(package: str, cause: str) -> ConfigError:
+    return ConfigError(
+        f"{package} could not be fetched",
+        cause=cause,
+        remedy=f"let this machine reach a Maven repository, or set {VARIABLE} to a folder "
+        "with the jars",
+    )
 
 
 def _cache() -> Path:

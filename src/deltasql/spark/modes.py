@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import pyarrow.compute as pc
-
 from deltasql import writing
+from deltasql.data.writer import discard
 from deltasql.log import predicate as logic
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import And, Comparison, IsNull, Literal, Or, Predicate, bind
 from deltasql.log.pruning import is_partition_only
 from deltasql.log.state import TableState
+from deltasql.log.stats_keys import load_stats, record_count
+from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
 from deltasql.spark import evolution
 from deltasql.spark.enforcement import fit
 from deltasql.spark.evolution import Plan
+from deltasql.spark.file_size import rows_per_file
 from deltasql.spark.gateway import Gateway
 from deltasql.spark.options import WriteOptions
 from deltasql.spark.reading import Condition, Reader
-from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile
+from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, RemoveFile
 from deltasql.spec.partition_values import parse_value
 from deltasql.spec.paths import is_absolute
 from deltasql.spec.protocol import check_writable
@@ -39,117 +43,99 @@ if TYPE_CHECKING:
 CHANGE_FEED = "delta.enableChangeDataFeed"
 # So many partitions in one conflict check that checking the whole table is cheaper.
 _MANY_PARTITIONS = 1000
-# Bytes that a value takes in a Parquet file, roughly; 20 for what is not listed.
-_WIDTHS = {
-    "boolean": 1,
-    "byte": 1,
-    "short": 2,
-    "integer": 4,
-    "float": 4,
-    "date": 4,
-    "long": 8,
-    "double": 8,
-    "timestamp": 8,
-    "timestamp_ntz": 8,
-}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One write: where it goes, the table as it is (if it is) and as it will be, and how."""
+
+    location: str
+    snapshot: Snapshot | None
+    plan: Plan
+    options: WriteOptions
+
+    @property
+    def like(self) -> Snapshot | None:
+        """The table as it is, if its rows are such as these."""
+        replaced = any(isinstance(action, Metadata) for action in self.plan.changes)
+        return None if replaced else self.snapshot
 
 
 class Writer:
     """Writes rows to tables of a lake through Delta's writer."""
 
-    def __init__(self, gateway: Gateway, reader: Reader) -> None:
+    def __init__(
+        self, gateway: Gateway, reader: Reader, objects: Callable[[str], ObjectStore]
+    ) -> None:
         self._gateway = gateway
         self._reader = reader
+        self._objects = objects
 
     def prepare(
         self, location: str, snapshot: Snapshot, frame: DataFrame, options: WriteOptions
     ) -> writing.Write:
         """Write the rows as files, and say what the commit is."""
         check_writable(snapshot.protocol)
-        plan = _plan(snapshot.state, frame, options)
+        job = Job(location, snapshot, _plan(snapshot.state, frame, options), options)
         if options.mode != "overwrite":
-            return self._append(location, snapshot, plan, frame, options)
+            return self._append(job, snapshot, frame)
         if options.replace_where is not None:
-            return self._replace(location, snapshot, plan, frame, options)
-        return self._overwrite(location, snapshot, plan, frame, options)
+            return self._replace(job, snapshot, frame, options.replace_where)
+        return self._overwrite(job, snapshot, frame)
 
     def files(
-        self,
-        location: str,
-        plan: Plan,
-        frame: DataFrame,
-        options: WriteOptions,
-        *,
-        check: str | None = None,
-        bytes_a_row: float | None = None,
+        self, job: Job, frame: DataFrame, *, check: str | None = None
     ) -> tuple[Plan, list[AddFile | CdcFile]]:
         """New files with the rows, fitted to the table; `check` must hold for each row."""
         from pyspark.sql.types import StructType as SparkStruct
 
-        metadata = plan.metadata
+        metadata = job.plan.metadata
         schema = SparkStruct.fromJson(_json(metadata.schema_string))
         feed = metadata.configuration.get(CHANGE_FEED, "").lower() == "true"
         rows = fit(frame, schema, change_feed=feed)
-        table = self._gateway.table(location, metadata, plan.protocol)
-        written = self._gateway.write(
-            table, rows, check=check, max_rows=_rows_of(options, bytes_a_row, schema)
+        table = self._gateway.table(job.location, metadata, job.plan.protocol)
+        most = rows_per_file(
+            job.options.target_file_size, job.like, partial(self._sample, job, rows)
         )
-        return evolution.with_identity(plan, written.identity), list(written.actions)
+        written = self._gateway.write(table, rows, check=check, max_rows=most)
+        return evolution.with_identity(job.plan, written.identity), list(written.actions)
+
+    def _sample(self, job: Job, rows: DataFrame, count: int) -> tuple[int, int]:
+        """Write some of the rows, to see what they take; the files are deleted."""
+        # In one file: small ones would tell of their footers.
+        whole = replace(job.plan.metadata, partition_columns=())
+        table = self._gateway.table(job.location, whole, job.plan.protocol)
+        written = self._gateway.write(table, rows.limit(count).coalesce(1)).actions
+        adds = [item for item in written if isinstance(item, AddFile)]
+        discard(self._objects(job.location), adds)
+        rows_there = sum(record_count(load_stats(add.stats)) or 0 for add in adds)
+        return sum(add.size for add in adds), rows_there
 
     # --- the modes ----------------------------------------------------------------------
 
-    def _append(
-        self,
-        location: str,
-        snapshot: Snapshot,
-        plan: Plan,
-        frame: DataFrame,
-        options: WriteOptions,
-    ) -> writing.Write:
-        width = bytes_a_row(snapshot) if options.target_file_size else None
-        plan, files = self.files(location, plan, frame, options, bytes_a_row=width)
+    def _append(self, job: Job, snapshot: Snapshot, frame: DataFrame) -> writing.Write:
+        plan, files = self.files(job, frame)
         return _write(snapshot, plan, files, mode="Append")
 
-    def _overwrite(
-        self,
-        location: str,
-        snapshot: Snapshot,
-        plan: Plan,
-        frame: DataFrame,
-        options: WriteOptions,
-    ) -> writing.Write:
-        plan, files = self.files(location, plan, frame, options)
-        state = snapshot.state
-        if not options.dynamic or not state.partition_columns:
+    def _overwrite(self, job: Job, snapshot: Snapshot, frame: DataFrame) -> writing.Write:
+        plan, files = self.files(job, frame)
+        dynamic = job.options.dynamic
+        if not dynamic or not snapshot.state.partition_columns:
             gone, reads = _adds(snapshot, None), Reads.all()
         else:
             gone, reads = _in_partitions_of(files, snapshot)
         return _write(
-            snapshot,
-            plan,
-            files,
-            mode="Overwrite",
-            gone=gone,
-            reads=reads,
-            dynamic=options.dynamic,
+            snapshot, plan, files, mode="Overwrite", gone=gone, reads=reads, dynamic=dynamic
         )
 
-    def _replace(
-        self,
-        location: str,
-        snapshot: Snapshot,
-        plan: Plan,
-        frame: DataFrame,
-        options: WriteOptions,
-    ) -> writing.Write:
-        assert options.replace_where is not None
-        condition = self._reader.condition(options.replace_where, snapshot.state)
+    def _replace(self, job: Job, snapshot: Snapshot, frame: DataFrame, where: str) -> writing.Write:
+        condition = self._reader.condition(where, snapshot.state)
         # First what was there: a frame may have been read from the table itself.
-        gone, kept = self._matched(location, snapshot, condition)
-        plan, files = self.files(location, plan, frame, options, check=condition.text)
+        gone, kept = self._matched(job.location, snapshot, condition)
+        plan, files = self.files(job, frame, check=condition.text)
         if kept is not None:
-            plan, survivors = self.files(location, plan, kept, options)
+            plan, survivors = self.files(replace(job, plan=plan), kept)
             files += survivors
         keys = frozenset((add.path, add.dv_id) for add in gone)
         reads = Reads.all()
@@ -236,23 +222,6 @@ def _write(
         read_version=snapshot.version,
         files=[item for item in files if isinstance(item, AddFile)],
     )
-
-
-def _rows_of(options: WriteOptions, bytes_a_row: float | None, schema: Any) -> int | None:
-    """How many rows make a file of the size asked for: by the table's own files, if any."""
-    if options.target_file_size is None:
-        return None
-    width = bytes_a_row or sum(_WIDTHS.get(item.dataType.typeName(), 20) for item in schema.fields)
-    return max(1, int(options.target_file_size / max(width, 1.0)))
-
-
-def bytes_a_row(snapshot: Snapshot) -> float | None:
-    """What a row of the table takes in its files, by the first of them; None when unknown."""
-    batch = next(iter(snapshot.batches()), None)
-    if batch is None or not batch.num_rows:
-        return None
-    rows = pc.sum(batch.column("num_records")).as_py()
-    return pc.sum(batch.column("size")).as_py() / rows if rows else None
 
 
 def _adds(snapshot: Snapshot, predicate: Predicate | None) -> list[AddFile]:

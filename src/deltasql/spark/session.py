@@ -18,6 +18,7 @@ from deltasql.spark.failures import no_native_route
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CATALOG = "spark.sql.catalog.spark_catalog"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -82,10 +83,11 @@ def attach(spark: SparkSession, lake: Lake | str | None = None, *, name: str = "
 
 def register(spark: SparkSession, kept: Path | None = None) -> None:
     """Make `format("deltasql")` known to a session, a Spark Connect one too."""
-    from deltasql.spark.source import registered
+    from deltasql.spark.source import BUILTIN_CATALOG, registered
 
     kept = kept or profiles.kept_file()
-    spark.dataSource.register(registered(None if kept is None else str(kept)))
+    catalog = str(spark.conf.get(CATALOG, BUILTIN_CATALOG))
+    spark.dataSource.register(registered(None if kept is None else str(kept), catalog))
     spark.conf.set(PUSHDOWN, "true")
 
 

@@ -20,6 +20,7 @@ from deltasql.log.predicate import Predicate
 from deltasql.log.state import TableState
 from deltasql.objectstore import open_store
 from deltasql.spark import profiles
+from deltasql.spark.failures import natively
 from deltasql.spark.filters import understood
 from deltasql.spec.features import type_names
 from deltasql.spec.protocol import check_readable
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 READ_OPTIONS = frozenset({"path", "table", "lake", "versionasof", "timestampasof"})
 WRITE_OPTIONS = frozenset({"path", "table", "lake", "txnappid", "txnversion"})
 STREAM_WRITE_OPTIONS = frozenset({"path", "table", "lake", "txnappid", "checkpointlocation"})
+BUILTIN_CATALOG = "builtin"
 _KEPT = "deltasql.source"
 _SECRETIVE = frozenset({"url", "dsn", "password", "user"})
 # About what one task reads: a few large files, or many small ones.
@@ -52,6 +54,8 @@ class DeltaSqlSource(DataSource):
 
     # The file with the lakes that a program has attached; see `profiles`.
     kept: str | None = None
+    # The session's catalog: Spark's own, or a class of another make.
+    catalog: str = BUILTIN_CATALOG
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -66,6 +70,7 @@ class DeltaSqlSource(DataSource):
         """The schema of the version that will be read, which is pinned by it."""
         from pyspark.sql.types import StructType
 
+        self._check_catalog()
         with self.open() as lake:
             snapshot = self._snapshot(lake)
             self._version = snapshot.version
@@ -167,6 +172,17 @@ class DeltaSqlSource(DataSource):
                 if kept["lake"]:
                     self.options["lake"] = kept["lake"]
 
+    def _check_catalog(self) -> None:
+        """Refuse a CREATE TABLE whose table Spark could not load again."""
+        # Of all ways here only CREATE TABLE hands over the options as properties, too.
+        if "option.table" in self.options and self.catalog != BUILTIN_CATALOG:
+            raise UnsupportedFeatureError(
+                "the table could be made with USING deltasql, but not be loaded",
+                cause=f"spark.sql.catalog.spark_catalog is {self.catalog}, and under a catalog "
+                "other than its own Spark loads no table of a Python data source",
+                remedy="use CREATE TEMPORARY VIEW … USING deltasql, or db.register_views(…)",
+            )
+
     def _check_options(self, known: frozenset[str], verb: str) -> None:
         for key in self.options:
             if key.lower() in _SECRETIVE:
@@ -178,7 +194,7 @@ class DeltaSqlSource(DataSource):
                 raise UnsupportedFeatureError(
                     f'format("deltasql") can\'t {verb} with the option {key!r}',
                     cause="the data source route reads whole tables, appends and overwrites",
-                    remedy=f"use the native route: db = deltasql.spark.attach(…); db.{verb}(…)",
+                    remedy=natively(verb),
                 )
 
 
@@ -207,7 +223,7 @@ class DeltaSqlReader(DataSourceReader):
             raise UnsupportedFeatureError(
                 "the table has a column of type variant",
                 cause="Arrow has no such type",
-                remedy="use the native route: deltasql.spark.attach(spark, lake).read(…)",
+                remedy=natively("read"),
             )
         self._predicate: Predicate | None = None
 
@@ -286,11 +302,12 @@ def _strip(kind: Any) -> None:
         _strip(kind.get(key))
 
 
-def registered(kept: str | None) -> type[DeltaSqlSource]:
-    """The data source of a program: it knows the file with the program's lakes."""
+def registered(kept: str | None, catalog: str = BUILTIN_CATALOG) -> type[DeltaSqlSource]:
+    """The data source of a session: it knows the file with the program's lakes."""
 
     class Attached(DeltaSqlSource):
         pass
 
     Attached.kept = kept
+    Attached.catalog = catalog
     return Attached

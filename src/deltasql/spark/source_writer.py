@@ -11,12 +11,15 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from deltasql import writing
 from deltasql.creating import version_zero
+from deltasql.data.conform import conform
+from deltasql.data.layout import layout_of
 from deltasql.data.writer import discard
-from deltasql.errors import DeltaSqlError, ValidationError
+from deltasql.errors import DeltaSqlError, UnsupportedFeatureError, ValidationError
 from deltasql.log.conflict import Reads
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.spark import profiles
 from deltasql.spark.evolution import as_new
+from deltasql.spark.failures import natively
 from deltasql.spec.actions import Action, AddFile, Metadata, RemoveFile
 from deltasql.spec.schema import parse_schema
 from deltasql.table import txn_actions
@@ -63,6 +66,23 @@ class DeltaSqlWriter(DataSourceArrowWriter):
                 self._location = record.location
                 self._version = snapshot.version
                 self._metadata = snapshot.metadata
+        self._check(schema)
+
+    def _check(self, schema: SparkStruct) -> None:
+        """Before any task starts: whether the table can be written, and the rows' types fit."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        try:
+            writing.check_from_arrow(self._metadata)
+        except UnsupportedFeatureError as error:
+            raise UnsupportedFeatureError(
+                f'format("deltasql") can\'t write {self._source.table_name}: {error.problem}',
+                cause=error.cause,
+                remedy=natively("write"),
+            ) from None
+        layout = layout_of(self._metadata)
+        rows = to_arrow_schema(schema, timezone="UTC").empty_table()
+        conform(rows, layout.schema, arrow_schema=layout.logical)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task as files, on an executor."""

@@ -1,0 +1,76 @@
+"""`char(n)` and `varchar(n)`: strings to Delta, their length a note in the column's metadata.
+
+Delta enforces the length when it writes, and so do we: what is longer is refused, and a char is
+filled up with blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltasql.errors import SchemaMismatchError
+from deltasql.spec.schema import StructType
+
+_NOTE = "__CHAR_VARCHAR_TYPE_STRING"
+_LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The length of the texts of one column."""
+
+    position: int
+    name: str
+    kind: str
+    length: int
+
+
+def obstacle(schema: StructType) -> str | None:
+    """Why the lengths can't be enforced here: those inside of structs, lists and maps."""
+    for item in schema.fields:
+        note = str(item.metadata.get(_NOTE, ""))
+        if note and not _LIMITED.fullmatch(note):
+            return f"column {item.name!r:.80} is {note:.80}"
+    return None
+
+
+def limits(schema: StructType) -> tuple[Limit, ...]:
+    """The columns whose texts have a length."""
+    noted = ((n, item.name, item.metadata.get(_NOTE)) for n, item in enumerate(schema.fields))
+    found = ((n, name, _LIMITED.fullmatch(str(note))) for n, name, note in noted if note)
+    return tuple(Limit(n, name, match[1], int(match[2])) for n, name, match in found if match)
+
+
+def with_lengths(
+    rows: pa.Table | pa.RecordBatchReader, limited: Sequence[Limit]
+) -> pa.Table | pa.RecordBatchReader:
+    """Conformed rows, each text as long as its column wants it."""
+    if not limited:
+        return rows
+
+    def fitted(batch: Any) -> Any:
+        for limit in limited:
+            column = _fit(batch.column(limit.position), limit)
+            batch = batch.set_column(limit.position, batch.schema.field(limit.position), column)
+        return batch
+
+    if isinstance(rows, pa.Table):
+        return fitted(rows)
+    return pa.RecordBatchReader.from_batches(rows.schema, (fitted(batch) for batch in rows))
+
+
+def _fit(texts: Any, limit: Limit) -> Any:
+    if pc.any(pc.greater(pc.utf8_length(texts), limit.length)).as_py():
+        raise SchemaMismatchError(
+            f"a text is too long for the column {limit.name!r}",
+            cause=f"the column is {limit.kind}({limit.length})",
+            remedy="shorten the texts, or leave these rows out",
+            column=limit.name,
+        )
+    return pc.utf8_rpad(texts, limit.length, " ") if limit.kind == "char" else texts
