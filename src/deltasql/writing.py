@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from deltasql.data.conform import as_arrow, conform, merge
 from deltasql.data.layout import layout_of
-from deltasql.data.lengths import with_lengths
+from deltasql.data.lengths import check_lengths
 from deltasql.data.reader import read_files
 from deltasql.data.row_filter import row_mask
 from deltasql.data.writer import NewFile, discard, write_files
@@ -111,7 +111,7 @@ def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddF
     check_from_arrow(metadata)
     layout = layout_of(metadata)
     rows = conform(as_arrow(data), layout.schema, arrow_schema=layout.logical)
-    rows = with_lengths(rows, layout.limits)
+    rows = check_lengths(rows, layout.limits)
     rows = _checked(rows, layout.schema, metadata.configuration)
     return write_files(objects, metadata=metadata, data=rows, new_id=new_id, now_ms=now_ms)
 

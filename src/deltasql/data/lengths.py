@@ -1,7 +1,7 @@
 """`char(n)` and `varchar(n)`: strings to Delta, their length a note in the column's metadata.
 
-Delta enforces the length when it writes, and so do we: what is longer is refused, and a char is
-filled up with blanks.
+Delta's writer refuses what is longer, and so do we. It leaves a shorter char as it is: Spark
+fills it up with blanks when it reads.
 """
 
 from __future__ import annotations
@@ -47,25 +47,24 @@ def limits(schema: StructType) -> tuple[Limit, ...]:
     return tuple(Limit(n, name, match[1], int(match[2])) for n, name, match in found if match)
 
 
-def with_lengths(
+def check_lengths(
     rows: pa.Table | pa.RecordBatchReader, limited: Sequence[Limit]
 ) -> pa.Table | pa.RecordBatchReader:
-    """Conformed rows, each text as long as its column wants it."""
+    """Conformed rows, or `SchemaMismatchError` where a text is too long."""
     if not limited:
         return rows
 
-    def fitted(batch: Any) -> Any:
+    def checked(batch: Any) -> Any:
         for limit in limited:
-            column = _fit(batch.column(limit.position), limit)
-            batch = batch.set_column(limit.position, batch.schema.field(limit.position), column)
+            _check(batch.column(limit.position), limit)
         return batch
 
     if isinstance(rows, pa.Table):
-        return fitted(rows)
-    return pa.RecordBatchReader.from_batches(rows.schema, (fitted(batch) for batch in rows))
+        return checked(rows)
+    return pa.RecordBatchReader.from_batches(rows.schema, (checked(batch) for batch in rows))
 
 
-def _fit(texts: Any, limit: Limit) -> Any:
+def _check(texts: Any, limit: Limit) -> None:
     if pc.any(pc.greater(pc.utf8_length(texts), limit.length)).as_py():
         raise SchemaMismatchError(
             f"a text is too long for the column {limit.name!r}",
@@ -73,4 +72,3 @@ def _fit(texts: Any, limit: Limit) -> Any:
             remedy="shorten the texts, or leave these rows out",
             column=limit.name,
         )
-    return pc.utf8_rpad(texts, limit.length, " ") if limit.kind == "char" else texts

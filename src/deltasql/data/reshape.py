@@ -98,7 +98,9 @@ def _list(
         return pa.nulls(len(array), target)
     if not is_list(array.type):
         raise ReshapeError(where, f"{array.type} does not become a list")
-    offsets, elements = _taken_apart(array.cast(pa.list_(array.type.value_field)))
+    # Arrow refuses even a cast to the same type where a struct that is null has required fields.
+    plain = array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
+    offsets, elements = _taken_apart(plain)
     values = reshape(elements, kind.element, target.value_type, rules=rules, where=f"{where}[]")
     mask = pc.is_null(array) if array.null_count else None
     return pa.ListArray.from_arrays(offsets, values, type=target, mask=mask)

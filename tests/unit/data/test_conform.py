@@ -159,6 +159,17 @@ def test_structs_lists_and_maps_are_fitted_inside() -> None:
     assert _rows(pa.concat_tables([source, source.slice(1, 1)]), schema) == [*expected, expected[1]]
 
 
+def test_required_fields_of_structs_that_are_null_inside_a_list() -> None:
+    """As Spark hands them over; Arrow would not cast such a list even to its own type."""
+    required = [pa.field("x", pa.int32(), nullable=False)]
+    structs = pa.StructArray.from_arrays(
+        [pa.array([1, None], pa.int32())], fields=required, mask=pa.array([False, True])
+    )
+    lists = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), structs)
+    schema = _schema(a=pa.list_(pa.struct([("x", pa.int64())])))
+    assert _rows(pa.table({"a": lists}), schema) == [{"a": [{"x": 1}, None]}]
+
+
 def test_garbage_under_nulls_does_not_matter() -> None:
     children = pa.StructArray.from_arrays(
         [pa.array([1, 10**6])], ["a"], mask=pa.array([False, True])

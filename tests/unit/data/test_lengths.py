@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from deltasql.data.lengths import limits, obstacle, with_lengths
+from deltasql.data.lengths import check_lengths, limits, obstacle
 from deltasql.errors import SchemaMismatchError
 from deltasql.spec.schema import Primitive, StructField, StructType
 
@@ -26,19 +26,19 @@ LIMITED = limits(schema(free="", c="char(3)", v="varchar(2)"))
 def fitted(*rows: tuple[str | None, str | None]) -> list[tuple]:
     texts = [list(column) for column in zip(*rows, strict=True)]
     table = pa.table({"free": ["as it is"] * len(rows), "c": texts[0], "v": texts[1]})
-    found = with_lengths(table, LIMITED)
-    reader = with_lengths(table.to_reader(), LIMITED)
+    found = check_lengths(table, LIMITED)
+    reader = check_lengths(table.to_reader(), LIMITED)
     assert reader.read_all() == found
     assert set(found.column("free").to_pylist()) == {"as it is"}
     return list(zip(found.column("c").to_pylist(), found.column("v").to_pylist(), strict=True))
 
 
-def test_chars_are_filled_up():
+def test_what_fits_stays_as_it_is():
     assert fitted(("é", "x"), (None, None), ("abc", "日本"), ("", " ")) == [
-        ("é  ", "x"),
+        ("é", "x"),
         (None, None),
         ("abc", "日本"),
-        ("   ", " "),
+        ("", " "),
     ]
 
 
