@@ -117,7 +117,7 @@ def append(lab: SparkLab) -> Iterator[Row]:
 
     yield faster(
         "append", f"append {lab.scaled(10_000_000):,} rows, 16 partitions", mine, stock,
-        bar=1 / 0.95, repeats=3, note="a new table each time, from rows that are cached",
+        bar=1 / 0.95, repeats=4, note="a new table each time, from rows that are cached",
     )  # fmt: skip
     rows.unpersist()
     for path in made:

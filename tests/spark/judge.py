@@ -13,11 +13,9 @@ from deltasql.spark.source import _plain_schema
 from tests.readers.voices import DeltaRs, lines, place
 
 # Tables that delta-rs 1.6.6 can't read, by a feature of theirs, and what it says (see
-# docs/readers.md). Stock Delta Spark alone is the judge of them.
-NOT_IN_DELTA_RS = {
-    "variantType": "VariantType",
-    "typeWidening": "TypeWidening",
-}
+# docs/readers.md). Stock Delta Spark alone is the judge of them, and of columns of variants,
+# which delta-rs shows as the two binaries that they are stored as.
+NOT_IN_DELTA_RS = {"typeWidening": "TypeWidening"}
 
 _PADDING = "spark.sql.readSideCharPadding"
 
@@ -66,7 +64,9 @@ class Judge:
             with pytest.raises(Exception, match="|".join(known)):
                 self._delta_rs.rows(place(table), None)
         else:
-            assert lines(self._delta_rs.rows(place(table), None), names) == told, table.name
+            shown = [item.name for item in found.fields if not _is_variant(item)]
+            other = lines(self._delta_rs.rows(place(table), None), shown)
+            assert other == lines(expected, shown), table.name
 
 
 def _arrow(frame: Any) -> pa.Table:
@@ -80,6 +80,9 @@ def _plain(fields: Sequence[Any]) -> list[Any]:
     columns = []
     for item in fields:
         column = sql.col("`" + item.name.replace("`", "``") + "`")
-        variant = item.dataType.typeName() == "variant"
-        columns.append(sql.to_json(column).alias(item.name) if variant else column)
+        columns.append(sql.to_json(column).alias(item.name) if _is_variant(item) else column)
     return columns
+
+
+def _is_variant(item: Any) -> bool:
+    return bool(item.dataType.typeName() == "variant")
