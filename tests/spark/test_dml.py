@@ -245,3 +245,24 @@ def test_misuse_is_told(spark, db, table, kind):
     version = db.lake.table(table.name).version
     assert table.delete("id = 12345") == version, "nothing to do commits nothing"
     assert db.lake.table(table.name).version == version
+
+
+@pytest.mark.parametrize("as_url", [True, False])
+def test_a_folder_is_found_however_it_is_written(spark, tmp_path, name, as_url):
+    folder = tmp_path / "odd é b%20c+"
+    where = folder.as_uri() if as_url else str(folder)
+    with deltasql.connect(f"sqlite:///{tmp_path / 'lake.db'}", location=where) as lake:
+        db = deltasql.spark.attach(spark, lake)
+        db.write(spark.sql(ROWS).repartition(2), name)
+        table = db.table(name)
+        assert table.delete("id < 3") == 1
+        assert table.update("id = 4", {"v": "'u'"}) == 2
+        merge = table.merge(spark.sql(UPDATES), "target.id = source.id")
+        assert merge.whenMatchedUpdateAll().execute() == 3
+        gone = spark.sql(f"{ROWS} WHERE id = 9")
+        assert db.write(gone, name, "overwrite", replace_where="id >= 9") == 4
+        found = {row.id: row.v for row in db.read(name).collect()}
+        assert lake.table(name).scan().to_arrow().num_rows == len(found)
+        assert lake.table(name).mirror.validate().ok
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [folder.name]
+    assert found == {3: "v3", 4: "u", 5: "v5", 6: "v6", 7: "m7", 8: "v8", 9: "v9"}

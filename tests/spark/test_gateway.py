@@ -224,6 +224,7 @@ def test_columns_of_create_table_become_a_delta_schema(gateway):
     assert by_name["v"]["metadata"]["__CHAR_VARCHAR_TYPE_STRING"] == "varchar(2)"
 
 
-def test_hadoop_calls_s3_s3a():
+def test_hadoop_has_its_own_names_for_locations():
     assert hadoop_location("s3://bucket/x") == "s3a://bucket/x"
-    assert hadoop_location("file:///x") == "file:///x"
+    assert hadoop_location("file:///x%20y") == "file:///x y"
+    assert hadoop_location("/x%20y") == "/x%20y"

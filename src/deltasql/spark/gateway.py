@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
 
 from deltasql.spark.failures import explained
 from deltasql.spec import codec
@@ -319,7 +320,9 @@ class Gateway:
 
 
 def hadoop_location(location: str) -> str:
-    """A location as Hadoop calls it: its client for S3 is `s3a`."""
+    """A location as Hadoop calls it: its client for S3 is `s3a`, and it decodes no URL."""
+    if location.startswith("file:"):
+        return unquote(location)
     return f"s3a://{location[5:]}" if location.startswith("s3://") else location
 
 

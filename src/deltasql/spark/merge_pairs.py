@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from deltasql.spark.assignments import quoted
 from deltasql.spark.merge_rows import CLAUSE, MergeRows
-from deltasql.spark.modes import place_of
+from deltasql.spark.places import place_of
 from deltasql.spark.scene import FILE, ROW, Scene
 from deltasql.spec.actions import AddFile
 

@@ -17,7 +17,7 @@ from deltasql.spark.merge_pairs import Found, Pairs, with_row_numbers
 from deltasql.spark.merge_pruning import MergePruning, Reach
 from deltasql.spark.merge_rows import MergeRows
 from deltasql.spark.merging import SOURCE, Merge
-from deltasql.spark.modes import place_of
+from deltasql.spark.places import picked, place_of
 from deltasql.spark.scene import FILE, ROW, Scene, reads_of
 from deltasql.spark.vectors import Marked, can_mark, mark
 from deltasql.spec.actions import AddFile
@@ -75,13 +75,12 @@ class _Run:
                 remedy="make the source's keys unique, or narrow the condition",
             )
         places = found.changed | self._lost(pairs, candidates, is_doubled=found.is_doubled)
-        by_place = scene.by_place(candidates)
-        touched = [add for place, add in by_place.items() if place in places]
+        touched = picked(candidates, scene.location, places)
         parts = []
         used: Sequence[AddFile] = touched
         if self._has_inserts:
             # That nothing was inserted rests on rows that match, whether they change or not.
-            used = [add for place, add in by_place.items() if place in places | found.matched]
+            used = picked(candidates, scene.location, places | found.matched)
             absent = pairs.absent() if candidates else self._source
             rows = self._rows.inserted(absent, with_changes=bool(touched))
             parts.append(self._spread(rows, reach))

@@ -6,12 +6,10 @@ Executors write the files and the driver gets their actions; nothing here commit
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from deltasql import writing
 from deltasql.data.writer import discard
@@ -29,10 +27,10 @@ from deltasql.spark.evolution import Plan
 from deltasql.spark.file_size import rows_per_file
 from deltasql.spark.gateway import Gateway
 from deltasql.spark.options import WriteOptions
+from deltasql.spark.places import picked, place_of
 from deltasql.spark.reading import Condition, Reader
 from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, RemoveFile
 from deltasql.spec.partition_values import parse_value
-from deltasql.spec.paths import is_absolute
 from deltasql.spec.protocol import check_writable
 from deltasql.spec.schema import Primitive, StructType, parse_schema
 from deltasql.store.file_rows import from_batch
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 CHANGE_FEED = "delta.enableChangeDataFeed"
 # So many partitions in one conflict check that checking the whole table is cheaper.
 _MANY_PARTITIONS = 1000
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +179,7 @@ class Writer:
 
         rows = self._reader.of_adds(location, state, candidates).where(condition)
         found = rows.select(sql.col("_metadata.file_path").alias("path")).distinct().collect()
-        touched = {place_of(row.path) for row in found}
-        return [add for add in candidates if place_of(add.path, location) in touched]
+        return picked(candidates, location, {place_of(row.path) for row in found})
 
 
 def _plan(state: TableState, frame: DataFrame, options: WriteOptions) -> Plan:
@@ -257,12 +253,6 @@ def _partition(item: AddFile | CdcFile, state: TableState) -> tuple[Any, ...]:
 def _equal(name: str, text: str | None) -> Predicate:
     column = logic.Column((name,))
     return IsNull(column) if text is None else Comparison("=", column, Literal(text))
-
-
-def place_of(path: str, location: str = "") -> str:
-    """Where a file lies, however its path is written: in the log, or in `_metadata.file_path`."""
-    whole = path if is_absolute(path) else f"{location.rstrip('/')}/{path}"
-    return unquote(_SCHEME.sub("", whole))
 
 
 def schema_of(frame: DataFrame) -> StructType:

@@ -19,7 +19,8 @@ from deltasql.snapshot import Snapshot
 from deltasql.spark.assignments import as_column
 from deltasql.spark.evolution import Plan
 from deltasql.spark.gateway import Gateway, Written
-from deltasql.spark.modes import CHANGE_FEED, Writer, place_of
+from deltasql.spark.modes import CHANGE_FEED, Writer
+from deltasql.spark.places import place_of
 from deltasql.spark.reading import Condition, Reader
 from deltasql.spark.row_ids import RowIds
 from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from deltasql.log.stats_keys import load_stats, record_count
 from deltasql.spark.gateway import VECTOR_COLUMNS
-from deltasql.spark.modes import place_of
+from deltasql.spark.places import place_of
 from deltasql.spark.scene import FILE, ROW, Scene
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile
