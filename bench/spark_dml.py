@@ -18,6 +18,7 @@ from bench import spark_lab
 from bench.lab import say
 from bench.report import Row
 from bench.spark_lab import SparkLab, faster
+from deltasql import RemoveFile, Table
 
 TITLE = "Merges, deletes and streams beside stock Delta Spark"
 ROWS = (
@@ -54,36 +55,51 @@ def _make(lab: SparkLab, name: str, text: str, by: Sequence[str]) -> None:
 def merge(lab: SparkLab) -> Iterator[Row]:
     """A tenth of the table's rows, of which a hundredth is there, all in one partition."""
     total, size = lab.scaled(10_000_000), lab.scaled(1_000_000)
-    per_partition, known = total // 16, size // 100
-    round_of = {"mine": 0, "stock": 0}
-
-    def source(who: str) -> Any:
-        # New keys each time, so that a hundredth is there each time.
-        first = total + 10 * size + round_of[who] * size
-        round_of[who] += 1
-        old = f"SELECT {3 * per_partition} + id AS id FROM range({known})"
-        new = f"SELECT {first} + id AS id FROM range({size - known})"
-        return lab.spark.sql(f"SELECT id, 3 AS p, 0.5D AS v, 'm' AS n FROM ({old} UNION ALL {new})")
-
+    known = size // 100
+    old = f"SELECT {3 * (total // 16)} + id AS id FROM range({known})"
+    new = f"SELECT {total} + id AS id FROM range({size - known})"
+    rows = f"SELECT id, 3 AS p, 0.5D AS v, 'm' AS n FROM ({old} UNION ALL {new})"
     on = "t.p = s.p AND t.id = s.id"
+    plain = f"delta.`{lab.path('merged')}`"
+    table = ours(lab).lake.table("bench.merged")
 
     def mine() -> None:
-        builder = ours(lab).table("bench.merged").alias("t").merge(source("mine").alias("s"), on)
+        source = lab.spark.sql(rows).alias("s")
+        builder = ours(lab).table("bench.merged").alias("t").merge(source, on)
         builder.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
     def stock() -> None:
-        source("stock").createOrReplaceTempView("updates")
         lab.spark.sql(
-            f"MERGE INTO delta.`{lab.path('merged')}` t USING updates s ON {on} "
+            f"MERGE INTO {plain} t USING ({rows}) s ON {on} "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
+
+    def restore() -> None:
+        lab.spark.sql(f"RESTORE TABLE {plain} TO VERSION AS OF 0")
+        _restore(table)
 
     yield faster(
         "merge",
         f"merge {size:,} rows into {total:,}, 1 % matched, 1 of 16 partitions",
-        mine, stock, bar=1 / 1.2, repeats=3,
-        note="keys and partition by the condition, none named by a literal",
+        mine, stock, bar=1 / 1.2, repeats=3, before=restore,
+        note="keys and partition by the condition, none named by a literal; "
+        "into the same table each time",
     )  # fmt: skip
+
+
+def _restore(table: Table) -> None:
+    """Bring back the files of the first version."""
+    first, last = table.snapshot(0), table.snapshot()
+    wanted = {add.path: add for add in first.adds()}
+    there = {add.path: add for add in last.adds()}
+    gone = [
+        RemoveFile.of(add, deletion_timestamp=0)
+        for path, add in there.items()
+        if path not in wanted
+    ]
+    back = [add for path, add in wanted.items() if path not in there]
+    if gone or back:
+        table.commit([*gone, *back], operation="RESTORE", read_version=last.version)
 
 
 def delete(lab: SparkLab) -> Iterator[Row]:

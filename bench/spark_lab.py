@@ -115,20 +115,25 @@ def faster(
     bar: float,
     repeats: int = 5,
     note: str = "",
+    before: Callable[[], Any] = lambda: None,
 ) -> Row:
     """Median seconds of each, in turn, after one or two rounds that warm the JVM.
 
-    Who is first changes with each round: it compiles what the other then finds compiled.
+    Who is first changes with each round: it compiles what the other then finds compiled. What
+    is to be done `before` each round is not timed.
     """
     times: tuple[list[float], list[float]] = ([], [])
     warm = 2 if repeats > _OFTEN else 1
     pairs = list(zip((mine, stock), times, strict=True))
     for turn in range(repeats + warm):
+        before()
         for call, taken in pairs if turn % 2 else reversed(pairs):
             started = time.perf_counter()
             call()
             if turn >= warm:
                 taken.append(time.perf_counter() - started)
+        if turn >= warm:
+            say(f"  {name}: ours {times[0][-1]:.2f}, stock {times[1][-1]:.2f} s")
     return Row(
         name=name,
         work=work,
