@@ -5,6 +5,9 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 export PYTHON ?= python3
+# Tests start many processes: without compiled modules each would compile 2 s long.
+unexport PYTHONDONTWRITEBYTECODE
+export UV_COMPILE_BYTECODE := 1
 UV := .ci/uv
 BIN := .venv/bin
 READY := .venv/.ready

@@ -34,7 +34,9 @@ _KERNELS = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _MILLIS_A_DAY = 86_400_000
-_NULL = pa.scalar(None, pa.bool_())
+# Not by `pa.scalar`: the first of those imports pandas, where it is installed, for a quarter of a
+# second.
+_NULL = pa.nulls(1, pa.bool_())[0]
 
 
 def compare_literal(values: Values, operator: str, literal: Any) -> Mask:

@@ -1,13 +1,12 @@
 """What docs/spark-dml.md takes for granted: a session, tables, frames, a stream of files."""
 
 import sqlite3
-import tempfile
 from importlib import import_module
 from pathlib import Path
 
 import deltasql
 
-_FOLDER = Path(tempfile.mkdtemp(prefix="deltasql-docs-"))
+_FOLDER = Path.cwd()
 PLACES = {
     "id = %s": "id = ?",
     '"sales.orders", 3, 9': '"sales.orders", 1, 2',
