@@ -173,8 +173,15 @@ class ModelLog:
             self.disk.leases[lease.work] = replace(held, expires=self.now)
             self._flush()
 
-    def pending(self, table_id: int, *, most: int) -> list[PendingVersion]:  # noqa: ARG002
-        found = [n for n, status in enumerate(self.disk.statuses) if not status.is_written]
+    def pending(
+        self,
+        table_id: int,  # noqa: ARG002
+        *,
+        most: int,
+        after: int = -1,
+    ) -> list[PendingVersion]:
+        statuses = enumerate(self.disk.statuses)
+        found = [number for number, status in statuses if number > after and not status.is_written]
         return [self._pending(number) for number in found[:most]]
 
     def _pending(self, number: int) -> PendingVersion:

@@ -138,23 +138,30 @@ class Schedules(RuleBasedStateMachine):
         for number in range(count):
             self.log.commit({"m": number})
 
-    @rule(plan=PLANS)
-    def fly(self, plan: Sequence[Any]) -> None:
-        """A flight that meets what the plan has for each of its calls."""
-        self._meet(plan, Work.COMMITS)
+    @rule(plan=PLANS, rounds=st.integers(1, 3))
+    def fly(self, plan: Sequence[Any], rounds: int) -> None:
+        """A flight that meets what the plan has for each of its calls, in one round or several
+        that it tells SQL of in the end.
+        """
+        self._meet(plan, Work.COMMITS, rounds)
 
     @rule(plan=PLANS)
     def write_checkpoints(self, plan: Sequence[Any]) -> None:
         """The same with checkpoints."""
         self._meet(plan, Work.CHECKPOINTS)
 
-    def _meet(self, plan: Sequence[Any], work: Work) -> None:
+    def _meet(self, plan: Sequence[Any], work: Work, rounds: int = 1) -> None:
         store = FaultyStore(self.objects, self._schedule(plan, work), sleep=lambda _: None)
         lease = self.log.acquire_lease(TABLE_ID, "a", LEASE_SECONDS, work)
         if lease is None:
             return
+        flight = self._flight(store, lease)
         try:
-            self._flight(store, lease).run()
+            for number in range(1, rounds):
+                assert isinstance(flight, CommitFlight)
+                flight.run(lazily=True)
+                self.log.commit({"r": number})
+            flight.run()
         except DiedError:
             return  # and its lease stays
         except (DeltaSqlError, LeaseLostError):

@@ -23,6 +23,8 @@ BATCH = 64
 _LARGE_BATCH: Final = 4 * BATCH
 _QUICK: Final = 1.0
 LEASE_SECONDS = 30.0
+# How long SQL may wait for word of what is visible, where nobody waits for that.
+_TELL_EVERY: Final = 0.02
 
 
 class LeaseLostError(Exception):
@@ -65,16 +67,20 @@ class CommitFlight:
         self._backoff = backoff
         self._totals = lease.totals
         self._state: TableState | None = None
-        self._published: int | None = None
+        # The newest version that is visible, and what SQL does not know of yet.
+        self._published = -1
+        self._untold: list[_Step] = []
+        self._told_at = time.monotonic()
 
-    def run(self) -> int:
+    def run(self, *, lazily: bool = False) -> int:
         """Mirror all that is pending; returns how many versions.
 
-        A failure is recorded with the version that it stopped at, and raised.
+        A failure is recorded with the version that it stopped at, and raised. Who runs it
+        `lazily` calls `tell` in the end: then SQL is told of several runs at once.
         """
         done, most = 0, BATCH
         self.is_waiting = False
-        while pending := self._log.pending(self.lease.table_id, most=most):
+        while pending := self._log.pending(self.lease.table_id, most=most, after=self._published):
             started = time.monotonic()
             if not done and self._is_too_early(pending[0]):
                 self.is_waiting = True
@@ -82,6 +88,8 @@ class CommitFlight:
             for part in _runs(pending):
                 self._mirror(part)
                 done += len(part)
+            if not lazily or self._is_overdue():
+                self.tell()
             if len(pending) < most:
                 break
             # Only with a batch's end is the lease extended.
@@ -113,10 +121,11 @@ class CommitFlight:
                 raise problem
         except DeltaSqlError as error:
             done = min(int(error.details.get("done", 0)), len(steps))
-            self._record(steps[:done])
+            self._keep(steps[:done])
+            self.tell()
             self._failed(part[done], error)
             raise
-        self._record(steps)
+        self._keep(steps)
 
     def _follows_checkpoint(self, before: int, earliest: int) -> bool:
         """Whether the version before is the oldest and was adopted without a commit file."""
@@ -125,8 +134,19 @@ class CommitFlight:
         found = self._log.commits(self.lease.table_id, after=before - 1, upto=before)
         return any(not record.body for record in found)
 
-    def _record(self, steps: Sequence[_Step]) -> None:
+    def _keep(self, steps: Sequence[_Step]) -> None:
+        if steps:
+            self._untold += steps
+            self._totals = steps[-1].totals
+            self._published = self._totals.version
+
+    def _is_overdue(self) -> bool:
+        return len(self._untold) >= BATCH or time.monotonic() - self._told_at > _TELL_EVERY
+
+    def tell(self) -> None:
         """Word to SQL of commit files that are visible, with their checksums."""
+        steps, self._untold = self._untold, []
+        self._told_at = time.monotonic()
         for interval, run in groupby(steps, key=lambda step: step.interval):
             totals = [step.totals for step in run]
             recorded = self._log.record_mirrored(
@@ -138,8 +158,6 @@ class CommitFlight:
             )
             if not recorded:
                 raise LeaseLostError
-            self._totals = totals[-1]
-            self._published = totals[-1].version
 
     def _failed(self, item: PendingVersion, error: DeltaSqlError) -> None:
         # What another try can't mend is final at once; the hourly one goes on all the same.

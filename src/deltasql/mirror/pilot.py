@@ -138,7 +138,7 @@ class Pilot:
             if self._is_visible(version):
                 return True
             # Many processes look: the longer it takes, the less is won by looking all the time.
-            pause = max(_LOOK_AT_OBJECT, self._patience / 4)
+            pause = max(_LOOK_AT_OBJECT, self._patience / 8)
         return False
 
     def _fly(self) -> None:
@@ -167,26 +167,32 @@ class Pilot:
     def _mirror(self) -> None:
         """Mirror the table for as long as there is work, unless somebody else does."""
         with self._flight() as flight:
-            if flight is None:
+            if flight is not None:
+                self._mirror_by(flight)
+                flight.tell()
+
+    def _mirror_by(self, flight: CommitFlight) -> None:
+        begun = active = time.monotonic()
+        pause = _GATHER
+        while True:
+            with self._changed:
+                wanted = self._wanted
+            # Writers elsewhere look at the objects, where that costs nothing, and not at SQL.
+            done = flight.run(lazily=self._is_visible is not None)
+            if wanted > self._mirrored or not done:
+                flight.tell()
+            if flight.is_waiting:
+                self._settle(given_up=wanted)
                 return
-            begun = active = time.monotonic()
-            pause = _GATHER
-            while True:
-                with self._changed:
-                    wanted = self._wanted
-                done = flight.run()
-                if flight.is_waiting:
-                    self._settle(given_up=wanted)
-                    return
-                # What was wanted before the run was committed before it.
-                self._settle(mirrored=wanted)
-                now = time.monotonic()
-                # Who is here wakes it; it looks for those elsewhere, less and less often.
-                active, pause = (now, _GATHER) if done else (active, min(pause * 2, _LINGER / 4))
-                if now - active > _LINGER or now - begun > _TENURE:
-                    return
-                if not self._gathered(wanted, now + pause, is_shared=done > 1):
-                    return
+            # What was wanted before the run was committed before it.
+            self._settle(mirrored=wanted)
+            now = time.monotonic()
+            # Who is here wakes it; it looks for those elsewhere, less and less often.
+            active, pause = (now, _GATHER) if done else (active, min(pause * 2, _LINGER / 4))
+            if now - active > _LINGER or now - begun > _TENURE:
+                return
+            if not self._gathered(wanted, now + pause, is_shared=done > 1):
+                return
 
     def _gathered(self, wanted: int, until: float, *, is_shared: bool) -> bool:
         """Wait for more; False when it is time to stop.

@@ -135,8 +135,8 @@ class MirrorLog(Protocol):
     def release_lease(self, lease: Lease) -> None:
         """Give a lease back."""
 
-    def pending(self, table_id: int, *, most: int) -> list[PendingVersion]:
-        """The first versions without a commit file, in order."""
+    def pending(self, table_id: int, *, most: int, after: int = -1) -> list[PendingVersion]:
+        """The first versions after one that have no commit file, in order."""
 
     def look(self, table_id: int, version: int) -> Look:
         """How the mirroring of a version stands; takes no lock."""

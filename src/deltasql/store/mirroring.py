@@ -66,8 +66,9 @@ class MirrorQueries(ABC):
     def release_lease(self, lease: Lease) -> None:
         self._change("lease_end", **_place(lease))
 
-    def pending(self, table_id: int, *, most: int) -> list[PendingVersion]:
-        return [_pending(row) for row in self._rows("mirror_pending", table_id=table_id, most=most)]
+    def pending(self, table_id: int, *, most: int, after: int = -1) -> list[PendingVersion]:
+        found = self._rows("mirror_pending", table_id=table_id, most=most, after=after)
+        return [_pending(row) for row in found]
 
     def look(self, table_id: int, version: int) -> Look:
         ((is_written, leases),) = self._rows("mirror_look", table_id=table_id, version=version)

@@ -41,7 +41,8 @@ FROM dl_mirror_status AS s
 JOIN dl_tables AS t ON t.table_id = s.table_id
 LEFT JOIN dl_table_heads AS h ON h.table_id = s.table_id
 LEFT JOIN dl_table_versions AS v ON v.table_id = s.table_id AND v.version = s.version
-WHERE s.table_id = :table_id AND s.status <> 'SUCCESS' AND NOT s.json_written
+WHERE s.table_id = :table_id AND s.version > :after
+  AND s.status <> 'SUCCESS' AND NOT s.json_written
 ORDER BY s.version
 LIMIT :most;
 
