@@ -26,6 +26,7 @@ from typing import Any
 
 import yaml
 
+from deltasql import Lake
 from tests.docs.blocks import Block, blocks_of
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +70,12 @@ class Page:
             except BaseException:
                 print(f"{self.path.name}, line {block.line}:\n{block.code}", file=sys.stderr)
                 raise
+
+    def close(self) -> None:
+        """Let the mirror's flights end before the folder goes that they write to."""
+        for value in list(self.names.values()):
+            if isinstance(value, Lake):
+                value.close()
 
     def python(self, block: Block) -> None:
         # So that tracebacks show the page's line.
@@ -167,12 +174,14 @@ def main(pages: list[str]) -> int:
         page = Path(name).absolute()
         with tempfile.TemporaryDirectory(prefix="deltasql-docs-") as folder:
             os.chdir(folder)
+            opened = Page(page)
             try:
-                Page(page).run()
+                opened.run()
             except BaseException:  # noqa: BLE001 - the other pages are run too
                 traceback.print_exc()
                 failed += 1
             finally:
+                opened.close()
                 os.chdir(ROOT)
     return failed
 

@@ -136,6 +136,43 @@ def test_a_row_that_matches_twice(spark, db, pair, kind):
     same(spark, db, table, plain, kind)
 
 
+@pytest.mark.parametrize("kind", [KINDS["plain"]])
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        {"WHEN MATCHED AND s.v = 'x' THEN DELETE": ("whenMatchedDelete", "s.v = 'x'")},
+        {
+            "WHEN MATCHED AND s.v = 'd' THEN DELETE": ("whenMatchedDelete", "s.v = 'd'"),
+            "WHEN NOT MATCHED AND s.v = 'x' THEN INSERT *": (
+                "whenNotMatchedInsertAll",
+                "s.v = 'x'",
+            ),
+        },
+        {
+            "WHEN NOT MATCHED BY SOURCE AND t.v = 'x' THEN DELETE": (
+                "whenNotMatchedBySourceDelete",
+                "t.v = 'x'",
+            )
+        },
+    ],
+    ids=["for neither", "for one, and inserts", "for none"],
+)
+def test_a_row_that_matches_twice_though_no_clause_applies_twice(spark, db, pair, kind, clauses):
+    """Stock Delta refuses it, too, whatever the clauses make of it."""
+    table, plain = pair
+    spark.sql(
+        "SELECT id, id AS p, v FROM VALUES (1L, 'd'), (1L, 'e') AS t(id, v)"
+    ).createOrReplaceTempView("unlike")
+    merge = table.alias("t").merge(spark.table("unlike").alias("s"), "t.id = s.id")
+    for verb, condition in clauses.values():
+        merge = getattr(merge, verb)(condition)
+    with pytest.raises(ValidationError, match="several rows"):
+        merge.execute()
+    with pytest.raises(Exception, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING"):
+        spark.sql(f"MERGE INTO {plain} t USING unlike s ON t.id = s.id {' '.join(clauses)}")
+    same(spark, db, table, plain, kind)
+
+
 @pytest.mark.parametrize("kind", [KINDS["plain"], KINDS["both"]])
 def test_schema_evolution(spark, db, table, kind):
     source = spark.sql("SELECT 1L AS id, 1L AS p, 'new' AS v, 5 AS extra")

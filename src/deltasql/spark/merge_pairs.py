@@ -40,7 +40,8 @@ def with_row_numbers(source: DataFrame) -> DataFrame:
 class Found:
     """Files with a row that matches, those of them where one changes, and what speaks against it.
 
-    `is_doubled` when a row would be changed by several rows of the source.
+    `is_doubled` when a row matches several rows of the source. As in Delta it does not matter
+    whether more than one of them would change it.
     """
 
     matched: frozenset[str] = frozenset()
@@ -86,12 +87,15 @@ class Pairs:
         """Where rows match, and where they change."""
         from pyspark.sql import functions as sql
 
-        row = sql.when(sql.col(_MATCHED) >= 0, sql.col(_AT_ROW))
-        files = self._all.groupBy(_AT_FILE).agg(sql.count(row), sql.count_distinct(row)).collect()
+        changes = sql.when(sql.col(_MATCHED) >= 0, 1)
+        files = self._all.groupBy(_AT_FILE).agg(
+            sql.count(changes), sql.count(_AT_ROW), sql.count_distinct(_AT_ROW)
+        )
+        found = files.collect()
         return Found(
-            frozenset(place_of(path) for path, _, _ in files),
-            frozenset(place_of(path) for path, changes, _ in files if changes),
-            any(changes > rows for _, changes, rows in files),
+            frozenset(place_of(path) for path, *_ in found),
+            frozenset(place_of(path) for path, changed, *_ in found if changed),
+            any(pairs > rows for *_, pairs, rows in found),
         )
 
     def joined(self, files: Sequence[AddFile], *, is_doubled: bool) -> DataFrame:

@@ -68,7 +68,7 @@ class _Run:
     ) -> writing.Write | None:
         scene = self._scene
         found = pairs.found() if candidates else Found()
-        if found.is_doubled and not _only_deletes(self._merge):
+        if found.is_doubled and not _deletes_all(self._merge):
             raise ValidationError(
                 "a row of the table matches several rows of the source",
                 cause="the merge can't tell which of them to update or delete it by",
@@ -190,10 +190,10 @@ def _rebalanced(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     return rows.hint("rebalance", *(sql.col(quoted(name)) for name in names))
 
 
-def _only_deletes(merge: Merge) -> bool:
+def _deletes_all(merge: Merge) -> bool:
     """Whether every row that matches is deleted, however often it does."""
     clauses = merge.of("matched")
-    return all(clause.verb == "delete" and clause.condition is None for clause in clauses)
+    return [(clause.verb, clause.condition) for clause in clauses] == [("delete", None)]
 
 
 def _plan(scene: Scene, merge: Merge) -> Plan:
