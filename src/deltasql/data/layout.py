@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltasql.data import lengths
 from deltasql.data.arrow_schema import arrow_type, to_arrow
+from deltasql.data.small_parquet import SmallFormat
 from deltasql.data.stats import Indexed, indexed
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
 from deltasql.spec.actions import Metadata
@@ -36,7 +37,7 @@ class Layout:
     """What a writer needs to know of a table; `stored` are the positions that go into files.
 
     `obstacle` says why its rows can't be written from Arrow; None when they can. `limits` are
-    the lengths of texts.
+    the lengths of texts, `small` writes files of a few rows.
     """
 
     schema: StructType
@@ -48,6 +49,7 @@ class Layout:
     logical: pa.Schema
     physical: pa.Schema
     leaves: tuple[Indexed, ...]
+    small: SmallFormat | None
 
 
 def layout_of(metadata: Metadata) -> Layout:
@@ -88,6 +90,7 @@ def _layout(
         logical=to_arrow(schema),
         physical=pa.schema([_physical_field(item) for item in stored]),
         leaves=tuple(indexed(kept, configuration)),
+        small=SmallFormat.of(stored),
     )
 
 
