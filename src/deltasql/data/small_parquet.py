@@ -107,7 +107,7 @@ class SmallFormat:
 
     def takes(self, table: pa.Table) -> bool:
         """Whether the table is small."""
-        return 0 < table.num_rows <= MOST_ROWS and table.nbytes <= MOST_BYTES
+        return bool(0 < table.num_rows <= MOST_ROWS and table.nbytes <= MOST_BYTES)
 
     def encode(self, table: pa.Table) -> SmallFile:
         """A table with these columns as a file."""
