@@ -11,14 +11,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltasql.data.layout import Layout, check_conformed, layout_of, to_physical
+from deltasql.data.layout import Layout, check_conformed, to_physical
 from deltasql.data.partitioning import Values, split
 from deltasql.data.small_parquet import SmallFormat
 from deltasql.data.stats import Collector
 from deltasql.errors import DeltaSqlError, SchemaMismatchError
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.store import Bytes
-from deltasql.spec.actions import AddFile, Metadata
+from deltasql.spec.actions import AddFile
 from deltasql.spec.paths import encode_path, hive_directory, is_absolute, object_key
 
 MIB = 1 << 20
@@ -42,7 +42,7 @@ _OPTIONS: dict[str, Any] = {
 def write_files(
     objects: ObjectStore,
     *,
-    metadata: Metadata,
+    layout: Layout,
     data: pa.Table | pa.RecordBatchReader,
     new_id: Callable[[], str],
     now_ms: Callable[[], int],
@@ -55,7 +55,7 @@ def write_files(
     """
     output = _Output(
         objects,
-        layout=layout_of(metadata),
+        layout=layout,
         new_id=new_id,
         now_ms=now_ms,
         target_file_size=target_file_size,

@@ -184,9 +184,7 @@ def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> 
     partitions: dict[int, str] = {}
     # Files are many, partitions few: the text and key of each are made once.
     known: dict[tuple[tuple[str, str | None], ...], tuple[int, str]] = {(): _UNPARTITIONED}
-    found: dict[type, list[Row]] = {
-        RemoveFile: [], Txn: [], DomainMetadata: [], CdcFile: [], Metadata: [], Protocol: [],
-    }  # fmt: skip
+    found: dict[type, list[Row]] = {}
     for action in actions:
         if type(action) is AddFile:
             values = tuple(action.partition_values.items())
@@ -197,19 +195,19 @@ def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> 
                 partitions[partition[0]] = text
             adds.append((*partition, action))
         elif type(action) is Metadata:
-            found[Metadata].append(_metadata_row(action, stats_columns))
+            found[Metadata] = [_metadata_row(action, stats_columns)]
         elif type(action) in _ROW_MAKERS:
-            found[type(action)].append(_ROW_MAKERS[type(action)](action))
+            found.setdefault(type(action), []).append(_ROW_MAKERS[type(action)](action))
     if len(partitions) > 1:
         adds.sort(key=itemgetter(0))
     return CommitRows(
         adds=AddRows(adds, stats_columns),
-        removes=found[RemoveFile],
-        txns=found[Txn],
-        domains=found[DomainMetadata],
-        cdc=found[CdcFile],
-        metadata=found[Metadata],
-        protocol=found[Protocol],
+        removes=found.get(RemoveFile, ()),
+        txns=found.get(Txn, ()),
+        domains=found.get(DomainMetadata, ()),
+        cdc=found.get(CdcFile, ()),
+        metadata=found.get(Metadata, ()),
+        protocol=found.get(Protocol, ()),
         partitions=sorted(partitions.items()),
     )
 
