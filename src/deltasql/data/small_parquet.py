@@ -105,19 +105,17 @@ class SmallFormat:
         known = [kind for kind in kinds if kind is not None]
         return cls(fields, known) if len(known) == len(fields) else None
 
-    def takes(self, table: pa.Table) -> bool:
-        """Whether the table is small."""
-        return bool(0 < table.num_rows <= MOST_ROWS and table.nbytes <= MOST_BYTES)
-
-    def encode(self, table: pa.Table) -> SmallFile:
-        """A table with these columns as a file."""
+    def encode(self, table: pa.Table) -> SmallFile | None:
+        """A table with these columns as a file; None if it is not small."""
         rows = table.num_rows
+        if not 0 < rows <= MOST_ROWS:
+            return None
         count = _integer(rows)
         page_end = b"\x2c\x15" + count + b"\x15\0\x15\x06\x15\x06\0\0"
         pieces, chunks, found = [_MAGIC], [], []
         offset = len(_MAGIC)
         for (kind, ordered, is_nullable, start), column in zip(
-            self._columns, table.itercolumns(), strict=True
+            self._columns, table.columns, strict=True
         ):
             values = present = values_of(column, ordered)
             nulls = values.count(None)
@@ -137,6 +135,8 @@ class SmallFormat:
                 + b"\x26" + _integer(offset) + _statistics(nulls, bounds, kind.format) + b"\0\0"
             )  # fmt: skip
             offset += len(header) + len(page)
+            if offset > MOST_BYTES:
+                return None
             found.append((nulls, bounds))
         size = _integer(offset - len(_MAGIC))
         # 4: one row group {1: columns, 2: size, 3: rows, 5: where it begins, 6: size}

@@ -202,10 +202,9 @@ def _small_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
 def values_of(column: pa.ChunkedArray, kind: str | None) -> list[Any]:
     """The values of a small column; times are numbers, not the objects that Arrow would make."""
     number = None if kind is None else _AS_INTEGER.get(kind)
-    values: list[Any] = []
-    for chunk in column.chunks:
-        values += (chunk if number is None else chunk.view(number)).to_pylist()
-    return values
+    if number is None:
+        return list(column.to_pylist())
+    return [value for chunk in column.chunks for value in chunk.view(number).to_pylist()]
 
 
 def bounds_of(values: list[Any], kind: str | None) -> Bounds:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from deltasql.data.layout import Layout, check_conformed, to_physical
 from deltasql.data.partitioning import Values, split
-from deltasql.data.small_parquet import SmallFormat
+from deltasql.data.small_parquet import SmallFile
 from deltasql.data.stats import Collector
 from deltasql.errors import DeltaSqlError, SchemaMismatchError
 from deltasql.objectstore import ObjectStore
@@ -152,10 +152,11 @@ class _Output:
     def _append(self, table: pa.Table, values: Values, *, is_whole: bool) -> None:
         """Write a table to the open file; one that is a file of its own may be a small one."""
         stored = to_physical(table, self._layout)
-        small = self._layout.small
-        if is_whole and small is not None and small.takes(stored):
-            self._put_small(stored, small, values)
-            return
+        if is_whole and self._layout.small is not None:
+            file = self._layout.small.encode(stored)
+            if file is not None:
+                self._put_small(file, stored.num_rows, values)
+                return
         rows = _group_rows(stored)
         for start in range(0, stored.num_rows, rows):
             if self._open is None:
@@ -164,10 +165,9 @@ class _Output:
             if self._open.size() >= self._target:
                 self._close(values)
 
-    def _put_small(self, table: pa.Table, small: SmallFormat, values: Values) -> None:
-        file = small.encode(table)
+    def _put_small(self, file: SmallFile, rows: int, values: Values) -> None:
         collector = Collector(self._layout.leaves)
-        collector.add_known(table.num_rows, file.found)
+        collector.add_known(rows, file.found)
         self._put(file.data, len(file.data), collector.render(), values)
 
     def _close(self, values: Values) -> None:
