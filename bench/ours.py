@@ -10,11 +10,12 @@ import pyarrow as pa
 
 import deltasql
 from bench.files import SCHEMA, SMALL_SCHEMA, three_rows, wire_add
+from bench.workers import prepared
 from deltasql import AddFile, Lake, Table
 
 FILES = "bench.files"
-# More than a writer commits in one round.
-_GIVEN = 10_000
+# More than a writer commits, or appends, in one round.
+_COMMITS, _APPENDS = 10_000, 3_000
 
 
 def connect(
@@ -51,10 +52,13 @@ def create_small_table(lake: Lake, name: str) -> Table:
 def appender(
     url: str, location: str, name: str, worker: int, *, mirror: str = "off"
 ) -> Iterator[Callable[[int], Any]]:
-    """Appends three rows with their data file."""
+    """Appends three rows with their data file; making the rows is not what is measured."""
+    rows = prepared(
+        lambda turn: pa.table(three_rows(worker, turn), schema=SMALL_SCHEMA), turns=_APPENDS
+    )
     with connect(url, location, mirror=mirror) as lake:
         table = lake.table(name)
-        yield lambda turn: table.append(pa.table(three_rows(worker, turn), schema=SMALL_SCHEMA))
+        yield lambda turn: table.append(rows(turn))
 
 
 @contextmanager
@@ -62,13 +66,7 @@ def committer(
     url: str, location: str, first: int, *, partitioned: bool, mirror: str = "off"
 ) -> Iterator[Callable[[int], Any]]:
     """Commits one given add with statistics; making the action is not what is measured."""
-    given = [add_file(first + turn, partitioned=partitioned) for turn in range(_GIVEN)]
+    adds = prepared(lambda turn: add_file(first + turn, partitioned=partitioned), turns=_COMMITS)
     with connect(url, location, mirror=mirror) as lake:
         table = lake.table(FILES)
-
-        def commit(turn: int) -> None:
-            if turn == len(given):
-                given.append(add_file(first + turn, partitioned=partitioned))
-            table.commit([given[turn]])
-
-        yield commit
+        yield lambda turn: table.commit([adds(turn)])

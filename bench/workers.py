@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from multiprocessing.synchronize import Barrier
-from typing import Any
+from typing import Any, TypeVar
 
 # Called with the number of the turn; what it raises is a failure.
 Operation = Callable[[int], Any]
 # Must be picklable: a function of a module, or a `functools.partial` of one.
 Opener = Callable[[], AbstractContextManager[Operation]]
+
+Given = TypeVar("Given")
 
 _READY_TIMEOUT = 120
 _SLACK = 120
@@ -68,6 +70,15 @@ def run(openers: Sequence[Opener], *, seconds: float, warmup: int = 10) -> Tally
                 process.join(timeout=5)
                 process.kill()
                 process.join()
+
+
+def prepared(make: Callable[[int], Given], *, turns: int) -> Callable[[int], Given]:
+    """What an operation is given, made for as many turns before the clock starts.
+
+    A process that gets further makes the rest as it goes.
+    """
+    ready = [make(turn) for turn in range(turns)]
+    return lambda turn: ready[turn] if turn < turns else make(turn)
 
 
 def combined(tallies: Sequence[Tally]) -> Tally:

@@ -124,7 +124,8 @@ def _append(lab: Lab, *, tables: int, name: str, bar: float) -> Row:
         unit="commits/s",
         better="more",
         bar=bar,
-        note=f"failed: ours {mine.failed}, DuckLake {theirs.failed} after its default retries; "
+        note=f"rows lie ready in memory on both sides; failed: ours {mine.failed}, "
+        f"DuckLake {theirs.failed} after its default retries; "
         f"longest wait: ours {mine.longest:.2f} s, DuckLake {theirs.longest:.2f} s"
         + (f" ({theirs.problem})" if theirs.problem else ""),
     )

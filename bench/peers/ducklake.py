@@ -11,6 +11,10 @@ import duckdb
 from duckdb_extensions import import_extension
 
 from bench.files import three_rows
+from bench.workers import prepared
+
+# More than a writer inserts in one round.
+_INSERTS = 3_000
 
 
 @contextmanager
@@ -33,15 +37,16 @@ def attached(port: int, database: str, data: Path) -> Iterator[duckdb.DuckDBPyCo
 def appender(
     port: int, database: str, data: Path, table: str, worker: int
 ) -> Iterator[Callable[[int], Any]]:
-    """Inserts three rows; conflicts are retried as DuckLake does by default."""
+    """Inserts three given rows; conflicts are retried as DuckLake does by default."""
+
+    def values(turn: int) -> list[Any]:
+        rows = zip(*three_rows(worker, turn).values(), strict=True)
+        return [value for row in rows for value in row]
+
+    given = prepared(values, turns=_INSERTS)
     with attached(port, database, data) as connection:
         statement = f"INSERT INTO lake.{table} VALUES (?, ?, ?), (?, ?, ?), (?, ?, ?)"
-
-        def insert(turn: int) -> None:
-            rows = zip(*three_rows(worker, turn).values(), strict=True)
-            connection.execute(statement, [value for row in rows for value in row])
-
-        yield insert
+        yield lambda turn: connection.execute(statement, given(turn))
 
 
 def create_tables(port: int, database: str, data: Path, names: list[str]) -> None:

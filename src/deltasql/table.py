@@ -28,6 +28,7 @@ from deltasql.errors import (
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import bind, parse
 from deltasql.log.retention import mirror_mode
+from deltasql.log.state import TableState
 from deltasql.mirror.engine import Target
 from deltasql.mirrors import TableMirror
 from deltasql.moments import Moment, from_ms, to_ms
@@ -98,6 +99,8 @@ class Table:
     def __init__(self, lake: Lake, record: TableRecord) -> None:
         self._lake = lake
         self._record = record
+        # Kept as long as the state that it comes from: every commit asks for it.
+        self._target: tuple[TableState, Target] | None = None
 
     def __repr__(self) -> str:
         return f"<Table {self.name}>"
@@ -120,8 +123,11 @@ class Table:
     @property
     def target(self) -> Target:
         """The table as the mirror knows it."""
-        mode = mirror_mode(self._lake.states.current(self.table_id).properties)
-        return Target(self.table_id, self.name, self.location, mode)
+        state, known = self._lake.states.current(self.table_id), self._target
+        if known is None or known[0] is not state:
+            target = Target(self.table_id, self.name, self.location, mirror_mode(state.properties))
+            self._target = known = state, target
+        return known[1]
 
     @property
     def mirror(self) -> TableMirror:

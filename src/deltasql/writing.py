@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.data.conform import as_arrow, conform, merge
-from deltasql.data.layout import layout_of
+from deltasql.data.layout import Layout, layout_of
 from deltasql.data.lengths import check_lengths
 from deltasql.data.reader import read_files
 from deltasql.data.row_filter import row_mask
@@ -29,7 +29,6 @@ from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import StructType, render_schema
 
-CONSTRAINT = "delta.constraints."
 # The first digit of the fourth group of a UUID has two bits that are always the same.
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
@@ -113,26 +112,28 @@ def overwrite(
 
 def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddFile]:
     """Conform rows to a table, check its constraints, and write them as files."""
-    check_from_arrow(metadata)
     layout = layout_of(metadata)
-    rows = conform(as_arrow(data), layout.schema, arrow_schema=layout.logical)
+    _must_fit_arrow(layout)
+    rows = conform(data, layout.schema, arrow_schema=layout.logical)
     rows = check_lengths(rows, layout.limits)
-    rows = _checked(rows, layout.schema, metadata.configuration)
-    return write_files(objects, metadata=metadata, data=rows, new_id=new_id, now_ms=now_ms)
+    rows = _checked(rows, layout)
+    return write_files(objects, layout=layout, data=rows, new_id=new_id, now_ms=now_ms)
 
 
 def check_from_arrow(metadata: Metadata) -> None:
     """Raise unless rows of the table can be written from Arrow, its rules enforced."""
-    layout = layout_of(metadata)
+    _must_fit_arrow(layout_of(metadata))
+
+
+def _must_fit_arrow(layout: Layout) -> None:
     if layout.obstacle is not None:
         raise UnsupportedFeatureError(
             "these rows can't be written from Arrow",
             cause=layout.obstacle,
             remedy="write the table with Spark (see docs/features.md)",
         )
-    for key, text in metadata.configuration.items():
-        if key.startswith(CONSTRAINT):
-            _constraint(layout.schema, text)
+    for _, text in layout.constraints:
+        _constraint(layout.schema, text)
 
 
 # --- schema -----------------------------------------------------------------------------
@@ -166,13 +167,11 @@ def _evolved(
 
 
 def _checked(
-    rows: pa.Table | pa.RecordBatchReader, schema: StructType, properties: Mapping[str, str]
+    rows: pa.Table | pa.RecordBatchReader, layout: Layout
 ) -> pa.Table | pa.RecordBatchReader:
     """The rows, with every CHECK constraint of the table enforced."""
-    for key, text in properties.items():
-        if key.startswith(CONSTRAINT):
-            name = key.removeprefix(CONSTRAINT)
-            rows = _each(rows, _constraint(schema, text), f"CHECK constraint {name}: {text}")
+    for name, text in layout.constraints:
+        rows = _each(rows, _constraint(layout.schema, text), f"CHECK constraint {name}: {text}")
     return rows
 
 

@@ -55,7 +55,7 @@ class TestTimeouts:
             with lake.store.locked([table.table_id]) as log:
                 waiting = Background(lambda: table.commit([new_add("pool", 1)]))
                 # Not idle, or the server would end the transaction after the same time.
-                log.execute("SELECT pg_sleep(2)")
+                log.execute("SELECT pg_sleep(1.5)")
                 with pytest.raises(StoreTimeoutError, match="pool_size") as failure:
                     waiting.result()
                 assert "sql.timeout" in failure.value.remedy

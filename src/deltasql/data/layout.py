@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltasql.data import lengths
 from deltasql.data.arrow_schema import arrow_type, to_arrow
+from deltasql.data.small_parquet import SmallFormat
 from deltasql.data.stats import Indexed, indexed
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
 from deltasql.spec.actions import Metadata
@@ -25,6 +26,7 @@ from deltasql.spec.schema import (
     parse_schema,
 )
 
+_CONSTRAINT = "delta.constraints."
 MAPPING_MODE = "delta.columnMapping.mode"
 _MODES = ("none", "name", "id")
 _FIELD_ID = b"PARQUET:field_id"
@@ -36,11 +38,13 @@ class Layout:
     """What a writer needs to know of a table; `stored` are the positions that go into files.
 
     `obstacle` says why its rows can't be written from Arrow; None when they can. `limits` are
-    the lengths of texts.
+    the lengths of texts, `constraints` names and texts of the CHECK constraints, `small` writes
+    files of a few rows.
     """
 
     schema: StructType
     obstacle: str | None
+    constraints: tuple[tuple[str, str], ...]
     limits: tuple[lengths.Limit, ...]
     partition: tuple[StructField, ...]
     partition_positions: tuple[int, ...]
@@ -48,6 +52,7 @@ class Layout:
     logical: pa.Schema
     physical: pa.Schema
     leaves: tuple[Indexed, ...]
+    small: SmallFormat | None
 
 
 def layout_of(metadata: Metadata) -> Layout:
@@ -81,6 +86,11 @@ def _layout(
         schema=schema,
         # The declared one: without column mapping the other has lost the columns' metadata.
         obstacle=arrow_writer_obstacle(declared, configuration) or lengths.obstacle(declared),
+        constraints=tuple(
+            (key.removeprefix(_CONSTRAINT), text)
+            for key, text in properties
+            if key.startswith(_CONSTRAINT)
+        ),
         limits=lengths.limits(declared),
         partition=tuple(partition),
         partition_positions=tuple(schema.fields.index(item) for item in partition),
@@ -88,6 +98,7 @@ def _layout(
         logical=to_arrow(schema),
         physical=pa.schema([_physical_field(item) for item in stored]),
         leaves=tuple(indexed(kept, configuration)),
+        small=SmallFormat.of(stored),
     )
 
 

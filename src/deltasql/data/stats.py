@@ -51,7 +51,7 @@ class Collector:
         self._leaves = leaves
         self._rows = 0
         self._nulls = [0] * len(leaves)
-        self._bounds: list[_Bounds] = [_NOTHING] * len(leaves)
+        self._bounds: list[Bounds] = [_NOTHING] * len(leaves)
 
     def add(self, table: pa.Table) -> None:
         """Count the table's rows in."""
@@ -63,10 +63,21 @@ class Collector:
             if leaf.inner:
                 column = pc.struct_field(column, leaf.inner)
             nulls = column.null_count
-            self._nulls[position] += nulls
             if leaf.bounds is not None and nulls < rows:
-                found, before = find(column, leaf.bounds), self._bounds[position]
-                self._bounds[position] = found if before is _NOTHING else _join(before, found)
+                self._count(position, nulls, find(column, leaf.bounds))
+            else:
+                self._count(position, nulls, _NOTHING)
+
+    def add_known(self, rows: int, found: Sequence[tuple[int, Bounds]]) -> None:
+        """Count rows in whose nulls and bounds are known, by column; none is nested."""
+        self._rows += rows
+        for position, leaf in enumerate(self._leaves):
+            self._count(position, *found[leaf.column])
+
+    def _count(self, position: int, nulls: int, found: Bounds) -> None:
+        self._nulls[position] += nulls
+        before = self._bounds[position]
+        self._bounds[position] = found if before is _NOTHING else _join(before, found)
 
     def render(self) -> str:
         """The JSON text."""
@@ -126,7 +137,7 @@ def _walk(
     logical = (*logical, item.name.lower())
     physical = (*physical, item.physical_name)
     if not isinstance(item.type, StructType):
-        return [(logical, Indexed(column, inner, physical, _kind(item.type)))]
+        return [(logical, Indexed(column, inner, physical, bounds_kind(item.type)))]
     return [
         found
         for position, child in enumerate(item.type.fields)
@@ -134,7 +145,7 @@ def _walk(
     ]
 
 
-def _kind(kind: DeltaType) -> str | None:
+def bounds_kind(kind: DeltaType) -> str | None:
     """Which bounds a type has; booleans, binaries, lists and maps have none."""
     if not isinstance(kind, Primitive):
         return None
@@ -168,12 +179,12 @@ def _parse_names(text: str) -> list[tuple[str, ...]]:
 # --- bounds ---------------------------------------------------------------------------
 
 # Lowest, highest, and whether NaN was seen.
-_Bounds: TypeAlias = tuple[Any, Any, bool]
-_NOTHING: _Bounds = (None, None, False)
+Bounds: TypeAlias = tuple[Any, Any, bool]
+_NOTHING: Bounds = (None, None, False)
 _AS_INTEGER = {"timestamp": pa.int64(), "timestamp_ntz": pa.int64(), "date": pa.int32()}
 
 
-def _large_bounds(column: pa.ChunkedArray, kind: str) -> _Bounds:
+def _large_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
     number = _AS_INTEGER.get(kind)
     if number is not None:
         column = column.cast(number)
@@ -184,21 +195,32 @@ def _large_bounds(column: pa.ChunkedArray, kind: str) -> _Bounds:
     return found["min"].as_py(), found["max"].as_py(), nan
 
 
-def _small_bounds(column: pa.ChunkedArray, kind: str) -> _Bounds:
-    number = _AS_INTEGER.get(kind)
-    values: list[Any] = []
-    for chunk in column.chunks:
-        values += (chunk if number is None else chunk.view(number)).to_pylist()
+def _small_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
+    return bounds_of([value for value in values_of(column, kind) if value is not None], kind)
+
+
+def values_of(column: pa.ChunkedArray, kind: str | None) -> list[Any]:
+    """The values of a small column; times are numbers, not the objects that Arrow would make."""
+    number = None if kind is None else _AS_INTEGER.get(kind)
+    if number is None:
+        return list(column.to_pylist())
+    return [value for chunk in column.chunks for value in chunk.view(number).to_pylist()]
+
+
+def bounds_of(values: list[Any], kind: str | None) -> Bounds:
+    """The bounds of values among which there is no null."""
+    if kind is None or not values:
+        return _NOTHING
     nan = False
-    if column.null_count or kind == "float":
+    if kind == "float":
         # Only NaN differs from itself.
-        ordered = [value for value in values if value is not None and value == value]
-        nan = len(ordered) + column.null_count < len(values)
+        ordered = [value for value in values if value == value]
+        nan = len(ordered) < len(values)
         values = ordered
     return (min(values), max(values), nan) if values else (None, None, nan)
 
 
-def _join(a: _Bounds, b: _Bounds) -> _Bounds:
+def _join(a: Bounds, b: Bounds) -> Bounds:
     lows = [low for low in (a[0], b[0]) if low is not None]
     highs = [high for high in (a[1], b[1]) if high is not None]
     return min(lows, default=None), max(highs, default=None), a[2] or b[2]
@@ -213,7 +235,7 @@ def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 # --- rendering ------------------------------------------------------------------------
 
 
-def _rendered(found: _Bounds, kind: str) -> tuple[Any, Any]:
+def _rendered(found: Bounds, kind: str) -> tuple[Any, Any]:
     """Both bounds as JSON has them; None for what can't be said."""
     low, high, nan = found
     if kind in _RENDERERS:

@@ -11,12 +11,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltasql.data.layout import Layout, check_conformed, layout_of, to_physical
+from deltasql.data.layout import Layout, check_conformed, to_physical
 from deltasql.data.partitioning import Values, split
+from deltasql.data.small_parquet import SmallFile
 from deltasql.data.stats import Collector
 from deltasql.errors import DeltaSqlError, SchemaMismatchError
 from deltasql.objectstore import ObjectStore
-from deltasql.spec.actions import AddFile, Metadata
+from deltasql.objectstore.store import Bytes
+from deltasql.spec.actions import AddFile
 from deltasql.spec.paths import encode_path, hive_directory, is_absolute, object_key
 
 MIB = 1 << 20
@@ -40,7 +42,7 @@ _OPTIONS: dict[str, Any] = {
 def write_files(
     objects: ObjectStore,
     *,
-    metadata: Metadata,
+    layout: Layout,
     data: pa.Table | pa.RecordBatchReader,
     new_id: Callable[[], str],
     now_ms: Callable[[], int],
@@ -53,10 +55,11 @@ def write_files(
     """
     output = _Output(
         objects,
-        layout=layout_of(metadata),
+        layout=layout,
         new_id=new_id,
         now_ms=now_ms,
         target_file_size=target_file_size,
+        is_whole=isinstance(data, pa.Table),
     )
     try:
         for chunk in _chunks(data):
@@ -118,8 +121,10 @@ class _Output:
         new_id: Callable[[], str],
         now_ms: Callable[[], int],
         target_file_size: int,
+        is_whole: bool,
     ) -> None:
         self._layout = layout
+        self._is_whole = is_whole
         self._new_id = new_id
         self._now_ms = now_ms
         self._target = target_file_size
@@ -130,10 +135,10 @@ class _Output:
     def write(self, table: pa.Table) -> None:
         check_conformed(table.schema, self._layout)
         if not self._layout.partition:
-            self._append(table, ())
+            self._append(table, (), is_whole=self._is_whole)
             return
         for values, part in split(table, self._layout):
-            self._append(part, values)
+            self._append(part, values, is_whole=True)
             self._close(values)
 
     def finish(self) -> list[AddFile]:
@@ -144,8 +149,14 @@ class _Output:
     def abandon(self) -> None:
         self._uploads.abandon()
 
-    def _append(self, table: pa.Table, values: Values) -> None:
+    def _append(self, table: pa.Table, values: Values, *, is_whole: bool) -> None:
+        """Write a table to the open file; one that is a file of its own may be a small one."""
         stored = to_physical(table, self._layout)
+        if is_whole and self._layout.small is not None:
+            file = self._layout.small.encode(stored)
+            if file is not None:
+                self._put_small(file, stored.num_rows, values)
+                return
         rows = _group_rows(stored)
         for start in range(0, stored.num_rows, rows):
             if self._open is None:
@@ -154,12 +165,22 @@ class _Output:
             if self._open.size() >= self._target:
                 self._close(values)
 
+    def _put_small(self, file: SmallFile, rows: int, values: Values) -> None:
+        collector = Collector(self._layout.leaves)
+        collector.add_known(rows, file.found)
+        self._put(file.data, len(file.data), collector.render(), values)
+
     def _close(self, values: Values) -> None:
         if self._open is None:
             return
         data, stats = self._open.finish()
         self._open = None
-        key = f"part-{len(self._files):05d}-{self._new_id()}-c000.snappy.parquet"
+        self._put(data, data.size, stats, values, compression=".snappy")
+
+    def _put(
+        self, data: Bytes, size: int, stats: str, values: Values, *, compression: str = ""
+    ) -> None:
+        key = f"part-{len(self._files):05d}-{self._new_id()}-c000{compression}.parquet"
         partition: dict[str, str | None] = {}
         if values:
             names = [item.physical_name for item in self._layout.partition]
@@ -169,7 +190,7 @@ class _Output:
         self._files.append(
             AddFile(
                 path=encode_path(key),
-                size=data.size,
+                size=size,
                 modification_time=self._now_ms(),
                 partition_values=partition,
                 stats=stats,
@@ -220,11 +241,11 @@ class _Uploads:
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
         self._keys: list[str] = []
-        self._held: tuple[str, pa.Buffer] | None = None
+        self._held: tuple[str, Bytes] | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._under_way: deque[Future[None]] = deque()
 
-    def put(self, key: str, data: pa.Buffer) -> None:
+    def put(self, key: str, data: Bytes) -> None:
         self._keys.append(key)
         if self._held is None and self._pool is None:
             # Only the second file is worth a thread.
@@ -237,7 +258,7 @@ class _Uploads:
             self._held = None
         self._submit(key, data)
 
-    def _submit(self, key: str, data: pa.Buffer) -> None:
+    def _submit(self, key: str, data: Bytes) -> None:
         assert self._pool is not None
         if len(self._under_way) >= _UPLOADS:
             self._under_way.popleft().result()

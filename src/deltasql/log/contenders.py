@@ -38,7 +38,7 @@ class Reads:
     @classmethod
     def nothing(cls) -> Reads:
         """For writers that never looked."""
-        return cls()
+        return _NOTHING
 
     @classmethod
     def all(cls) -> Reads:
@@ -67,6 +67,10 @@ class Reads:
         if self.files is not None and other.files is not None:
             files = self.files | other.files
         return Reads(predicate=Or(predicates) if predicates else None, files=files)
+
+
+# One for all: each small commit asks for it, and the constructor is slow.
+_NOTHING = Reads()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

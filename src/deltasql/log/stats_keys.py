@@ -24,15 +24,15 @@ LARGEST = 1.7976931348623157e308
 # All rows null: an empty range, which no comparison can meet.
 EMPTY_LOW, EMPTY_HIGH = LARGEST, -LARGEST
 
-_EXACT = 2**53
-_HUGE = 1e300
+EXACT = 2**53
+HUGE = 1e300
 # Decimals arrive as the nearest double, from writers that divided doubles themselves (delta-rs)
 # a few units in the last place off.
 _DECIMAL_SLACK = 4e-15
 # A 32-bit float is printed with the digits that tell it from other 32-bit floats: the double
 # read from them is up to half a 32-bit unit off. Doubles share the slack, because a column
 # widened from float has the stats that were written before.
-_FLOAT_SLACK, _FLOAT_TINY = 1.2e-7, 1.5e-45
+FLOAT_SLACK, FLOAT_TINY = 1.2e-7, 1.5e-45
 # Stats hold milliseconds, cut off.
 CUT_MICROS = 999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,7 +66,10 @@ class KeyMaker:
 
     def keys(self, stats: str | None) -> FileKeys:
         """The keys in a file's stats; anything malformed is unknown, never an error."""
-        parsed = load_stats(stats)
+        return self.of_parsed(load_stats(stats))
+
+    def of_parsed(self, parsed: dict[str, Any]) -> FileKeys:
+        """The keys in stats that were read already; empty ones for a file without."""
         if not parsed:
             return FileKeys(None, [], [], [])
         records = record_count(parsed)
@@ -178,24 +181,24 @@ def _finite(key: float) -> float:
 
 def _low_number(raw: Any) -> float | None:
     if type(raw) is int:
-        return float(raw) if -_EXACT <= raw <= _EXACT else round_down(raw)
-    if type(raw) is float and -_HUGE < raw < _HUGE:
+        return float(raw) if -EXACT <= raw <= EXACT else round_down(raw)
+    if type(raw) is float and -HUGE < raw < HUGE:
         return raw - abs(raw) * _DECIMAL_SLACK
     return None
 
 
 def _high_number(raw: Any) -> float | None:
     if type(raw) is int:
-        return float(raw) if -_EXACT <= raw <= _EXACT else round_up(raw)
-    if type(raw) is float and -_HUGE < raw < _HUGE:
+        return float(raw) if -EXACT <= raw <= EXACT else round_up(raw)
+    if type(raw) is float and -HUGE < raw < HUGE:
         return raw + abs(raw) * _DECIMAL_SLACK
     return None
 
 
 def low_float(raw: Any) -> float | None:
     """A bound below every value of a float column whose stats give `raw` as the minimum."""
-    if type(raw) in (int, float) and -_HUGE < raw < _HUGE:
-        return float(raw - abs(raw) * _FLOAT_SLACK - _FLOAT_TINY)
+    if type(raw) in (int, float) and -HUGE < raw < HUGE:
+        return float(raw - abs(raw) * FLOAT_SLACK - FLOAT_TINY)
     return None
 
 
@@ -274,7 +277,7 @@ def _low_instant(raw: Any) -> float | None:
     if found is None:
         return None
     key = (found - _EPOCH) // _MICROSECOND
-    return float(key) if -_EXACT <= key <= _EXACT else round_down(key)
+    return float(key) if -EXACT <= key <= EXACT else round_down(key)
 
 
 def _high_instant(raw: Any) -> float | None:
@@ -282,7 +285,7 @@ def _high_instant(raw: Any) -> float | None:
     if found is None:
         return None
     key = (found - _EPOCH) // _MICROSECOND + CUT_MICROS
-    return float(key) if -_EXACT <= key <= _EXACT else round_up(key)
+    return float(key) if -EXACT <= key <= EXACT else round_up(key)
 
 
 def _low_wall_clock(raw: Any) -> float | None:

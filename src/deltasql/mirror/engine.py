@@ -137,15 +137,17 @@ class MirrorEngine:
 
     def after_commit(self, committed: Sequence[tuple[Target, int]]) -> None:
         """Mirror what was just committed, or leave it to the worker. Never fails."""
-        modes = {target.table_id: self.mode_of(target) for target, _ in committed}
-        if ASYNC in modes.values():
+        modes = [self.mode_of(target) for target, _ in committed]
+        if ASYNC in modes:
             self._log.wake_mirror()
+        if SYNC not in modes:
+            return
         started = time.monotonic()
         deadline = started + self.settings.sync_timeout
         asked = [
             (self._pilot(target), version)
-            for target, version in committed
-            if modes[target.table_id] == SYNC
+            for (target, version), mode in zip(committed, modes, strict=True)
+            if mode == SYNC
         ]
         for pilot, version in asked:
             pilot.want(version)

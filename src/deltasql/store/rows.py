@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import starmap
 from operator import itemgetter
 from typing import Any, TypeAlias, overload
 
 import pyarrow as pa
 
 from deltasql.log.stats_columns import StatsColumn, dump_stats_columns
-from deltasql.log.stats_keys import KeyMaker
+from deltasql.log.stats_keys import FileKeys, KeyMaker
+from deltasql.log.stats_keys_many import ManyKeysMaker
 from deltasql.spec import codec
 from deltasql.spec.actions import (
     Action,
@@ -27,6 +27,8 @@ from deltasql.spec.actions import (
 )
 
 Row: TypeAlias = tuple[Any, ...]
+# As many rows are made together where all of them are wanted.
+_AT_ONCE = 64
 
 ADD_COLUMNS = (
     "path_key",
@@ -126,13 +128,14 @@ class AddRows(Sequence[Row]):
     So the client makes the rows of a large commit while the database writes those before.
     """
 
-    __slots__ = ("_adds", "_keys_of")
+    __slots__ = ("_adds", "_columns", "_many")
 
     def __init__(
         self, adds: Sequence[tuple[int, str, AddFile]], stats_columns: Sequence[StatsColumn]
     ) -> None:
         self._adds = adds
-        self._keys_of = KeyMaker(stats_columns).keys
+        self._columns = stats_columns
+        self._many: ManyKeysMaker | None = None
 
     def __len__(self) -> int:
         return len(self._adds)
@@ -142,37 +145,44 @@ class AddRows(Sequence[Row]):
     @overload
     def __getitem__(self, place: slice) -> list[Row]: ...
     def __getitem__(self, place: int | slice) -> Row | list[Row]:
-        if isinstance(place, slice):
-            return [self._row(*item) for item in self._adds[place]]
-        return self._row(*self._adds[place])
+        if not isinstance(place, slice):
+            item = self._adds[place]
+            return _add_row(*item, KeyMaker(self._columns).keys(item[2].stats))
+        if self._many is None:
+            self._many = ManyKeysMaker(self._columns)
+        items = self._adds[place]
+        keys = self._many.keys([add.stats for _, _, add in items])
+        return [_add_row(*item, found) for item, found in zip(items, keys, strict=True)]
 
     def __iter__(self) -> Iterator[Row]:
-        return starmap(self._row, self._adds)
+        for start in range(0, len(self._adds), _AT_ONCE):
+            yield from self[start : start + _AT_ONCE]
 
-    def _row(self, partition_key: int, partition: str, add: AddFile) -> Row:
-        records, min_keys, max_keys, null_counts = self._keys_of(add.stats)
-        vector = add.deletion_vector
-        return (
-            key_of(add.path),
-            b"" if vector is None else key_of(vector.unique_id),
-            partition_key,
-            add.size,
-            add.modification_time,
-            records,
-            add.base_row_id,
-            add.default_row_commit_version,
-            add.data_change,
-            min_keys,
-            max_keys,
-            null_counts,
-            add.path,
-            partition,
-            add.stats,
-            None if add.tags is None else _json(add.tags),
-            None if vector is None else _vector(vector),
-            add.clustering_provider,
-            _json(add.extra) if add.extra else None,
-        )
+
+def _add_row(partition_key: int, partition: str, add: AddFile, keys: FileKeys) -> Row:
+    records, min_keys, max_keys, null_counts = keys
+    vector = add.deletion_vector
+    return (
+        key_of(add.path),
+        b"" if vector is None else key_of(vector.unique_id),
+        partition_key,
+        add.size,
+        add.modification_time,
+        records,
+        add.base_row_id,
+        add.default_row_commit_version,
+        add.data_change,
+        min_keys,
+        max_keys,
+        null_counts,
+        add.path,
+        partition,
+        add.stats,
+        None if add.tags is None else _json(add.tags),
+        None if vector is None else _vector(vector),
+        add.clustering_provider,
+        _json(add.extra) if add.extra else None,
+    )
 
 
 def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> CommitRows:
@@ -184,9 +194,7 @@ def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> 
     partitions: dict[int, str] = {}
     # Files are many, partitions few: the text and key of each are made once.
     known: dict[tuple[tuple[str, str | None], ...], tuple[int, str]] = {(): _UNPARTITIONED}
-    found: dict[type, list[Row]] = {
-        RemoveFile: [], Txn: [], DomainMetadata: [], CdcFile: [], Metadata: [], Protocol: [],
-    }  # fmt: skip
+    found: dict[type, list[Row]] = {}
     for action in actions:
         if type(action) is AddFile:
             values = tuple(action.partition_values.items())
@@ -197,19 +205,19 @@ def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> 
                 partitions[partition[0]] = text
             adds.append((*partition, action))
         elif type(action) is Metadata:
-            found[Metadata].append(_metadata_row(action, stats_columns))
+            found[Metadata] = [_metadata_row(action, stats_columns)]
         elif type(action) in _ROW_MAKERS:
-            found[type(action)].append(_ROW_MAKERS[type(action)](action))
+            found.setdefault(type(action), []).append(_ROW_MAKERS[type(action)](action))
     if len(partitions) > 1:
         adds.sort(key=itemgetter(0))
     return CommitRows(
         adds=AddRows(adds, stats_columns),
-        removes=found[RemoveFile],
-        txns=found[Txn],
-        domains=found[DomainMetadata],
-        cdc=found[CdcFile],
-        metadata=found[Metadata],
-        protocol=found[Protocol],
+        removes=found.get(RemoveFile, ()),
+        txns=found.get(Txn, ()),
+        domains=found.get(DomainMetadata, ()),
+        cdc=found.get(CdcFile, ()),
+        metadata=found.get(Metadata, ()),
+        protocol=found.get(Protocol, ()),
         partitions=sorted(partitions.items()),
     )
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from deltasql.data.layout import MAPPING_MODE
+from deltasql.data.layout import MAPPING_MODE, layout_of
 from deltasql.data.reader import output_schema, read_files
 from deltasql.data.writer import write_files
 from deltasql.log.predicate import bind, parse
@@ -69,7 +69,7 @@ def write_out(
     ids = count()
     return write_files(
         store,
-        metadata=metadata,
+        layout=layout_of(metadata),
         data=data,
         new_id=lambda: f"id{next(ids)}",
         now_ms=lambda: 1234,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltasql.data.arrow_schema import from_arrow
-from deltasql.data.layout import MAPPING_MODE
+from deltasql.data.layout import MAPPING_MODE, layout_of
 from deltasql.data.reader import read_files
 from deltasql.data.writer import write_files
 from deltasql.errors import (
@@ -309,7 +309,11 @@ def test_many_files_keep_their_order(tmp_path: Path) -> None:
         file
         for _ in range(20)
         for file in write_files(
-            store, metadata=metadata, data=table, new_id=lambda: str(next(ids)), now_ms=lambda: 0
+            store,
+            layout=layout_of(metadata),
+            data=table,
+            new_id=lambda: str(next(ids)),
+            now_ms=lambda: 0,
         )
     ]
     large = [replace(file, size=1 << 30) if n % 3 else file for n, file in enumerate(files)]

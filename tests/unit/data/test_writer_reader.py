@@ -103,9 +103,9 @@ def test_paths_names_and_rows_of_partitions() -> None:
     store, metadata = new_store(), metadata_of(from_arrow(table.schema), "p")
     files = write_out(store, metadata, table)
     assert [(file.path, dict(file.partition_values)) for file in files] == [
-        ("p=__HIVE_DEFAULT_PARTITION__/part-00000-id0-c000.snappy.parquet", {"p": None}),
-        ("p=a%253Ab/part-00001-id1-c000.snappy.parquet", {"p": "a:b"}),
-        ("p=b%20c/part-00002-id2-c000.snappy.parquet", {"p": "b c"}),
+        ("p=__HIVE_DEFAULT_PARTITION__/part-00000-id0-c000.parquet", {"p": None}),
+        ("p=a%253Ab/part-00001-id1-c000.parquet", {"p": "a:b"}),
+        ("p=b%20c/part-00002-id2-c000.parquet", {"p": "b c"}),
     ]
     assert [file.modification_time for file in files] == [1234] * 3
     assert [file.size for file in files] == [store.size(object_key(file.path)) for file in files]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import psycopg
@@ -15,10 +15,12 @@ Answer = TypeVar("Answer")
 
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _WAKE_EVERY = 0.1
+# Looked up once: an enumeration's members are slow to reach.
+_TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
 
 
 class Call:
-    """A statement with named parameters whose answer is one text, empty for none.
+    """A statement whose answer is one text, empty for none; `names` are its parameters in order.
 
     It goes to libpq as it is: cursors, adapters and rows would be half of the client's time in
     a small commit.
@@ -26,9 +28,8 @@ class Call:
 
     _count: ClassVar[int] = 0
 
-    def __init__(self, query: str) -> None:
-        self.names = list(dict.fromkeys(_PARAMETER.findall(query)))
-        places = {name: f"${place}" for place, name in enumerate(self.names, start=1)}
+    def __init__(self, query: str, names: Sequence[str]) -> None:
+        places = {name: f"${place}" for place, name in enumerate(names, start=1)}
         self.statement = _PARAMETER.sub(lambda match: places[match[1]], query).encode()
         Call._count += 1
         self.prepared_name = b"deltasql_%d" % Call._count
@@ -69,7 +70,7 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
             answer: Answer = done.value
             return answer
 
-    def call(self, call: Call, values: Mapping[str, Any]) -> str:
+    def call(self, call: Call, values: Sequence[Any]) -> str:
         """Run a call as a transaction of its own; one round trip from the second time on."""
         try:
             return self._call(call, values, prepared=self.prepare_threshold is not None)
@@ -79,26 +80,25 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
             self._calls -= {call.prepared_name}
             return self._call(call, values, prepared=True)
 
-    def call_inside(self, call: Call, values: Mapping[str, Any]) -> str:
+    def call_inside(self, call: Call, values: Sequence[Any]) -> str:
         """Run a call inside a transaction: not prepared, since a failure would end it."""
         return self._call(call, values, prepared=False)
 
-    def _call(self, call: Call, values: Mapping[str, Any], *, prepared: bool) -> str:
-        items = [values[name] for name in call.names]
+    def _call(self, call: Call, values: Sequence[Any], *, prepared: bool) -> str:
         # Numbers and booleans as PostgreSQL reads them, too, are what Python prints.
-        given = [x if x is None or type(x) is bytes else f"{x}".encode() for x in items]
-        formats = [pq.Format.BINARY if type(x) is bytes else pq.Format.TEXT for x in items]
+        given = [x if x is None or type(x) is bytes else f"{x}".encode() for x in values]
+        formats = [_BINARY if type(x) is bytes else _TEXT for x in values]
         with self.lock:
             if not prepared:
                 self.pgconn.send_query_params(
-                    call.statement, given, param_formats=formats, result_format=pq.Format.TEXT
+                    call.statement, given, param_formats=formats, result_format=_TEXT
                 )
             else:
                 if call.prepared_name not in self._calls:
                     self.pgconn.send_prepare(call.prepared_name, call.statement)
                     self._result()
                     self._calls |= {call.prepared_name}
-                self.pgconn.send_query_prepared(call.prepared_name, given, formats, pq.Format.TEXT)
+                self.pgconn.send_query_prepared(call.prepared_name, given, formats, _TEXT)
             result = self._result()
         answer = result.get_value(0, 0) if result.ntuples else None
         return (answer or b"").decode()

@@ -39,12 +39,9 @@ def added_files(adds: Sequence[Row]) -> str | None:
     return "{" + ",".join([_quoted(_record(row)) for row in adds]) + "}"
 
 
-def added_file(row: Row) -> dict[str, Any]:
-    """An add as values by the names of its columns."""
-    values = dict(zip(rows.ADD_COLUMNS, row, strict=True))
-    lists = values["min_keys"], values["max_keys"], values["null_counts"]
-    low, high, nulls = _lists(lists, between="}\0{").split("\0")
-    return {**values, "min_keys": low, "max_keys": high, "null_counts": nulls}
+def added_file(row: Row) -> list[Any]:
+    """An add as values that a statement takes, in the order of its columns."""
+    return [*row[:9], *_lists(row[9:12], between="}\0{").split("\0"), *row[12:]]
 
 
 def _record(row: Row) -> str:

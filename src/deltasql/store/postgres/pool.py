@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -110,7 +110,7 @@ class Connections:
             finally:
                 self._give_back(connection)
 
-    def call(self, call: Call, values: Mapping[str, Any], doing: str) -> str:
+    def call(self, call: Call, values: Sequence[Any], doing: str) -> str:
         """The answer to a call that is a transaction of its own."""
         # Written out: context managers would take longer than the work between them.
         try:

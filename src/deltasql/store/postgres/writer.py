@@ -43,7 +43,14 @@ from deltasql.store.reading import NO_LIMIT, to_commit
 
 # From here on COPY beats INSERT.
 COPY_FROM = 1_000
-_COMMIT_ONE, _APPEND_ONE = Call(SQL["commit_one"]), Call(SQL["append_one"])
+_PLACE = (
+    "table_id", "commit_id", "expected", "metadata_version", "protocol_version",
+    "body_start", "body_middle", "body_end",
+)  # fmt: skip
+_WHAT = ("is_retry", "lock_timeout", "adds", "removes", "txns", "other", "may_have_vectors")
+_WHO = ("committer", "operation", "operation_params", "transaction_id", "is_blind_append")
+_COMMIT_ONE = Call(SQL["commit_one"], [*_PLACE, *_WHAT, *_WHO])
+_APPEND_ONE = Call(SQL["append_one"], [*_PLACE, *rows.ADD_COLUMNS, *_WHO])
 
 
 class PostgresWriter:
@@ -65,7 +72,7 @@ class PostgresWriter:
         return _outcome(proposal.table_id, answer)
 
     def _append_one(self, proposal: Proposal) -> str:
-        values = {**_place(proposal), **added_file(proposal.rows.adds[0]), **_who(proposal)}
+        values = [*_place(proposal), *added_file(proposal.rows.adds[0]), *_who(proposal)]
         try:
             return self._connections.call(_APPEND_ONE, values, "committing")
         except DatabaseError as error:
@@ -265,7 +272,7 @@ def write_version(
             "digest": stored.digest,
             "encoding": stored.encoding,
             "body": stored.data,
-            **_who(proposal),
+            **dict(zip(_WHO, _who(proposal), strict=True)),
         },
         binary=True,
     )
@@ -303,18 +310,18 @@ def _copy(connection: LogConnection, proposal: Proposal, *, table_id: int, versi
             raise doubled_path(doubled[0])
 
 
-def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> dict[str, Any]:
-    return {
-        **_place(proposal),
-        "is_retry": is_retry,
-        "lock_timeout": lock_timeout,
-        "adds": added_files(proposal.rows.adds),
-        "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
-        "txns": _txns(proposal),
-        "other": other_rows(proposal.rows),
-        "may_have_vectors": proposal.may_have_vectors,
-        **_who(proposal),
-    }
+def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> list[Any]:
+    return [
+        *_place(proposal),
+        is_retry,
+        lock_timeout,
+        added_files(proposal.rows.adds),
+        json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
+        _txns(proposal),
+        other_rows(proposal.rows),
+        proposal.may_have_vectors,
+        *_who(proposal),
+    ]
 
 
 def _is_one_new_file(proposal: Proposal) -> bool:
@@ -327,27 +334,30 @@ def _is_one_new_file(proposal: Proposal) -> bool:
     )
 
 
-def _place(proposal: Proposal) -> dict[str, Any]:
-    return {
-        "table_id": proposal.table_id,
-        "commit_id": proposal.commit_id,
-        "expected": proposal.expected_version,
-        "metadata_version": proposal.metadata_version,
-        "protocol_version": proposal.protocol_version,
-        "body_start": proposal.body.start,
-        "body_middle": proposal.body.middle,
-        "body_end": proposal.body.end,
-    }
+def _place(proposal: Proposal) -> tuple[Any, ...]:
+    """The values of `_PLACE`."""
+    body = proposal.body
+    return (
+        proposal.table_id,
+        proposal.commit_id,
+        proposal.expected_version,
+        proposal.metadata_version,
+        proposal.protocol_version,
+        body.start,
+        body.middle,
+        body.end,
+    )
 
 
-def _who(proposal: Proposal) -> dict[str, Any]:
-    return {
-        "committer": proposal.committer,
-        "operation": proposal.operation,
-        "operation_params": proposal.operation_params,
-        "transaction_id": proposal.transaction_id,
-        "is_blind_append": proposal.is_blind_append,
-    }
+def _who(proposal: Proposal) -> tuple[Any, ...]:
+    """The values of `_WHO`."""
+    return (
+        proposal.committer,
+        proposal.operation,
+        proposal.operation_params,
+        proposal.transaction_id,
+        proposal.is_blind_append,
+    )
 
 
 def _txns(proposal: Proposal) -> str | None:

@@ -1,0 +1,247 @@
+"""Parquet files of a few rows, encoded here: Arrow's writer is made for millions, and takes
+longer to start than all else that an append does in Python.
+
+One row group, one uncompressed PLAIN data page a column, min and max as Arrow writes them. The
+numbers beside the bytes are field numbers of parquet.thrift, in Thrift's compact protocol: a
+field begins with its distance to the field before and its type, integers are zigzag varints.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from deltasql.data.stats import Bounds, bounds_kind, bounds_of, values_of
+from deltasql.spec.schema import DeltaType, Primitive, StructField
+
+# More rows, or more bytes, are worth a dictionary and compression.
+MOST_ROWS = 64
+MOST_BYTES = 64 << 10
+
+_MAGIC = b"PAR1"
+_CREATED_BY = b"deltasql version 1"
+_VARINT_1, _VARINT_2 = 1 << 7, 1 << 14
+_INT32, _STRUCT = 5, 12
+_NO_LEVELS = b""
+
+
+class _Kind(NamedTuple):
+    """How the values of a Delta type lie in a page, and what the schema says of them."""
+
+    physical: int
+    # Of `struct`; None for texts and bytes.
+    format: str | None
+    # Field 6, the converted type, and field 10, the logical one.
+    converted: int | None = None
+    logical: bytes = b""
+
+
+def _integer_type(bits: int) -> bytes:
+    # 10: INTEGER {1: bits, 2: signed}
+    return b"\xac" + bytes((0x13, bits, 0x11, 0))
+
+
+def _timestamp_type(*, is_utc: bool) -> bytes:
+    # 8: TIMESTAMP {1: is it in UTC, 2: {2: microseconds}}
+    return b"\x8c" + (b"\x11" if is_utc else b"\x12") + b"\x1c\x2c\0\0\0"
+
+
+_KINDS = {
+    "boolean": _Kind(0, "?"),
+    "byte": _Kind(1, "i", 15, _integer_type(8)),
+    "short": _Kind(1, "i", 16, _integer_type(16)),
+    "integer": _Kind(1, "i"),
+    "long": _Kind(2, "q"),
+    "float": _Kind(4, "f"),
+    "double": _Kind(5, "d"),
+    "string": _Kind(6, None, 0, b"\x1c\0"),
+    "binary": _Kind(6, None),
+    "date": _Kind(1, "i", 6, b"\x6c\0"),
+    "timestamp": _Kind(2, "q", 10, _timestamp_type(is_utc=True)),
+    "timestamp_ntz": _Kind(2, "q", None, _timestamp_type(is_utc=False)),
+}
+
+
+class _Column(NamedTuple):
+    kind: _Kind
+    bounds: str | None
+    is_nullable: bool
+    # Of the column's metadata in the footer, all that comes before its counts.
+    start: bytes
+
+
+class SmallFile(NamedTuple):
+    """A file, and of each column the nulls and the bounds."""
+
+    data: bytes
+    found: list[tuple[int, Bounds]]
+
+
+class SmallFormat:
+    """Encodes small tables of one layout."""
+
+    __slots__ = ("_columns", "_end", "_start")
+
+    def __init__(self, fields: Sequence[StructField], kinds: Sequence[_Kind]) -> None:
+        self._columns = [
+            _Column(kind, bounds_kind(item.type), item.nullable, _column_start(item, kind))
+            for item, kind in zip(fields, kinds, strict=True)
+        ]
+        root = b"\x48" + _binary(b"schema") + b"\x15" + _integer(len(fields)) + b"\0"
+        elements = [_element(item, kind) for item, kind in zip(fields, kinds, strict=True)]
+        # 1: version, 2: schema; then 3: number of rows
+        self._start = b"\x15\x04\x19" + _list(_STRUCT, [root, *elements]) + b"\x16"
+        # 6: created by, 7: column orders, each by its type
+        orders = _list(_STRUCT, [b"\x1c\0\0"] * len(fields))
+        self._end = b"\x28" + _binary(_CREATED_BY) + b"\x19" + orders + b"\0"
+
+    @classmethod
+    def of(cls, fields: Sequence[StructField]) -> SmallFormat | None:
+        """The format of files with these columns; None where a column is not simple enough."""
+        kinds = [_kind_of(item.type) for item in fields]
+        known = [kind for kind in kinds if kind is not None]
+        return cls(fields, known) if len(known) == len(fields) else None
+
+    def encode(self, table: pa.Table) -> SmallFile | None:
+        """A table with these columns as a file; None if it is not small."""
+        rows = table.num_rows
+        if not 0 < rows <= MOST_ROWS:
+            return None
+        count = _integer(rows)
+        page_end = b"\x2c\x15" + count + b"\x15\0\x15\x06\x15\x06\0\0"
+        pieces, chunks, found = [_MAGIC], [], []
+        offset = len(_MAGIC)
+        for (kind, ordered, is_nullable, start), column in zip(
+            self._columns, table.columns, strict=True
+        ):
+            values = present = values_of(column, ordered)
+            nulls = values.count(None)
+            if nulls:
+                present = [value for value in values if value is not None]
+            bounds = bounds_of(present, ordered)
+            levels = _levels(values, nulls) if is_nullable else _NO_LEVELS
+            page = levels + _plain(present, kind.format)
+            # PageHeader {1: data page, 2 and 3: its size, 5: {1: values, 2 to 4: encodings}}
+            length = _integer(len(page))
+            header = b"\x15\0\x15" + length + b"\x15" + length + page_end
+            pieces += header, page
+            size = _integer(len(header) + len(page))
+            # 5: values, 6 and 7: size, 9: where the page is, 12: statistics
+            chunks.append(
+                start + count + b"\x16" + size + b"\x16" + size
+                + b"\x26" + _integer(offset) + _statistics(nulls, bounds, kind.format) + b"\0\0"
+            )  # fmt: skip
+            offset += len(header) + len(page)
+            if offset > MOST_BYTES:
+                return None
+            found.append((nulls, bounds))
+        size = _integer(offset - len(_MAGIC))
+        # 4: one row group {1: columns, 2: size, 3: rows, 5: where it begins, 6: size}
+        footer = b"".join(
+            [
+                self._start, count, b"\x19\x1c\x19", _list(_STRUCT, chunks), b"\x16", size,
+                b"\x16", count, b"\x26", _integer(len(_MAGIC)), b"\x16", size, b"\0", self._end,
+            ]
+        )  # fmt: skip
+        data = b"".join([*pieces, footer, len(footer).to_bytes(4, "little"), _MAGIC])
+        return SmallFile(data, found)
+
+
+def _kind_of(kind: DeltaType) -> _Kind | None:
+    return _KINDS.get(kind.name) if isinstance(kind, Primitive) else None
+
+
+# --- pages ----------------------------------------------------------------------------
+
+
+def _levels(values: list[Any], nulls: int) -> bytes:
+    """Which values are not null: one run of ones, or bits packed by eight."""
+    if not nulls:
+        run = _varint(len(values) << 1) + b"\x01"
+    else:
+        bits = sum(1 << place for place, value in enumerate(values) if value is not None)
+        groups = (len(values) + 7) // 8
+        run = _varint(groups << 1 | 1) + bits.to_bytes(groups, "little")
+    return len(run).to_bytes(4, "little") + run
+
+
+def _plain(values: list[Any], form: str | None) -> bytes:
+    if form is None:
+        raw = [value.encode() if type(value) is str else value for value in values]
+        return b"".join([len(value).to_bytes(4, "little") + value for value in raw])
+    if form == "?":
+        bits = sum(1 << place for place, value in enumerate(values) if value)
+        return bits.to_bytes((len(values) + 7) // 8, "little")
+    return struct.pack(f"<{len(values)}{form}", *values)
+
+
+# --- the footer -----------------------------------------------------------------------
+
+
+def _statistics(nulls: int, bounds: Bounds, form: str | None) -> bytes:
+    low, high, nan = bounds
+    # 3: nulls, 5: the greatest value, 6: the least
+    text = b"\x3c\x36" + _integer(nulls)
+    if low is None or high is None or nan:
+        return text + b"\0"
+    if form is None:
+        low, high = low.encode(), high.encode()
+    else:
+        # The least zero is the negative one, the greatest the positive.
+        if form in "fd":
+            low, high = low or -0.0, high or 0.0
+        low, high = struct.pack(f"<{form}", low), struct.pack(f"<{form}", high)
+    return text + b"\x28" + _binary(high) + b"\x18" + _binary(low) + b"\0"
+
+
+def _column_start(item: StructField, kind: _Kind) -> bytes:
+    # 2: offset (not used), 3: {1: type, 2: encodings PLAIN and RLE, 3: path, 4: no compression}
+    path = _list(8, [_binary(item.physical_name.encode())])
+    return (
+        b"\x26\0\x1c\x15" + _integer(kind.physical) + b"\x19\x25\0\x06\x19" + path + b"\x15\0\x16"
+    )
+
+
+def _element(item: StructField, kind: _Kind) -> bytes:
+    """A column of the schema."""
+    last = 4
+    text = b"\x15" + _integer(kind.physical) + b"\x25" + _integer(int(item.nullable))
+    text += b"\x18" + _binary(item.physical_name.encode())
+    for number, value in ((6, kind.converted), (9, item.field_id)):
+        if value is not None:
+            text += bytes(((number - last) << 4 | _INT32,)) + _integer(value)
+            last = number
+    if kind.logical:
+        text += bytes(((10 - last) << 4 | _STRUCT,)) + kind.logical + b"\0"
+    return text + b"\0"
+
+
+# --- Thrift ---------------------------------------------------------------------------
+
+
+def _varint(number: int) -> bytes:
+    if number < _VARINT_1:
+        return bytes((number,))
+    if number < _VARINT_2:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    return bytes((number & 0x7F | 0x80,)) + _varint(number >> 7)
+
+
+def _integer(number: int) -> bytes:
+    """An integer, none of ours is negative."""
+    return _varint(number << 1)
+
+
+def _binary(raw: bytes) -> bytes:
+    return _varint(len(raw)) + raw
+
+
+def _list(kind: int, items: Sequence[bytes]) -> bytes:
+    short = len(items) < 15
+    start = (
+        bytes((len(items) << 4 | kind,)) if short else bytes((0xF0 | kind,)) + _varint(len(items))
+    )
+    return start + b"".join(items)
