@@ -40,7 +40,7 @@ test-gcs: $(READY) ## Run the object-store contract on a real bucket: BUCKET=…
 
 # Stress tests run alone: they measure fairness, and want the machine to themselves.
 suite: $(READY) parts
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not stress" --ignore=tests/unit
+	$(BIN)/pytest -n 2 --no-loadscope-reorder -m "not stress" --ignore=tests/unit
 	$(BIN)/pytest -n 0 -m stress $(OR_NONE)
 
 unit: $(READY) ## Tests of the pure layers only: no database, no files

@@ -26,7 +26,7 @@ from tests.parts.seaweedfs import SeaweedFs
 from tests.parts.toxiproxy import Proxy, Toxiproxy
 from tests.parts.versitygw import VersityGateway
 
-pytest_plugins = ["tests.skips"]
+pytest_plugins = ["tests.skips", "tests.workers"]
 
 # Shared machines pause at any moment: a slow example is no finding.
 settings.register_profile("deltasql", deadline=None, print_blob=True)

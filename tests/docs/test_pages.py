@@ -63,7 +63,6 @@ def test_code_runs(run_pages, page, request):
     run_pages(page, **more)
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(600)
 def test_spark_code_runs(run_pages):
     """All of it in one session: Spark takes longer to start than a page to run."""

@@ -19,7 +19,6 @@ from tests.readers.voices import DeltaRs, DuckDb, as_lines, lines
 
 pytestmark = [
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(not TABLES, reason=f"no conformance tables at {ROOT}"),
 ]
 

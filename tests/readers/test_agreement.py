@@ -22,7 +22,7 @@ from tests.readers.tables import CASES, FORMS, Case
 from tests.readers.voices import DeltaRs, DuckDb, Polars, as_lines, files_of, lines, place
 
 # The first answer waits for Spark to start, which takes a minute on a busy machine.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.timeout(600)
 
 # Features of the protocol that Polars 2.1 refuses.
 NOT_IN_POLARS = {"columnMapping", "v2Checkpoint"}

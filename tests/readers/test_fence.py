@@ -13,7 +13,7 @@ from tests.parts.spark import SparkError
 from tests.readers.voices import place
 
 ROWS = pa.table({"id": [1, 2]})
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.readers.voices import DeltaRs, files_of, place
 
 FILES = 50_000
 STATS = '{"numRecords":1,"minValues":{"id":%d},"maxValues":{"id":%d},"nullCount":{"id":0}}'
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.timeout(600)
 
 
 def add(number: int) -> AddFile:

@@ -21,7 +21,7 @@ from tests.readers.tables import CASES
 from tests.readers.test_agreement import check_spark, make
 from tests.readers.voices import DeltaRs, DuckDb, Polars, files_of, lines
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.timeout(600)
 
 # Partition values with characters that a path writes otherwise.
 ODD = "by odd texts"

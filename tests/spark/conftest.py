@@ -21,13 +21,10 @@ from tests.spark.routes import ROUTES, Native, Plain, Source
 SOURCE = Path(__file__).parents[2] / "src"
 
 
-# First: xdist forms its groups in the same hook.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A worker has one JVM for all of them, and a module stays on one worker."""
+    """Spark takes its time."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group(f"spark {item.path.stem}"))
             item.add_marker(pytest.mark.timeout(300))
 
 
