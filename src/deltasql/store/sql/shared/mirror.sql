@@ -28,6 +28,8 @@ WHERE table_id = :table_id AND work = 'COMMITS' AND token = :token AND expires_a
 RETURNING token;
 
 -- name: mirror_pending
+-- Twice `after`: a plan that was made while the table was small, and is kept, may read all versions
+-- that the conditions on v alone let through.
 SELECT s.version, v.in_commit_timestamp, s.digest, s.retry_count,
        @now_ms - @ms(s.last_attempt_at), t.mirror_paused, h.earliest_version,
        (SELECT count(*) FROM dl_dead_files AS d
@@ -40,7 +42,8 @@ SELECT s.version, v.in_commit_timestamp, s.digest, s.retry_count,
 FROM dl_mirror_status AS s
 JOIN dl_tables AS t ON t.table_id = s.table_id
 LEFT JOIN dl_table_heads AS h ON h.table_id = s.table_id
-LEFT JOIN dl_table_versions AS v ON v.table_id = s.table_id AND v.version = s.version
+LEFT JOIN dl_table_versions AS v
+       ON v.table_id = s.table_id AND v.version = s.version AND v.version > :after
 WHERE s.table_id = :table_id AND s.version > :after
   AND s.status <> 'SUCCESS' AND NOT s.json_written
 ORDER BY s.version
