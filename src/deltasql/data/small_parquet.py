@@ -106,7 +106,7 @@ class SmallFormat:
         return cls(fields, known) if len(known) == len(fields) else None
 
     def encode(self, table: pa.Table) -> SmallFile | None:
-        """A table with these columns as a file; None if it is not small."""
+        """A table with these columns as a file; None if it is not small, or breaks NOT NULL."""
         rows = table.num_rows
         if not 0 < rows <= MOST_ROWS:
             return None
@@ -120,6 +120,9 @@ class SmallFormat:
             values = present = values_of(column, ordered)
             nulls = values.count(None)
             if nulls:
+                if not is_nullable:
+                    # Without levels the file could not be read; Arrow's writer says what is wrong.
+                    return None
                 present = [value for value in values if value is not None]
             bounds = bounds_of(present, ordered)
             levels = _levels(values, nulls) if is_nullable else _NO_LEVELS

@@ -147,6 +147,12 @@ def test_columns_that_are_not_simple_are_left_to_arrow(kind: DeltaType) -> None:
     assert SmallFormat.of([StructField("a", Primitive("long")), StructField("b", kind)]) is None
 
 
+def test_a_null_that_may_not_be_makes_no_file() -> None:
+    table = pa.table({"a": pa.array([1, None], pa.int64())})
+
+    assert _format([StructField("a", Primitive("long"), nullable=False)]).encode(table) is None
+
+
 def test_only_small_tables_are_taken() -> None:
     def is_small(values: list[str]) -> bool:
         table = pa.table({"a": pa.array(values, pa.string())})
