@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from deltasql.errors import ValidationError
@@ -18,6 +18,9 @@ SCHEMA = "id int, p int, v string"
 FACTOR = float(os.environ.get("DELTASQL_STRESS", "0.1"))
 FEED = "delta.enableChangeDataFeed"
 VECTORS = "delta.enableDeletionVectors"
+# With vectors, stock Delta's merge fails on a null key of the source under <=> that no insert
+# takes, if there is a clause by source: nothing to compare with. test_dml.py has that case.
+STOCK_FAILS = "Unexpected row: did not match any merge clause"
 # A table of each kind on both sides, used again by every example.
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "partitions, feed": (("p",), (FEED,)),
@@ -168,6 +171,8 @@ def _refusal(run, *arguments) -> bool:
     except Exception as error:
         if "DELTA_MULTIPLE_SOURCE_ROW_MATCHING" in str(error):
             return True
+        if run is _theirs and STOCK_FAILS in str(error):
+            reject()
         raise
     return False
 
@@ -182,9 +187,17 @@ class Pair:
     plain: str
     path: str
     has_feed: bool
+    agrees: bool = True
 
     def fill(self, first) -> tuple[int, int]:
         """Begin anew; returns the versions of both that do."""
+        if not self.agrees:
+            # What an overwrite removes is in the feed, too.
+            self._write([])
+        self.agrees = False
+        return self._write(first)
+
+    def _write(self, first) -> tuple[int, int]:
         frame = self.spark.createDataFrame(first, SCHEMA).coalesce(1)
         ours = self.db.write(frame, self.ours, mode="overwrite")
         frame.write.format("delta").mode("overwrite").saveAsTable(self.plain)
@@ -199,6 +212,7 @@ class Pair:
             dropped = ("_commit_version", "_commit_timestamp")
             changes = rows(self.spark.sql(theirs).drop(*dropped))
             assert rows(self.db.changes(self.ours, start[0]).drop(*dropped)) == changes
+        self.agrees = True
 
 
 @pytest.fixture(scope="module")
