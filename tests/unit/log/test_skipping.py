@@ -4,57 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltasql.errors import LogFormatError
 from deltasql.log.predicate import bind, parse
-from deltasql.log.ranges import bounded, size
-from deltasql.log.skipping import (
-    MAX,
-    AllOf,
-    AnyOf,
-    AtLeast,
-    AtMost,
-    Everything,
-    FileKeys,
-    MayBeNotNull,
-    MayBeNull,
-    Nothing,
-    StatsColumn,
-    dump_stats_columns,
-    file_keys,
-    holds,
-    is_partition_only,
-    load_stats_columns,
-    matching_partitions,
-    may_match,
-    stats_columns,
-    to_ranges,
-)
+from deltasql.log.skipping import FileKeys, file_keys, holds, may_match, to_ranges
 from deltasql.log.stats_keys import LARGEST, round_down, round_up, text_key
-from deltasql.spec.schema import PHYSICAL_NAME, Primitive, StructField, StructType
+from tests.unit.log.schemas import COLUMNS, SCHEMA
 
-
-def schema_of(**types):
-    return StructType(tuple(StructField(name, Primitive(kind)) for name, kind in types.items()))
-
-
-SCHEMA = schema_of(
-    i="integer",
-    s="string",
-    d="double",
-    m="decimal(10,2)",
-    day="date",
-    at="timestamp",
-    wall="timestamp_ntz",
-    empty="string",
-    b="boolean",
-)
-COLUMNS = stats_columns(SCHEMA, [])
 STATS = json.dumps(
     {
         "numRecords": 10,
@@ -280,143 +239,3 @@ def test_rounding_goes_outward(number):
 def test_text_keys_keep_the_order_of_code_points(left, right):
     if left <= right:
         assert text_key(left) <= text_key(right)
-
-
-# --- ranges ---------------------------------------------------------------------------
-
-
-def ranges(text):
-    return to_ranges(bind(parse(text), SCHEMA), SCHEMA, COLUMNS)
-
-
-def test_ranges_are_simplified():
-    assert ranges("i >= 5") == AtLeast(0, 5.0)
-    assert ranges("i <= 5 AND i <= 7 AND i <= 6") == AtMost(0, 5.0)
-    assert ranges("i <= 5 OR i <= 7") == AtMost(0, 7.0)
-    assert ranges("i = 5") == AllOf((AtLeast(0, 5.0), AtMost(0, 5.0)))
-    assert ranges("i IS NULL") == MayBeNull(0)
-    assert ranges("i IS NOT NULL") == MayBeNotNull(0)
-    assert ranges("i < 5 OR i < i") == Everything()
-    assert ranges("i < 5 AND FALSE") == Nothing()
-    assert ranges("i <= 5 OR FALSE") == AtMost(0, 5.0)
-    assert ranges("TRUE AND (i <= 5 AND (i >= 2 AND TRUE))") == AllOf(
-        (AtMost(0, 5.0), AtLeast(0, 2.0))
-    )
-
-
-def test_long_lists_become_few_intervals():
-    found = ranges(f"i IN ({', '.join(str(n) for n in [*range(100), *range(1000, 1100)])})")
-    assert isinstance(found, AnyOf)
-    assert size(found) <= 32
-    between = FileKeys(1, [500.0], [600.0], [0])
-    assert not holds(found, between)
-
-
-def test_huge_predicates_are_weakened():
-    many = " OR ".join(f"(i = {n} AND s = '{n}')" for n in range(500))
-    assert ranges(many) == Everything()
-    assert ranges(f"i >= 5 AND ({many})") == AtLeast(0, 5.0)
-    assert bounded(AllOf((AtLeast(0, 1.0), AtMost(1, 1.0))), 1) == AtLeast(0, 1.0)
-
-
-@pytest.mark.parametrize("value", [2**53 + 1, 2**53 + 3, 2**63 - 1, -(2**53) - 1, -(2**53) - 3])
-def test_numbers_beyond_doubles_are_still_right(value):
-    schema = schema_of(n="long")
-    columns = stats_columns(schema, [])
-    stats = f'{{"numRecords":1,"minValues":{{"n":{value}}},"maxValues":{{"n":{value}}}}}'
-    for text, kept in (
-        (f"n = {value}", True),
-        (f"n < {value + 1}", True),
-        (f"n > {value - 1}", True),
-        (f"n <> {value + 1}", True),
-        (f"n > {value}", False),
-        (f"n < {value}", False),
-    ):
-        bound = bind(parse(text), schema)
-        assert may_match(bound, schema, partition_values={}, stats=stats) is kept
-        assert kept <= holds(to_ranges(bound, schema, columns), file_keys(stats, columns))
-
-
-# --- columns --------------------------------------------------------------------------
-
-
-def test_stats_columns_keep_their_places():
-    first = stats_columns(schema_of(day="date", a="long", b="string", c="binary"), ["DAY"])
-    assert first == (StatsColumn(0, ("a",), "number"), StatsColumn(1, ("b",), "text"))
-    changed = stats_columns(
-        schema_of(day="date", x="double", a="string", b="string"), ["day"], first
-    )
-    assert changed == (*first, StatsColumn(2, ("x",), "float"), StatsColumn(3, ("a",), "text"))
-    assert stats_columns(schema_of(a="long"), [], changed) == changed
-    assert load_stats_columns(dump_stats_columns(changed)) == changed
-
-
-def test_stats_columns_are_physical_nested_and_limited():
-    inner = StructField("x", Primitive("long"), metadata={PHYSICAL_NAME: "col-2"})
-    outer = StructField("n", StructType((inner,)), metadata={PHYSICAL_NAME: "col-1"})
-    schema = StructType((outer, *schema_of(**{f"c{n}": "long" for n in range(40)}).fields))
-    columns = stats_columns(schema, [])
-    assert len(columns) == MAX
-    assert columns[0].path == ("col-1", "col-2")
-    stats = '{"numRecords":1,"minValues":{"col-1":{"col-2":5}},"maxValues":{"col-1":{"col-2":6}}}'
-    assert file_keys(stats, columns).min_keys == [5.0]
-    bound = bind(parse("n.x < 5 OR c39 < 5 AND n.x > 6"), schema)
-    assert not holds(to_ranges(bound, schema, columns), file_keys(stats, columns))
-    assert not may_match(bound, schema, partition_values={}, stats=stats)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{}", "5", '[["number"]]', '[["odd","a"]]', '[["text",5]]', "[5]"]
-)
-def test_malformed_lists_of_columns_are_told(text):
-    if text == "{}":
-        assert load_stats_columns(text) == ()
-        return
-    with pytest.raises(LogFormatError, match="stats columns"):
-        load_stats_columns(text)
-
-
-# --- partitions -----------------------------------------------------------------------
-
-
-def test_partitions_are_matched_by_value():
-    day = StructField("day", Primitive("date"), metadata={PHYSICAL_NAME: "p"})
-    schema = StructType((day, *schema_of(i="long", r="string").fields))
-    partitions = [
-        (1, {"p": "2026-01-01", "r": "eu"}),
-        (2, {"p": "2026-01-02", "r": "us"}),
-        (3, {"p": None, "r": ""}),
-        (4, {"p": "12026-01-01", "r": "eu"}),
-        (5, {"p": "garbage", "r": "eu"}),
-    ]
-
-    def kept(text):
-        return matching_partitions(bind(parse(text), schema), schema, ["day", "r"], partitions)
-
-    assert kept("day = '2026-01-01'") == [1, 4, 5]
-    assert kept("day IS NULL") == [3, 4, 5]
-    assert kept("day <> '2026-01-01'") == [2, 4, 5]
-    assert kept("r LIKE '%u' AND i = 5") == [1, 4, 5]
-    assert kept("r NOT IN ('eu') OR i = 5") == [1, 2, 3, 4, 5]
-    assert kept("r NOT IN ('eu')") == [2]
-    assert kept("r IS NULL") == [3]
-
-
-def test_a_file_is_pruned_by_partition_and_stats_together():
-    schema = schema_of(p="string", m="decimal(20,2)")
-    bound = bind(parse("p = 'a' AND m = 5 OR p = 'b'"), schema)
-
-    def kept(value, low):
-        stats = f'{{"numRecords":1,"minValues":{{"m":{low}}}}}'
-        return may_match(bound, schema, partition_values={"p": value}, stats=stats)
-
-    assert [kept("a", Decimal("4.99")), kept("a", 6.0), kept("b", 6), kept("c", 1)] == [
-        True, False, True, False
-    ]  # fmt: skip
-
-
-def test_partition_only():
-    assert is_partition_only(parse("DAY = '2026-01-01' OR region IN ('eu')"), ["day", "Region"])
-    assert not is_partition_only(parse("day = '2026-01-01' OR i = 5"), ["day"])
-    assert not is_partition_only(parse("day.x = 5"), ["day"])
-    assert is_partition_only(parse("TRUE"), [])
