@@ -9,6 +9,7 @@ import duckdb
 import psycopg
 import pytest
 
+from deltasql.errors import DeltaSqlError
 from deltasql.store.connect import open_log
 from deltasql.testing.proposals import add, commit, create, live, remove
 from tests.store.test_migrations import duckdb_columns
@@ -43,6 +44,22 @@ def test_questions_are_answered(question: str, store_url: str):
         return
     with store.locked([]) as log:
         log.execute(question.rstrip().rstrip(";"))
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE dl_table_heads SET current_version = -1",
+        "UPDATE dl_mirror_status SET status = 'DONE'",
+        "UPDATE dl_table_versions SET body_encoding = 'gzip'",
+    ],
+)
+def test_columns_refuse_what_they_do_not_mean(statement: str, store_url: str):
+    store = open_log(store_url)
+    create(store, "a.b", [add("a")])
+    with pytest.raises(DeltaSqlError), store.locked([]) as log:
+        log.execute(statement)
     store.close()
 
 

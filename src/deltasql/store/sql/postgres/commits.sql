@@ -55,19 +55,12 @@ WITH head AS (
     UPDATE dl_table_heads AS h
     SET current_version = h.current_version + 1,
         last_ict = greatest(
-            (extract(epoch FROM clock_timestamp()) * 1000)::bigint, h.last_ict + 1)
+            (date_part('epoch', clock_timestamp()) * 1000)::bigint, h.last_ict + 1)
     WHERE h.table_id = :table_id::bigint
       AND (:expected::bigint IS NULL OR h.current_version = :expected::bigint)
       AND h.metadata_version = :metadata_version::bigint
       AND h.protocol_version = :protocol_version::bigint
     RETURNING h.table_id, h.current_version AS version, h.last_ict AS ict
-), filled AS MATERIALIZED (
-    SELECT table_id, version, ict,
-           :body_start::bytea || ict::text::bytea || :body_middle::bytea || ict::text::bytea
-           || :body_end::bytea AS body
-    FROM head
-), digested AS MATERIALIZED (
-    SELECT table_id, version, ict, body, sha256(body) AS digest FROM filled
 ), added AS (
     INSERT INTO dl_active_files
     SELECT table_id, version, :path_key::bytea, :dv_key::bytea, :partition_key::bigint,
@@ -79,14 +72,24 @@ WITH head AS (
     FROM head
 ), versioned AS (
     INSERT INTO dl_table_versions
-    SELECT table_id, version, :commit_id::text, to_timestamp(ict / 1000.0), ict,
+    SELECT table_id, version, :commit_id::text,
+           to_timestamp(ict / 1000.0::double precision), ict,
            :committer::text, :operation::text, :operation_params::text, :transaction_id::text,
-           :is_blind_append::boolean, digest, 'raw', body
-    FROM digested
+           :is_blind_append::boolean, sha256(body), 'raw', body
+    FROM (
+        SELECT table_id, version, ict,
+               :body_start::bytea || ict::text::bytea || :body_middle::bytea || ict::text::bytea
+               || :body_end::bytea AS body
+        FROM head
+        -- So that the body is put together once.
+        OFFSET 0
+    ) AS filled
+    RETURNING table_id, version, digest
+), pending AS (
+    INSERT INTO dl_mirror_status (table_id, version, status, digest)
+    SELECT table_id, version, 'PENDING', digest FROM versioned
 )
-INSERT INTO dl_mirror_status (table_id, version, status, digest)
-SELECT table_id, version, 'PENDING', digest FROM digested
-RETURNING 'COMMITTED ' || version || ' ' || (SELECT ict FROM head);
+SELECT 'COMMITTED ' || version || ' ' || ict FROM head;
 
 -- name: txn_seen
 SELECT dl_seen_txn(:table_id, :txns);

@@ -1,6 +1,12 @@
 -- The head schema of a deltasql log in PostgreSQL: a public interface, made to be queried.
 -- docs/schema.md explains it; migrations/ lead to exactly this.
 
+-- Domains, where a CHECK of the table would be parsed anew by every commit.
+CREATE DOMAIN dl_body_encoding AS text CHECK (VALUE IN ('raw', 'zstd'));
+COMMENT ON DOMAIN dl_body_encoding IS 'How a commit file is kept';
+CREATE DOMAIN dl_mirror_outcome AS text CHECK (VALUE IN ('PENDING', 'SUCCESS', 'FAILED'));
+COMMENT ON DOMAIN dl_mirror_outcome IS 'How far a version is mirrored';
+
 CREATE TABLE dl_schema_migrations (
     version     integer PRIMARY KEY,
     name        text NOT NULL,
@@ -68,7 +74,7 @@ CREATE TABLE dl_table_versions (
     transaction_id       text,
     is_blind_append      boolean NOT NULL,
     digest               bytea NOT NULL,
-    body_encoding        text NOT NULL DEFAULT 'raw' CHECK (body_encoding IN ('raw', 'zstd')),
+    body_encoding        dl_body_encoding NOT NULL DEFAULT 'raw',
     body                 bytea NOT NULL,
     PRIMARY KEY (table_id, version),
     UNIQUE (table_id, commit_id),
@@ -302,7 +308,7 @@ COMMENT ON COLUMN dl_cdc_files.action IS 'The whole action, JSON';
 CREATE TABLE dl_mirror_status (
     table_id            bigint NOT NULL,
     version             bigint NOT NULL,
-    status              text NOT NULL CHECK (status IN ('PENDING', 'SUCCESS', 'FAILED')),
+    status              dl_mirror_outcome NOT NULL,
     json_written        boolean NOT NULL DEFAULT false,
     checkpoint_written  boolean NOT NULL DEFAULT false,
     error_message       text,
