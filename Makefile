@@ -5,6 +5,10 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 export PYTHON ?= python3
+# The environment's Python, unless PYTHON is given: a distribution's is built with profiles, others
+# often are not, and run our code a third slower. A part of one (python3-minimal) would not do.
+SYSTEM := $(shell /usr/bin/python3.11 -c 'import ctypes, sqlite3, ssl, sys; print(sys.executable)' 2>/dev/null)
+INTERPRETER := $(if $(filter file,$(origin PYTHON)),$(or $(SYSTEM),$(PYTHON)),$(PYTHON))
 # Tests start many processes: without compiled modules each would compile 2 s long.
 unexport PYTHONDONTWRITEBYTECODE
 export UV_COMPILE_BYTECODE := 1
@@ -91,7 +95,7 @@ clean: ## Remove what was made, the environment and the tools included
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml $(UV)
-	test -x $(BIN)/python || $(UV) venv --quiet --python "$$(command -v $(PYTHON))" .venv
+	test -x $(BIN)/python || $(UV) venv --quiet --python "$$(command -v $(INTERPRETER))" .venv
 	$(UV) pip sync --quiet --require-hashes requirements.lock
 	$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@

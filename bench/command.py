@@ -78,7 +78,7 @@ def _about(options: argparse.Namespace) -> dict[str, Any]:
         "machine": labs.machine(),
         "versions": {
             "deltasql": deltasql.__version__,
-            "python": sys.version.split()[0],
+            "python": f"{sys.version.split()[0]} ({Path(sys.executable).resolve()})",
             **{package: version(package) for package in _PACKAGES},
         },
     }
