@@ -12,15 +12,12 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from deltasql.errors import ValidationError
-from tests.spark.judge import rows
+from tests.spark.judge import STOCK_FAILS, rows
 
 SCHEMA = "id int, p int, v string"
 FACTOR = float(os.environ.get("DELTASQL_STRESS", "0.1"))
 FEED = "delta.enableChangeDataFeed"
 VECTORS = "delta.enableDeletionVectors"
-# With vectors, stock Delta's merge fails on a null key of the source under <=> that no insert
-# takes, if there is a clause by source: nothing to compare with. test_dml.py has that case.
-STOCK_FAILS = "Unexpected row: did not match any merge clause"
 # A table of each kind on both sides, used again by every example.
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "partitions, feed": (("p",), (FEED,)),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -226,8 +225,6 @@ def _element(item: StructField, kind: _Kind) -> bytes:
 # --- Thrift ---------------------------------------------------------------------------
 
 
-# Kept: counts and sizes of small files are mostly the same few.
-@lru_cache(1024)
 def _varint(number: int) -> bytes:
     if number < _VARINT_1:
         return bytes((number,))
@@ -236,7 +233,6 @@ def _varint(number: int) -> bytes:
     return bytes((number & 0x7F | 0x80,)) + _varint(number >> 7)
 
 
-@lru_cache(1024)
 def _integer(number: int) -> bytes:
     """An integer, none of ours is negative."""
     return _varint(number << 1)
