@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         VersionConflictError,
         VersionNotFoundError,
     )
+    from deltasql.history import Change, HistoryEntry
     from deltasql.snapshot import Scan, Snapshot
     from deltasql.spec.actions import (
         AddFile,
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
         Txn,
         UnknownAction,
     )
-    from deltasql.table import Change, HistoryEntry, Table
+    from deltasql.table import Table
     from deltasql.transaction import Transaction, TransactionTable
 
 __all__ = [
@@ -136,8 +137,8 @@ _MODULES = {
     "RemoveFile": "deltasql.spec.actions",
     "Txn": "deltasql.spec.actions",
     "UnknownAction": "deltasql.spec.actions",
-    "Change": "deltasql.table",
-    "HistoryEntry": "deltasql.table",
+    "Change": "deltasql.history",
+    "HistoryEntry": "deltasql.history",
     "Table": "deltasql.table",
     "Transaction": "deltasql.transaction",
     "TransactionTable": "deltasql.transaction",

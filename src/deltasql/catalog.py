@@ -20,6 +20,7 @@ from deltasql.commit.request import propose
 from deltasql.commit.telling import tell_created
 from deltasql.configuration import Configuration, resolve
 from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, ValidationError
+from deltasql.history import HistoryEntry
 from deltasql.log.row_tracking import assign_row_ids
 from deltasql.log.validation import validate_commit
 from deltasql.mirror.engine import MirrorEngine, MirrorSettings
@@ -30,7 +31,7 @@ from deltasql.spec.actions import Action, Protocol
 from deltasql.spec.schema import StructType
 from deltasql.store.connect import mask, open_log
 from deltasql.store.interface import LogStore, NameTaken
-from deltasql.table import HistoryEntry, Table
+from deltasql.table import Table
 from deltasql.transaction import Transaction
 from deltasql.version import __version__
 

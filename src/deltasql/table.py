@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,6 +23,7 @@ from deltasql.errors import (
     ValidationError,
     VersionNotFoundError,
 )
+from deltasql.history import Change, HistoryEntry
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import bind, parse
 from deltasql.log.retention import mirror_mode
@@ -47,50 +46,13 @@ from deltasql.spec.actions import (
 from deltasql.spec.features import features_of
 from deltasql.spec.protocol import check_readable, upgraded
 from deltasql.spec.schema import parse_schema
-from deltasql.store.interface import TableRecord, VersionRecord
+from deltasql.store.interface import TableRecord
 
 if TYPE_CHECKING:
     from deltasql.catalog import Lake
 
 # A schema that changes under an append is read again; more often than this is no accident.
 _SCHEMA_RETRIES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """A version in a table's history."""
-
-    version: int
-    timestamp: datetime
-    operation: str | None
-    operation_params: Mapping[str, Any]
-    committer: str | None
-    commit_id: str
-    transaction_id: str | None
-    is_blind_append: bool
-
-    @classmethod
-    def of(cls, record: VersionRecord) -> HistoryEntry:
-        """The entry of a record."""
-        return cls(
-            version=record.version,
-            timestamp=from_ms(record.in_commit_timestamp),
-            operation=record.operation,
-            operation_params=codec.loads(record.operation_params or "{}"),
-            committer=record.committer,
-            commit_id=record.commit_id,
-            transaction_id=record.transaction_id,
-            is_blind_append=record.is_blind_append,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What one version did."""
-
-    version: int
-    timestamp: datetime
-    actions: tuple[Action, ...]
 
 
 class Table:
@@ -350,6 +312,7 @@ class Table:
             operation_params=write.operation_params,
             reads=write.reads,
             read_version=write.read_version,
+            is_ours=write.is_plain and not extra,
         )
         try:
             done = self.send(request)

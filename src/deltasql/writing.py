@@ -44,6 +44,9 @@ class Write:
     reads: Reads = field(default_factory=Reads.nothing)
     read_version: int | None = None
     files: Sequence[NewFile] = ()
+    # Whether it is nothing but files of ours in a table without partitions, whose values, names
+    # and numbers can't be other than they should.
+    is_plain: bool = False
 
 
 def now_ms() -> int:
@@ -70,6 +73,7 @@ def append(
         operation_params={"mode": "Append", "partitionBy": list(metadata.partition_columns)},
         read_version=state.version,
         files=files,
+        is_plain=not (changes or metadata.partition_columns),
     )
 
 
@@ -114,9 +118,10 @@ def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddF
     """Conform rows to a table, check its constraints, and write them as files."""
     layout = layout_of(metadata)
     _must_fit_arrow(layout)
-    rows = conform(data, layout.schema, arrow_schema=layout.logical)
-    rows = check_lengths(rows, layout.limits)
-    rows = _checked(rows, layout)
+    if not (layout.takes_any and isinstance(data, pa.Table) and data.schema.equals(layout.logical)):
+        data = conform(data, layout.schema, arrow_schema=layout.logical)
+        data = check_lengths(data, layout.limits)
+    rows = _checked(data, layout)
     return write_files(objects, layout=layout, data=rows, new_id=new_id, now_ms=now_ms)
 
 

@@ -37,6 +37,7 @@ from deltasql.log.row_tracking import assign_row_ids
 from deltasql.log.state import TableState
 from deltasql.log.validation import validate_commit
 from deltasql.spec import codec
+from deltasql.spec.protocol import check_writable
 from deltasql.store.interface import (
     CommitRecord,
     Committed,
@@ -275,7 +276,10 @@ class CommitLoop:
 
 def _checked_proposal(request: CommitRequest, state: TableState, head: int | None) -> Proposal:
     with paused_for(len(request.actions)):
-        validate_commit(request.actions, state)
+        if request.is_ours:
+            check_writable(state.protocol)
+        else:
+            validate_commit(request.actions, state)
         return propose(request, state, expected_head=head)
 
 
@@ -303,18 +307,18 @@ def _pin_must_hold(request: CommitRequest, head: Head) -> None:
 
 
 def _metadata_must_be_as_read(request: CommitRequest, state: TableState) -> None:
-    if request.read_version is None:
+    read = request.read_version
+    if read is None or (state.metadata_version <= read and state.protocol_version <= read):
         return
     changes = (
         (MetadataChangedError, "metadata", state.metadata_version),
         (ProtocolChangedError, "protocol", state.protocol_version),
     )
     for error, what, version in changes:
-        if version > request.read_version:
+        if version > read:
             raise error(
                 f"{request.table_name}: the table's {what} changed",
-                cause=f"version {version} changed it; "
-                f"the commit rests on version {request.read_version}",
+                cause=f"version {version} changed it; the commit rests on version {read}",
                 remedy="read the table again and rerun the operation",
                 version=version,
             )

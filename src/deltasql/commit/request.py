@@ -42,6 +42,8 @@ class CommitRequest:
     committer: str | None = None
     engine: str = "deltasql"
     transaction_id: str | None = None
+    # Whether our own writer made all of its actions: then they are as validation wants them.
+    is_ours: bool = False
     # Whether it only adds and rests on nothing: then it can't conflict with data.
     is_blind_append: bool = field(init=False)
 

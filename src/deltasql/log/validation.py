@@ -50,12 +50,14 @@ def validate_commit(
     for action in actions:
         check_types(action)
         found.setdefault(type(action), []).append(action)
-    for kind, name in _ONE_OF_A_KIND.items():
-        if len(found.get(kind, ())) > 1:
-            raise _too_many(name)
+    only_files = _FILES.issuperset(found)
+    if not only_files:
+        for kind, name in _ONE_OF_A_KIND.items():
+            if len(found.get(kind, ())) > 1:
+                raise _too_many(name)
     table = _table_after(found, state, dropping)
     _check_files(found, table, state)
-    if not _FILES.issuperset(found):
+    if not only_files:
         _check_others(found, table)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from deltasql.data.deletion import deleted_rows
 from deltasql.errors import ValidationError, VersionNotFoundError
+from deltasql.history import Change
 from deltasql.log.state import TableState
 from deltasql.log.stats_keys import load_stats, record_count
 from deltasql.moments import Moment, to_ms
@@ -28,7 +29,7 @@ from deltasql.spark.transactions import as_add
 from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, RemoveFile
 from deltasql.spec.deletion_vectors import inline
 from deltasql.spec.schema import Primitive, StructField, StructType, parse_schema, render_schema
-from deltasql.table import Change, Table
+from deltasql.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltasql.errors import SchemaMismatchError, ValidationError
+from deltasql.history import Change
 from deltasql.log.state import TableState
 from deltasql.spark.changes import (
     TIMESTAMP,
@@ -24,7 +25,7 @@ from deltasql.spark.changes import (
 from deltasql.spark.scene import CHANGE_TYPE
 from deltasql.spec.actions import AddFile, Metadata, RemoveFile
 from deltasql.spec.schema import parse_schema
-from deltasql.table import Change, Table
+from deltasql.table import Table
 
 OPTIONS = frozenset(
     {
