@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +17,7 @@ from deltasql.errors import VersionConflictError
 from deltasql.spec.actions import AddFile
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.postgres.spool import spooled
-from tests.faults.waiting import Background, until
+from tests.faults.waiting import Background, blocked, until
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -129,6 +130,27 @@ class TestOneNewFile:
             assert table.snapshot().files()["version"].to_pylist() == [2]
             assert table.snapshot(1).files()["version"].to_pylist() == [1]
 
+    @pytest.mark.parametrize(
+        "special",
+        [
+            {"tags": {"t": "1"}},
+            {"clustering_provider": "liquid"},
+            {"extra": {"new": [1]}},
+            {"data_change": False},
+            {"base_row_id": 0, "default_row_commit_version": 1},
+        ],
+        ids=lambda special: next(iter(special)),
+    )
+    def test_file_of_which_more_is_known(self, postgres_url, tmp_path, special):
+        """The statement has no place for it."""
+        with deltasql.connect(postgres_url, location=tmp_path.as_uri()) as lake:
+            tracked = {"delta.enableRowTracking": "true"} if "base_row_id" in special else {}
+            table = lake.create_table("a", SCHEMA, properties=tracked)
+            stats = '{"numRecords":1}'
+            file = replace(_files(1)[0], stats=stats, **special)
+            table.commit([file])
+            assert list(table.snapshot().adds()) == [file]
+
     def test_head_that_moved(self, postgres_url, tmp_path):
         location = tmp_path.as_uri()
         with (
@@ -144,6 +166,34 @@ class TestOneNewFile:
             with pytest.raises(VersionConflictError):
                 table.commit([third], expected_version=3)
             assert table.commit([third], expected_version=4) == 4
+
+
+class TestCtrlC:
+    def test_ends_the_statement_that_nobody_waits_for(self, postgres_url, tmp_path):
+        """At the first look at the answer, before psycopg's own wait would see it."""
+
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        def none_waits() -> bool:
+            return blocked(postgres_url) == 0
+
+        with deltasql.connect(postgres_url, location=tmp_path.as_uri()) as lake:
+            table = lake.create_table("a", SCHEMA)
+            first, second, third = _files(3)
+            table.commit([first])
+            before = signal.signal(signal.SIGALRM, interrupt)
+            try:
+                with lake.store.locked([table.table_id]):
+                    signal.setitimer(signal.ITIMER_REAL, 0.05)
+                    with pytest.raises(KeyboardInterrupt):
+                        table.commit([second])
+                    until(none_waits)
+            finally:
+                signal.signal(signal.SIGALRM, before)
+            assert table.version == 1
+            assert table.commit([third]) == 2
+            assert table.snapshot().files()["path"].to_pylist() == ["0.parquet", "2.parquet"]
 
 
 class TestSlowReader:

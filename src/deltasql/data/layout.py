@@ -39,7 +39,7 @@ class Layout:
 
     `obstacle` says why its rows can't be written from Arrow; None when they can. `limits` are
     the lengths of texts, `constraints` names and texts of the CHECK constraints, `small` writes
-    files of a few rows.
+    files of a few rows. Where it `takes_any`, no value of the right type can be wrong.
     """
 
     schema: StructType
@@ -53,6 +53,7 @@ class Layout:
     physical: pa.Schema
     leaves: tuple[Indexed, ...]
     small: SmallFormat | None
+    takes_any: bool
 
 
 def layout_of(metadata: Metadata) -> Layout:
@@ -82,6 +83,7 @@ def _layout(
             remedy="leave one column out of partition_by",
         )
     kept = StructType(tuple(stored))
+    limits = lengths.limits(declared)
     return Layout(
         schema=schema,
         # The declared one: without column mapping the other has lost the columns' metadata.
@@ -91,7 +93,7 @@ def _layout(
             for key, text in properties
             if key.startswith(_CONSTRAINT)
         ),
-        limits=lengths.limits(declared),
+        limits=limits,
         partition=tuple(partition),
         partition_positions=tuple(schema.fields.index(item) for item in partition),
         stored=tuple(schema.fields.index(item) for item in stored),
@@ -99,6 +101,8 @@ def _layout(
         physical=pa.schema([_physical_field(item) for item in stored]),
         leaves=tuple(indexed(kept, configuration)),
         small=SmallFormat.of(stored),
+        takes_any=not limits
+        and all(item.nullable and isinstance(item.type, Primitive) for item in schema.fields),
     )
 
 

@@ -9,8 +9,9 @@ field begins with its distance to the field before and its type, integers are zi
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -23,9 +24,13 @@ MOST_BYTES = 64 << 10
 
 _MAGIC = b"PAR1"
 _CREATED_BY = b"deltasql version 1"
+# Numbers below it are looked up: nearly all that are in a file.
+_SMALL = 1 << 10
 _VARINT_1, _VARINT_2 = 1 << 7, 1 << 14
 _INT32, _STRUCT = 5, 12
 _NO_LEVELS = b""
+
+_Statistics: TypeAlias = Callable[[Any, Any], bytes]
 
 
 class _Kind(NamedTuple):
@@ -71,6 +76,8 @@ class _Column(NamedTuple):
     is_nullable: bool
     # Of the column's metadata in the footer, all that comes before its counts.
     start: bytes
+    # Makes the statistics of a greatest and a least value.
+    statistics: _Statistics
 
 
 class SmallFile(NamedTuple):
@@ -83,17 +90,25 @@ class SmallFile(NamedTuple):
 class SmallFormat:
     """Encodes small tables of one layout."""
 
-    __slots__ = ("_columns", "_end", "_start")
+    __slots__ = ("_columns", "_end", "_middle", "_start")
 
     def __init__(self, fields: Sequence[StructField], kinds: Sequence[_Kind]) -> None:
         self._columns = [
-            _Column(kind, bounds_kind(item.type), item.nullable, _column_start(item, kind))
+            _Column(
+                kind,
+                bounds_kind(item.type),
+                item.nullable,
+                _column_start(item, kind),
+                _statistics_of_texts if kind.format is None else _statistics_of(kind.format),
+            )
             for item, kind in zip(fields, kinds, strict=True)
         ]
         root = b"\x48" + _binary(b"schema") + b"\x15" + _integer(len(fields)) + b"\0"
         elements = [_element(item, kind) for item, kind in zip(fields, kinds, strict=True)]
         # 1: version, 2: schema; then 3: number of rows
         self._start = b"\x15\x04\x19" + _list(_STRUCT, [root, *elements]) + b"\x16"
+        # 4: one row group {1: columns
+        self._middle = b"\x19\x1c\x19" + _list_start(_STRUCT, len(fields))
         # 6: created by, 7: column orders, each by its type
         orders = _list(_STRUCT, [b"\x1c\0\0"] * len(fields))
         self._end = b"\x28" + _binary(_CREATED_BY) + b"\x19" + orders + b"\0"
@@ -105,48 +120,44 @@ class SmallFormat:
         known = [kind for kind in kinds if kind is not None]
         return cls(fields, known) if len(known) == len(fields) else None
 
-    def encode(self, table: pa.Table) -> SmallFile | None:
-        """A table with these columns as a file; None if it is not small, or breaks NOT NULL."""
-        rows = table.num_rows
+    def encode(self, columns: Sequence[pa.ChunkedArray], rows: int) -> SmallFile | None:
+        """The columns as a file; None if they are not small, or break NOT NULL."""
         if not 0 < rows <= MOST_ROWS:
             return None
-        count = _integer(rows)
-        page_end = b"\x2c\x15" + count + b"\x15\0\x15\x06\x15\x06\0\0"
-        pieces, chunks, found = [_MAGIC], [], []
+        pieces, found = [_MAGIC], []
+        chunks: list[bytes] = []
         offset = len(_MAGIC)
-        for (kind, ordered, is_nullable, start), column in zip(
-            self._columns, table.columns, strict=True
+        for (kind, ordered, is_nullable, start, statistics), column in zip(
+            self._columns, columns, strict=True
         ):
             values = present = values_of(column, ordered)
-            nulls = values.count(None)
-            if nulls:
+            nulls = 0
+            levels = _ALL_PRESENT[rows] if is_nullable else _NO_LEVELS
+            if None in values:
                 if not is_nullable:
                     # Without levels the file could not be read; Arrow's writer says what is wrong.
                     return None
                 present = [value for value in values if value is not None]
+                nulls = rows - len(present)
+                levels = _levels(values)
             bounds = bounds_of(present, ordered)
-            levels = _levels(values, nulls) if is_nullable else _NO_LEVELS
             page = levels + _plain(present, kind.format)
-            # PageHeader {1: data page, 2 and 3: its size, 5: {1: values, 2 to 4: encodings}}
-            length = _integer(len(page))
-            header = b"\x15\0\x15" + length + b"\x15" + length + page_end
+            header, chunk = _frame(start, rows, len(page))
             pieces += header, page
-            size = _integer(len(header) + len(page))
-            # 5: values, 6 and 7: size, 9: where the page is, 12: statistics
-            chunks.append(
-                start + count + b"\x16" + size + b"\x16" + size
-                + b"\x26" + _integer(offset) + _statistics(nulls, bounds, kind.format) + b"\0\0"
-            )  # fmt: skip
+            low, high, nan = bounds
+            known = b"\0" if low is None or high is None or nan else statistics(high, low)
+            # 9: where the page is, 12: statistics {3: nulls
+            chunks += chunk, _integer(offset), b"\x3c\x36", _integer(nulls), known, b"\0\0"
             offset += len(header) + len(page)
             if offset > MOST_BYTES:
                 return None
             found.append((nulls, bounds))
-        size = _integer(offset - len(_MAGIC))
-        # 4: one row group {1: columns, 2: size, 3: rows, 5: where it begins, 6: size}
+        count, size = _integer(rows), _integer(offset - len(_MAGIC))
+        # 2: size, 3: rows, 5: where it begins, 6: size}
         footer = b"".join(
             [
-                self._start, count, b"\x19\x1c\x19", _list(_STRUCT, chunks), b"\x16", size,
-                b"\x16", count, b"\x26", _integer(len(_MAGIC)), b"\x16", size, b"\0", self._end,
+                self._start, count, self._middle, *chunks, b"\x16", size,
+                b"\x16", count, _FIRST_PAGE, b"\x16", size, b"\0", self._end,
             ]
         )  # fmt: skip
         data = b"".join([*pieces, footer, len(footer).to_bytes(4, "little"), _MAGIC])
@@ -160,14 +171,14 @@ def _kind_of(kind: DeltaType) -> _Kind | None:
 # --- pages ----------------------------------------------------------------------------
 
 
-def _levels(values: list[Any], nulls: int) -> bytes:
-    """Which values are not null: one run of ones, or bits packed by eight."""
-    if not nulls:
-        run = _varint(len(values) << 1) + b"\x01"
-    else:
-        bits = sum(1 << place for place, value in enumerate(values) if value is not None)
-        groups = (len(values) + 7) // 8
-        run = _varint(groups << 1 | 1) + bits.to_bytes(groups, "little")
+def _levels(values: list[Any]) -> bytes:
+    """Which values are not null, as bits packed by eight."""
+    bits = sum(1 << place for place, value in enumerate(values) if value is not None)
+    groups = (len(values) + 7) // 8
+    return _run(_varint(groups << 1 | 1) + bits.to_bytes(groups, "little"))
+
+
+def _run(run: bytes) -> bytes:
     return len(run).to_bytes(4, "little") + run
 
 
@@ -184,20 +195,34 @@ def _plain(values: list[Any], form: str | None) -> bytes:
 # --- the footer -----------------------------------------------------------------------
 
 
-def _statistics(nulls: int, bounds: Bounds, form: str | None) -> bytes:
-    low, high, nan = bounds
-    # 3: nulls, 5: the greatest value, 6: the least
-    text = b"\x3c\x36" + _integer(nulls)
-    if low is None or high is None or nan:
-        return text + b"\0"
-    if form is None:
-        low, high = low.encode(), high.encode()
-    else:
-        # The least zero is the negative one, the greatest the positive.
-        if form in "fd":
-            low, high = low or -0.0, high or 0.0
-        low, high = struct.pack(f"<{form}", low), struct.pack(f"<{form}", high)
-    return text + b"\x28" + _binary(high) + b"\x18" + _binary(low) + b"\0"
+# Remembered: numbers take the same bytes in every file of so many rows, texts often.
+@lru_cache(maxsize=1024)
+def _frame(start: bytes, rows: int, page: int) -> tuple[bytes, bytes]:
+    """The header of a page, and its column's metadata up to where it says where the page is."""
+    count, length = _integer(rows), _integer(page)
+    # PageHeader {1: data page, 2 and 3: its size, 5: {1: values, 2 to 4: encodings}}
+    header = b"\x15\0\x15" + length + b"\x15" + length + b"\x2c\x15" + count
+    header += b"\x15\0\x15\x06\x15\x06\0\0"
+    size = _integer(len(header) + page)
+    # 5: values, 6 and 7: size
+    return header, start + count + b"\x16" + size + b"\x16" + size + b"\x26"
+
+
+# 5: the greatest value, 6: the least
+
+
+def _statistics_of_texts(high: str, low: str) -> bytes:
+    return b"\x28" + _binary(high.encode()) + b"\x18" + _binary(low.encode()) + b"\0"
+
+
+def _statistics_of(form: str) -> _Statistics:
+    pack = struct.Struct(f"<2s{form}2s{form}s").pack
+    size = bytes((struct.calcsize(f"<{form}"),))
+    before_high, before_low = b"\x28" + size, b"\x18" + size
+    if form not in "fd":
+        return lambda high, low: pack(before_high, high, before_low, low, b"\0")
+    # The greatest zero is the positive one, the least the negative.
+    return lambda high, low: pack(before_high, high or 0.0, before_low, low or -0.0, b"\0")
 
 
 def _column_start(item: StructField, kind: _Kind) -> bytes:
@@ -235,7 +260,7 @@ def _varint(number: int) -> bytes:
 
 def _integer(number: int) -> bytes:
     """An integer, none of ours is negative."""
-    return _varint(number << 1)
+    return _SMALL_INTEGERS[number] if number < _SMALL else _varint(number << 1)
 
 
 def _binary(raw: bytes) -> bytes:
@@ -243,8 +268,16 @@ def _binary(raw: bytes) -> bytes:
 
 
 def _list(kind: int, items: Sequence[bytes]) -> bytes:
-    short = len(items) < 15
-    start = (
-        bytes((len(items) << 4 | kind,)) if short else bytes((0xF0 | kind,)) + _varint(len(items))
-    )
-    return start + b"".join(items)
+    return _list_start(kind, len(items)) + b"".join(items)
+
+
+def _list_start(kind: int, length: int) -> bytes:
+    short = length < 15
+    return bytes((length << 4 | kind,)) if short else bytes((0xF0 | kind,)) + _varint(length)
+
+
+_SMALL_INTEGERS = [_varint(number << 1) for number in range(_SMALL)]
+# 5: where the row group begins
+_FIRST_PAGE = b"\x26" + _integer(len(_MAGIC))
+# By the number of rows, the levels of a column without nulls: one run of ones.
+_ALL_PRESENT = [_run(_varint(rows << 1) + b"\x01") for rows in range(MOST_ROWS + 1)]

@@ -45,13 +45,12 @@ class Indexed:
 class Collector:
     """Stats of a file that is written table by table."""
 
-    __slots__ = ("_bounds", "_leaves", "_nulls", "_rows")
+    __slots__ = ("_found", "_leaves", "_rows")
 
     def __init__(self, leaves: Sequence[Indexed]) -> None:
         self._leaves = leaves
         self._rows = 0
-        self._nulls = [0] * len(leaves)
-        self._bounds: list[Bounds] = [_NOTHING] * len(leaves)
+        self._found: list[tuple[int, Bounds]] = [(0, _NOTHING)] * len(leaves)
 
     def add(self, table: pa.Table) -> None:
         """Count the table's rows in."""
@@ -62,38 +61,33 @@ class Collector:
             column = table.column(leaf.column)
             if leaf.inner:
                 column = pc.struct_field(column, leaf.inner)
-            nulls = column.null_count
+            nulls, before = column.null_count, self._found[position]
+            bounds = _NOTHING
             if leaf.bounds is not None and nulls < rows:
-                self._count(position, nulls, find(column, leaf.bounds))
-            else:
-                self._count(position, nulls, _NOTHING)
-
-    def add_known(self, rows: int, found: Sequence[tuple[int, Bounds]]) -> None:
-        """Count rows in whose nulls and bounds are known, by column; none is nested."""
-        self._rows += rows
-        for position, leaf in enumerate(self._leaves):
-            self._count(position, *found[leaf.column])
-
-    def _count(self, position: int, nulls: int, found: Bounds) -> None:
-        self._nulls[position] += nulls
-        before = self._bounds[position]
-        self._bounds[position] = found if before is _NOTHING else _join(before, found)
+                bounds = find(column, leaf.bounds)
+            self._found[position] = before[0] + nulls, _join(before[1], bounds)
 
     def render(self) -> str:
         """The JSON text."""
-        lows: dict[str, Any] = {}
-        highs: dict[str, Any] = {}
-        nulls: dict[str, Any] = {}
-        for leaf, count, found in zip(self._leaves, self._nulls, self._bounds, strict=True):
-            _put(nulls, leaf.path, count)
-            if found is not _NOTHING and leaf.bounds is not None:
-                low, high = _rendered(found, leaf.bounds)
-                if low is not None:
-                    _put(lows, leaf.path, low)
-                if high is not None:
-                    _put(highs, leaf.path, high)
-        content = {"numRecords": self._rows, "minValues": lows, "maxValues": highs}
-        return orjson.dumps(content | {"nullCount": nulls}).decode()
+        return render(self._rows, self._leaves, self._found)
+
+
+def render(rows: int, leaves: Sequence[Indexed], found: Sequence[tuple[int, Bounds]]) -> str:
+    """The JSON text of stats, from the nulls and the bounds of each leaf."""
+    lows: dict[str, Any] = {}
+    highs: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for leaf, (count, bounds) in zip(leaves, found, strict=True):
+        *structs, name = leaf.path
+        (_inner(nulls, structs) if structs else nulls)[name] = count
+        if bounds is not _NOTHING and leaf.bounds is not None:
+            low, high = _rendered(bounds, leaf.bounds)
+            if low is not None:
+                (_inner(lows, structs) if structs else lows)[name] = low
+            if high is not None:
+                (_inner(highs, structs) if structs else highs)[name] = high
+    content = {"numRecords": rows, "minValues": lows, "maxValues": highs, "nullCount": nulls}
+    return orjson.dumps(content).decode()
 
 
 def indexed(
@@ -221,15 +215,17 @@ def bounds_of(values: list[Any], kind: str | None) -> Bounds:
 
 
 def _join(a: Bounds, b: Bounds) -> Bounds:
+    if a is _NOTHING:
+        return b
     lows = [low for low in (a[0], b[0]) if low is not None]
     highs = [high for high in (a[1], b[1]) if high is not None]
     return min(lows, default=None), max(highs, default=None), a[2] or b[2]
 
 
-def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for name in path[:-1]:
+def _inner(tree: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    for name in path:
         tree = tree.setdefault(name, {})
-    tree[path[-1]] = value
+    return tree
 
 
 # --- rendering ------------------------------------------------------------------------

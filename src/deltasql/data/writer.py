@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Protocol
@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from deltasql.data.layout import Layout, check_conformed, to_physical
 from deltasql.data.partitioning import Values, split
-from deltasql.data.small_parquet import SmallFile
 from deltasql.data.stats import Collector
+from deltasql.data.stats import render as render_stats
 from deltasql.errors import DeltaSqlError, SchemaMismatchError
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.store import Bytes
@@ -53,28 +53,29 @@ def write_files(
     Whoever can't commit the adds passes them to `discard`. When the writing itself fails,
     nothing stays behind.
     """
-    output = _Output(
-        objects,
-        layout=layout,
-        new_id=new_id,
-        now_ms=now_ms,
-        target_file_size=target_file_size,
-        is_whole=isinstance(data, pa.Table),
-    )
     try:
-        for chunk in _chunks(data):
-            output.write(chunk)
-        return output.finish()
+        if isinstance(data, pa.Table) and not layout.partition:
+            # The small append, without the machinery for many files.
+            check_conformed(data.schema, layout)
+            small = _small_file(data, layout)
+            if small is not None:
+                name = _file_name(0, new_id)
+                _put_alone(objects, name, small[0])
+                return [_added(name, len(small[0]), small[1], {}, now_ms)]
+        output = _Output(
+            objects,
+            layout=layout,
+            new_id=new_id,
+            now_ms=now_ms,
+            target_file_size=target_file_size,
+        )
+        return output.write_all(data)
     except UnicodeDecodeError as error:
-        output.abandon()
         raise SchemaMismatchError(
             "a string column holds bytes that are not UTF-8",
             cause=str(error),
             remedy="decode the strings properly, or make the column binary",
         ) from None
-    except BaseException:
-        output.abandon()
-        raise
 
 
 class NewFile(Protocol):
@@ -88,6 +89,52 @@ class NewFile(Protocol):
 def discard(objects: ObjectStore, files: Iterable[NewFile]) -> None:
     """Delete files that were written and will not be committed."""
     objects.delete([object_key(file.path) for file in files if not is_absolute(file.path)])
+
+
+def _small_file(table: pa.Table, layout: Layout) -> tuple[bytes, str] | None:
+    """A conformed table as a file and its stats; None if it is not small."""
+    if layout.small is None:
+        return None
+    rows = table.num_rows
+    columns = table.columns
+    if len(columns) > len(layout.stored):
+        columns = [columns[place] for place in layout.stored]
+    file = layout.small.encode(columns, rows)
+    if file is None:
+        return None
+    found = file.found
+    return file.data, render_stats(
+        rows, layout.leaves, [found[leaf.column] for leaf in layout.leaves]
+    )
+
+
+def _put_alone(objects: ObjectStore, key: str, data: Bytes) -> None:
+    try:
+        objects.put(key, data)
+    except BaseException:
+        with suppress(DeltaSqlError):
+            objects.delete([key])
+        raise
+
+
+def _file_name(number: int, new_id: Callable[[], str], compression: str = "") -> str:
+    return f"part-{number:05d}-{new_id()}-c000{compression}.parquet"
+
+
+def _added(
+    path: str,
+    size: int,
+    stats: str,
+    partition: Mapping[str, str | None],
+    now_ms: Callable[[], int],
+) -> AddFile:
+    return AddFile(
+        path=path,
+        size=size,
+        modification_time=now_ms(),
+        partition_values=partition,
+        stats=stats,
+    )
 
 
 def _chunks(data: pa.Table | pa.RecordBatchReader) -> Iterator[pa.Table]:
@@ -121,10 +168,8 @@ class _Output:
         new_id: Callable[[], str],
         now_ms: Callable[[], int],
         target_file_size: int,
-        is_whole: bool,
     ) -> None:
         self._layout = layout
-        self._is_whole = is_whole
         self._new_id = new_id
         self._now_ms = now_ms
         self._target = target_file_size
@@ -132,31 +177,34 @@ class _Output:
         self._files: list[AddFile] = []
         self._open: _OpenFile | None = None
 
-    def write(self, table: pa.Table) -> None:
-        check_conformed(table.schema, self._layout)
-        if not self._layout.partition:
-            self._append(table, (), is_whole=self._is_whole)
-            return
-        for values, part in split(table, self._layout):
-            self._append(part, values, is_whole=True)
-            self._close(values)
-
-    def finish(self) -> list[AddFile]:
-        self._close(())
-        self._uploads.finish()
+    def write_all(self, data: pa.Table | pa.RecordBatchReader) -> list[AddFile]:
+        """Write the data; returns the adds of its files."""
+        try:
+            for chunk in _chunks(data):
+                self._write(chunk)
+            self._close(())
+            self._uploads.finish()
+        except BaseException:
+            self._uploads.abandon()
+            raise
         return self._files
 
-    def abandon(self) -> None:
-        self._uploads.abandon()
+    def _write(self, table: pa.Table) -> None:
+        check_conformed(table.schema, self._layout)
+        if not self._layout.partition:
+            self._append(table, ())
+            return
+        for values, part in split(table, self._layout):
+            small = _small_file(part, self._layout)
+            if small is not None:
+                self._put(small[0], len(small[0]), small[1], values)
+                continue
+            self._append(part, values)
+            self._close(values)
 
-    def _append(self, table: pa.Table, values: Values, *, is_whole: bool) -> None:
-        """Write a table to the open file; one that is a file of its own may be a small one."""
+    def _append(self, table: pa.Table, values: Values) -> None:
+        """Write a table to the open file."""
         stored = to_physical(table, self._layout)
-        if is_whole and self._layout.small is not None:
-            file = self._layout.small.encode(stored)
-            if file is not None:
-                self._put_small(file, stored.num_rows, values)
-                return
         rows = _group_rows(stored)
         for start in range(0, stored.num_rows, rows):
             if self._open is None:
@@ -164,11 +212,6 @@ class _Output:
             self._open.write(stored if rows >= stored.num_rows else stored.slice(start, rows))
             if self._open.size() >= self._target:
                 self._close(values)
-
-    def _put_small(self, file: SmallFile, rows: int, values: Values) -> None:
-        collector = Collector(self._layout.leaves)
-        collector.add_known(rows, file.found)
-        self._put(file.data, len(file.data), collector.render(), values)
 
     def _close(self, values: Values) -> None:
         if self._open is None:
@@ -180,22 +223,14 @@ class _Output:
     def _put(
         self, data: Bytes, size: int, stats: str, values: Values, *, compression: str = ""
     ) -> None:
-        key = f"part-{len(self._files):05d}-{self._new_id()}-c000{compression}.parquet"
+        key = _file_name(len(self._files), self._new_id, compression)
         partition: dict[str, str | None] = {}
         if values:
             names = [item.physical_name for item in self._layout.partition]
             partition = dict(zip(names, values, strict=True))
             key = f"{hive_directory(partition.items())}/{key}"
         self._uploads.put(key, data)
-        self._files.append(
-            AddFile(
-                path=encode_path(key),
-                size=size,
-                modification_time=self._now_ms(),
-                partition_values=partition,
-                stats=stats,
-            )
-        )
+        self._files.append(_added(encode_path(key), size, stats, partition, self._now_ms))
 
 
 class _OpenFile:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from deltasql.errors import LogFormatError
 from deltasql.spec import codec
@@ -32,8 +32,8 @@ _KIND_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StatsColumn:
+# A tuple, because lists of them are looked up for every commit.
+class StatsColumn(NamedTuple):
     """A column with keys: where they are, its physical path, and how values become keys."""
 
     ordinal: int

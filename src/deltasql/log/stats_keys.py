@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -97,6 +98,12 @@ class KeyMaker:
                 values.pop()
         # Without the constructor, which is Python and as slow as two keys.
         return tuple.__new__(FileKeys, (records, min_keys, max_keys, null_counts))
+
+
+@lru_cache(maxsize=256)
+def key_maker(columns: tuple[StatsColumn, ...]) -> KeyMaker:
+    """The maker for these columns, remembered: small commits come in thousands."""
+    return KeyMaker(columns)
 
 
 def file_keys(stats: str | None, columns: Sequence[StatsColumn]) -> FileKeys:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, overload
 import pyarrow as pa
 
 from deltasql.log.stats_columns import StatsColumn, dump_stats_columns
-from deltasql.log.stats_keys import FileKeys, KeyMaker
+from deltasql.log.stats_keys import FileKeys, key_maker
 from deltasql.log.stats_keys_many import ManyKeysMaker
 from deltasql.spec import codec
 from deltasql.spec.actions import (
@@ -131,7 +131,7 @@ class AddRows(Sequence[Row]):
     __slots__ = ("_adds", "_columns", "_many")
 
     def __init__(
-        self, adds: Sequence[tuple[int, str, AddFile]], stats_columns: Sequence[StatsColumn]
+        self, adds: Sequence[tuple[int, str, AddFile]], stats_columns: tuple[StatsColumn, ...]
     ) -> None:
         self._adds = adds
         self._columns = stats_columns
@@ -147,7 +147,7 @@ class AddRows(Sequence[Row]):
     def __getitem__(self, place: int | slice) -> Row | list[Row]:
         if not isinstance(place, slice):
             item = self._adds[place]
-            return _add_row(*item, KeyMaker(self._columns).keys(item[2].stats))
+            return _add_row(*item, key_maker(self._columns).keys(item[2].stats))
         if self._many is None:
             self._many = ManyKeysMaker(self._columns)
         items = self._adds[place]
@@ -185,7 +185,7 @@ def _add_row(partition_key: int, partition: str, add: AddFile, keys: FileKeys) -
     )
 
 
-def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> CommitRows:
+def to_rows(actions: Iterable[Action], stats_columns: tuple[StatsColumn, ...]) -> CommitRows:
     """The rows of a commit; `stats_columns` are those of the metadata it leaves current.
 
     Adds are sorted by partition, so that a partition's files lie together on disk.
@@ -210,16 +210,15 @@ def to_rows(actions: Iterable[Action], stats_columns: Sequence[StatsColumn]) -> 
             found.setdefault(type(action), []).append(_ROW_MAKERS[type(action)](action))
     if len(partitions) > 1:
         adds.sort(key=itemgetter(0))
-    return CommitRows(
-        adds=AddRows(adds, stats_columns),
-        removes=found.get(RemoveFile, ()),
-        txns=found.get(Txn, ()),
-        domains=found.get(DomainMetadata, ()),
-        cdc=found.get(CdcFile, ()),
-        metadata=found.get(Metadata, ()),
-        protocol=found.get(Protocol, ()),
-        partitions=sorted(partitions.items()),
-    )
+    rows = CommitRows(adds=AddRows(adds, stats_columns), partitions=sorted(partitions.items()))
+    if found:
+        rows.removes = found.get(RemoveFile, ())
+        rows.txns = found.get(Txn, ())
+        rows.domains = found.get(DomainMetadata, ())
+        rows.cdc = found.get(CdcFile, ())
+        rows.metadata = found.get(Metadata, ())
+        rows.protocol = found.get(Protocol, ())
+    return rows
 
 
 def _remove_row(remove: RemoveFile) -> Row:

@@ -44,7 +44,7 @@ def _format(fields: list[StructField]) -> SmallFormat:
 
 
 def _encoded(fields: list[StructField], table: pa.Table) -> bytes:
-    file = _format(fields).encode(table)
+    file = _format(fields).encode(table.columns, table.num_rows)
     assert file is not None
     return file.data
 
@@ -150,13 +150,21 @@ def test_columns_that_are_not_simple_are_left_to_arrow(kind: DeltaType) -> None:
 def test_a_null_that_may_not_be_makes_no_file() -> None:
     table = pa.table({"a": pa.array([1, None], pa.int64())})
 
-    assert _format([StructField("a", Primitive("long"), nullable=False)]).encode(table) is None
+    assert (
+        _format([StructField("a", Primitive("long"), nullable=False)]).encode(
+            table.columns, table.num_rows
+        )
+        is None
+    )
 
 
 def test_only_small_tables_are_taken() -> None:
     def is_small(values: list[str]) -> bool:
         table = pa.table({"a": pa.array(values, pa.string())})
-        return _format([StructField("a", Primitive("string"))]).encode(table) is not None
+        return (
+            _format([StructField("a", Primitive("string"))]).encode(table.columns, table.num_rows)
+            is not None
+        )
 
     assert is_small(["x"] * MOST_ROWS)
     assert not is_small(["x"] * (MOST_ROWS + 1))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import psycopg
@@ -15,12 +18,23 @@ Answer = TypeVar("Answer")
 
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _WAKE_EVERY = 0.1
+_CANCEL_WITHIN = 5.0
 # Looked up once: an enumeration's members are slow to reach.
 _TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
+# From a value to what libpq takes, each of them in C.
+_ENCODERS: dict[type, Callable[[Any], bytes | None]] = {
+    type(None): {None: None}.get,
+    bool: {False: b"f", True: b"t"}.get,
+    bytes: bytes,
+    int: b"%d".__mod__,
+    str: str.encode,
+}
+_WENT_WELL = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
 
 class Call:
-    """A statement whose answer is one text, empty for none; `names` are its parameters in order.
+    """A statement whose answer is one text, empty for none; `names` are its parameters in order,
+    `binary` those that are given as bytes.
 
     It goes to libpq as it is: cursors, adapters and rows would be half of the client's time in
     a small commit.
@@ -28,8 +42,9 @@ class Call:
 
     _count: ClassVar[int] = 0
 
-    def __init__(self, query: str, names: Sequence[str]) -> None:
+    def __init__(self, query: str, names: Sequence[str], *, binary: Collection[str]) -> None:
         places = {name: f"${place}" for place, name in enumerate(names, start=1)}
+        self.formats = [_BINARY if name in binary else _TEXT for name in names]
         self.statement = _PARAMETER.sub(lambda match: places[match[1]], query).encode()
         Call._count += 1
         self.prepared_name = b"deltasql_%d" % Call._count
@@ -85,31 +100,62 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
         return self._call(call, values, prepared=False)
 
     def _call(self, call: Call, values: Sequence[Any], *, prepared: bool) -> str:
-        # Numbers and booleans as PostgreSQL reads them, too, are what Python prints.
-        given = [x if x is None or type(x) is bytes else f"{x}".encode() for x in values]
-        formats = [_BINARY if type(x) is bytes else _TEXT for x in values]
+        given = [_ENCODERS[type(value)](value) for value in values]
         with self.lock:
             if not prepared:
                 self.pgconn.send_query_params(
-                    call.statement, given, param_formats=formats, result_format=_TEXT
+                    call.statement, given, param_formats=call.formats, result_format=_TEXT
                 )
             else:
                 if call.prepared_name not in self._calls:
                     self.pgconn.send_prepare(call.prepared_name, call.statement)
                     self._result()
                     self._calls |= {call.prepared_name}
-                self.pgconn.send_query_prepared(call.prepared_name, given, formats, _TEXT)
+                self.pgconn.send_query_prepared(call.prepared_name, given, call.formats, _TEXT)
             result = self._result()
         answer = result.get_value(0, 0) if result.ntuples else None
         return (answer or b"").decode()
 
     def _result(self) -> pq.abc.PGresult:
-        results: list[pq.abc.PGresult] = self.wait(generators.execute(self.pgconn))
-        result = results[-1]
-        if result.status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+        result = self._quick_result()
+        if result is None:
+            result = self.wait(generators.execute(self.pgconn))[-1]
+        if result.status in _WENT_WELL:
             return result
         error = errors.error_from_result(result, encoding="utf-8")
         if error.sqlstate is None:
             # It did not come from the server: the connection broke.
             raise psycopg.OperationalError(str(error))
         raise error
+
+    def _quick_result(self) -> pq.abc.PGresult | None:
+        """The result if it is there, whole, at the first look; `wait` has all the time it takes.
+
+        Nearly always it is, and then what `wait` does costs as much as asking the server.
+        """
+        pgconn = self.pgconn
+        if pgconn.flush():
+            return None
+        try:
+            if not self._readable.poll(1000 * _WAKE_EVERY):
+                return None
+        except BaseException:
+            # Ctrl-C: nobody will read the answer.
+            with suppress(psycopg.Error):
+                self.cancel_safe(timeout=_CANCEL_WITHIN)
+            self.close()
+            raise
+        pgconn.consume_input()
+        if pgconn.is_busy():
+            return None
+        result = pgconn.get_result()
+        if pgconn.is_busy() or pgconn.get_result() is not None:
+            # The end is still on its way: it has to be read before the next call.
+            self.wait(generators.fetch_many(pgconn))
+        return result
+
+    @cached_property
+    def _readable(self) -> select.poll:
+        found = select.poll()
+        found.register(self.pgconn.socket, select.POLLIN)
+        return found

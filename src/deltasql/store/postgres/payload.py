@@ -10,6 +10,13 @@ import orjson
 from deltasql.store import rows
 from deltasql.store.rows import CommitRows, Row
 
+# What `plain_file` has of an add.
+PLAIN_COLUMNS = (
+    "path_key", "partition_key", "size_bytes", "modification_time", "num_records",
+    "min_keys", "max_keys", "null_counts", "path", "partition_values", "stats",
+)  # fmt: skip
+# Of a row: no ids and a change of data; neither tags, vector, clustering nor unknown fields.
+_NO_ROW_IDS, _NOTHING_SPECIAL = (None, None, True), (None,) * 4
 _BETWEEN_FIELDS = '}","{'
 
 
@@ -39,9 +46,12 @@ def added_files(adds: Sequence[Row]) -> str | None:
     return "{" + ",".join([_quoted(_record(row)) for row in adds]) + "}"
 
 
-def added_file(row: Row) -> list[Any]:
-    """An add as values that a statement takes, in the order of its columns."""
-    return [*row[:9], *_lists(row[9:12], between="}\0{").split("\0"), *row[12:]]
+def plain_file(row: Row) -> list[Any] | None:
+    """An add as values in the order of `PLAIN_COLUMNS`; None if there is more to it."""
+    if row[1] or row[6:9] != _NO_ROW_IDS or row[15:] != _NOTHING_SPECIAL:
+        return None
+    lists = _lists(row[9:12], between="}\0{").split("\0")
+    return [row[0], *row[2:6], *lists, *row[12:15]]
 
 
 def _record(row: Row) -> str:

@@ -25,6 +25,8 @@ from deltasql.store.postgres.failures import FAILURES, translate, translated
 
 # More than a server needs to say that it gave up on a lock.
 _GRACE = 1.0
+# Looked up once: an enumeration's members are slow to reach.
+_IDLE = pq.TransactionStatus.IDLE
 # How often a connection is used before the pool gets to look at it.
 _USES_AT_HAND = 1_000
 
@@ -149,7 +151,7 @@ class Connections:
         it was or somebody waits there.
         """
         connection.uses += 1
-        is_clean = connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
+        is_clean = connection.pgconn.transaction_status == _IDLE
         if not is_clean or connection.uses % _USES_AT_HAND == 0:
             self._pool.putconn(connection)
             return

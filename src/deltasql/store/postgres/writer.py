@@ -32,10 +32,11 @@ from deltasql.store.interface import (
 from deltasql.store.postgres.connection import Call, LogConnection
 from deltasql.store.postgres.copy_text import copy_chunks
 from deltasql.store.postgres.payload import (
-    added_file,
+    PLAIN_COLUMNS,
     added_files,
     json_rows,
     other_rows,
+    plain_file,
 )
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
@@ -48,9 +49,12 @@ _PLACE = (
     "body_start", "body_middle", "body_end",
 )  # fmt: skip
 _WHAT = ("is_retry", "lock_timeout", "adds", "removes", "txns", "other", "may_have_vectors")
-_WHO = ("committer", "operation", "operation_params", "transaction_id", "is_blind_append")
-_COMMIT_ONE = Call(SQL["commit_one"], [*_PLACE, *_WHAT, *_WHO])
-_APPEND_ONE = Call(SQL["append_one"], [*_PLACE, *rows.ADD_COLUMNS, *_WHO])
+_WHO = ("committer", "operation", "operation_params", "is_blind_append", "transaction_id")
+_BODY = ("body_start", "body_middle", "body_end")
+_COMMIT_ONE = Call(SQL["commit_one"], [*_PLACE, *_WHAT, *_WHO], binary=_BODY)
+_APPEND_ONE = Call(
+    SQL["append_one"], [*_PLACE, *PLAIN_COLUMNS, *_WHO[:-1]], binary=[*_BODY, "path_key"]
+)
 
 
 class PostgresWriter:
@@ -72,7 +76,10 @@ class PostgresWriter:
         return _outcome(proposal.table_id, answer)
 
     def _append_one(self, proposal: Proposal) -> str:
-        values = [*_place(proposal), *added_file(proposal.rows.adds[0]), *_who(proposal)]
+        file = plain_file(proposal.rows.adds[0])
+        if file is None:
+            return ""
+        values = [*_place(proposal), *file, *_who(proposal)[:-1]]
         try:
             return self._connections.call(_APPEND_ONE, values, "committing")
         except DatabaseError as error:
@@ -329,6 +336,7 @@ def _is_one_new_file(proposal: Proposal) -> bool:
     return (
         len(found.adds) == 1
         and not proposal.may_have_vectors
+        and proposal.transaction_id is None
         and not (found.removes or found.txns or found.domains or found.cdc)
         and not (found.partitions or found.metadata or found.protocol)
     )
@@ -355,8 +363,8 @@ def _who(proposal: Proposal) -> tuple[Any, ...]:
         proposal.committer,
         proposal.operation,
         proposal.operation_params,
-        proposal.transaction_id,
         proposal.is_blind_append,
+        proposal.transaction_id,
     )
 
 

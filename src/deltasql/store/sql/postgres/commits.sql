@@ -48,9 +48,9 @@ SELECT dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :me
                  :other, :may_have_vectors);
 
 -- name: append_one
--- The commonest commit, one new file and nothing else, without the function around it. It answers
--- nothing where the head is not as expected, and fails where the file is live already: then
--- commit_one says what is so.
+-- The commonest commit, one new file of which nothing special is known, without the function
+-- around it. It answers nothing where the head is not as expected, and fails where the file is live
+-- already: then commit_one says what is so.
 WITH head AS (
     UPDATE dl_table_heads AS h
     SET current_version = h.current_version + 1,
@@ -63,18 +63,16 @@ WITH head AS (
     RETURNING h.table_id, h.current_version AS version, h.last_ict AS ict
 ), added AS (
     INSERT INTO dl_active_files
-    SELECT table_id, version, :path_key::bytea, :dv_key::bytea, :partition_key::bigint,
-           :size_bytes::bigint, :modification_time::bigint, :num_records::bigint,
-           :base_row_id::bigint, :default_row_commit_version::bigint, :data_change::boolean,
+    SELECT table_id, version, :path_key::bytea, '', :partition_key::bigint, :size_bytes::bigint,
+           :modification_time::bigint, :num_records::bigint, NULL, NULL, true,
            :min_keys::double precision[], :max_keys::double precision[], :null_counts::bigint[],
-           :path::text, :partition_values::text, :stats::text, :tags::text,
-           :deletion_vector::text, :clustering_provider::text, :extra::text
+           :path::text, :partition_values::text, :stats::text
     FROM head
 ), versioned AS (
     INSERT INTO dl_table_versions
     SELECT table_id, version, :commit_id::text,
            to_timestamp(ict / 1000.0::double precision), ict,
-           :committer::text, :operation::text, :operation_params::text, :transaction_id::text,
+           :committer::text, :operation::text, :operation_params::text, NULL,
            :is_blind_append::boolean, sha256(body), 'raw', body
     FROM (
         SELECT table_id, version, ict,
