@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from deltasql.data.stats import Bounds, bounds_kind, bounds_of, values_of
+from deltasql.data.stats import Bounds, as_number, bounds_kind, bounds_of, numbers_of
 from deltasql.spec.schema import DeltaType, Primitive, StructField
 
 # More rows, or more bytes, are worth a dictionary and compression.
@@ -73,6 +73,8 @@ _KINDS = {
 class _Column(NamedTuple):
     kind: _Kind
     bounds: str | None
+    # Of times, the numbers that they are kept as.
+    number: pa.DataType | None
     is_nullable: bool
     # Of the column's metadata in the footer, all that comes before its counts.
     start: bytes
@@ -97,6 +99,7 @@ class SmallFormat:
             _Column(
                 kind,
                 bounds_kind(item.type),
+                as_number(bounds_kind(item.type)),
                 item.nullable,
                 _column_start(item, kind),
                 _statistics_of_texts if kind.format is None else _statistics_of(kind.format),
@@ -127,11 +130,11 @@ class SmallFormat:
         pieces, found = [_MAGIC], []
         chunks: list[bytes] = []
         offset = len(_MAGIC)
-        for (kind, ordered, is_nullable, start, statistics), column in zip(
+        for (kind, ordered, number, is_nullable, start, statistics), column in zip(
             self._columns, columns, strict=True
         ):
-            values = present = values_of(column, ordered)
-            nulls = 0
+            values = column.to_pylist() if number is None else numbers_of(column, number)
+            present, nulls = values, 0
             levels = _ALL_PRESENT[rows] if is_nullable else _NO_LEVELS
             if None in values:
                 if not is_nullable:

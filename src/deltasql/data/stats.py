@@ -179,7 +179,7 @@ _AS_INTEGER = {"timestamp": pa.int64(), "timestamp_ntz": pa.int64(), "date": pa.
 
 
 def _large_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
-    number = _AS_INTEGER.get(kind)
+    number = as_number(kind)
     if number is not None:
         column = column.cast(number)
     nan = kind == "float" and pc.any(pc.is_nan(column)).as_py()
@@ -190,14 +190,18 @@ def _large_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
 
 
 def _small_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
-    return bounds_of([value for value in values_of(column, kind) if value is not None], kind)
+    number = as_number(kind)
+    values = column.to_pylist() if number is None else numbers_of(column, number)
+    return bounds_of([value for value in values if value is not None], kind)
 
 
-def values_of(column: pa.ChunkedArray, kind: str | None) -> list[Any]:
-    """The values of a small column; times are numbers, not the objects that Arrow would make."""
-    number = None if kind is None else _AS_INTEGER.get(kind)
-    if number is None:
-        return list(column.to_pylist())
+def as_number(kind: str | None) -> pa.DataType | None:
+    """The numbers that stand for times in bounds; None for what is no time."""
+    return None if kind is None else _AS_INTEGER.get(kind)
+
+
+def numbers_of(column: pa.ChunkedArray, number: pa.DataType) -> list[Any]:
+    """Times as the numbers that they are, not as the objects that Arrow would make."""
     return [value for chunk in column.chunks for value in chunk.view(number).to_pylist()]
 
 

@@ -86,13 +86,14 @@ class KeyMaker:
                 low, high, nulls = dig(lows, path), dig(highs, path), dig(counts, path)
             if records is None or type(nulls) is not int or not 0 <= nulls < records:
                 nulls = null_count(nulls, records, empty=low is None and high is None)
+                if nulls is not None and nulls == records:
+                    null_counts.append(nulls)
+                    min_keys.append(EMPTY_LOW)
+                    max_keys.append(EMPTY_HIGH)
+                    continue
             null_counts.append(nulls)
-            if nulls is not None and nulls == records:
-                min_keys.append(EMPTY_LOW)
-                max_keys.append(EMPTY_HIGH)
-            else:
-                min_keys.append(None if low is None else low_key(low))
-                max_keys.append(None if high is None else high_key(high))
+            min_keys.append(None if low is None else low_key(low))
+            max_keys.append(None if high is None else high_key(high))
         for values in (min_keys, max_keys, null_counts):
             while values and values[-1] is None:
                 values.pop()

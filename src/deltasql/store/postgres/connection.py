@@ -5,31 +5,30 @@ from __future__ import annotations
 import re
 import select
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import errors, generators, pq
 from psycopg.abc import PQGen
 
 Answer = TypeVar("Answer")
+# Parameters as libpq takes them.
+Values: TypeAlias = Sequence[bytes | None]
 
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _WAKE_EVERY = 0.1
 _CANCEL_WITHIN = 5.0
 # Looked up once: an enumeration's members are slow to reach.
 _TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
-# From a value to what libpq takes, each of them in C.
-_ENCODERS: dict[type, Callable[[Any], bytes | None]] = {
-    type(None): {None: None}.get,
-    bool: {False: b"f", True: b"t"}.get,
-    bytes: bytes,
-    int: b"%d".__mod__,
-    str: str.encode,
-}
 _WENT_WELL = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+
+
+def encoded(values: Iterable[Any]) -> list[bytes | None]:
+    """Values as libpq takes them; PostgreSQL reads numbers and booleans as Python prints them."""
+    return [x if x is None or type(x) is bytes else f"{x}".encode() for x in values]
 
 
 class Call:
@@ -85,7 +84,7 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
             answer: Answer = done.value
             return answer
 
-    def call(self, call: Call, values: Sequence[Any]) -> str:
+    def call(self, call: Call, values: Values) -> str:
         """Run a call as a transaction of its own; one round trip from the second time on."""
         try:
             return self._call(call, values, prepared=self.prepare_threshold is not None)
@@ -95,23 +94,22 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
             self._calls -= {call.prepared_name}
             return self._call(call, values, prepared=True)
 
-    def call_inside(self, call: Call, values: Sequence[Any]) -> str:
+    def call_inside(self, call: Call, values: Values) -> str:
         """Run a call inside a transaction: not prepared, since a failure would end it."""
         return self._call(call, values, prepared=False)
 
-    def _call(self, call: Call, values: Sequence[Any], *, prepared: bool) -> str:
-        given = [_ENCODERS[type(value)](value) for value in values]
+    def _call(self, call: Call, values: Values, *, prepared: bool) -> str:
         with self.lock:
             if not prepared:
                 self.pgconn.send_query_params(
-                    call.statement, given, param_formats=call.formats, result_format=_TEXT
+                    call.statement, values, param_formats=call.formats, result_format=_TEXT
                 )
             else:
                 if call.prepared_name not in self._calls:
                     self.pgconn.send_prepare(call.prepared_name, call.statement)
                     self._result()
                     self._calls |= {call.prepared_name}
-                self.pgconn.send_query_prepared(call.prepared_name, given, call.formats, _TEXT)
+                self.pgconn.send_query_prepared(call.prepared_name, values, call.formats, _TEXT)
             result = self._result()
         answer = result.get_value(0, 0) if result.ntuples else None
         return (answer or b"").decode()

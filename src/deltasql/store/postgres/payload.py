@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 
@@ -46,12 +45,24 @@ def added_files(adds: Sequence[Row]) -> str | None:
     return "{" + ",".join([_quoted(_record(row)) for row in adds]) + "}"
 
 
-def plain_file(row: Row) -> list[Any] | None:
-    """An add as values in the order of `PLAIN_COLUMNS`; None if there is more to it."""
+def plain_file(row: Row) -> list[bytes | None] | None:
+    """An add as encoded values in the order of `PLAIN_COLUMNS`; None if there is more to it."""
     if row[1] or row[6:9] != _NO_ROW_IDS or row[15:] != _NOTHING_SPECIAL:
         return None
-    lists = _lists(row[9:12], between="}\0{").split("\0")
-    return [row[0], *row[2:6], *lists, *row[12:15]]
+    path_key, _, partition_key, size, modified, records = row[:6]
+    path, partition, stats = row[12:15]
+    lists = orjson.dumps(row[9:12])[2:-2].replace(b"],[", b"}\0{")
+    return [
+        path_key,
+        b"%d" % partition_key,
+        b"%d" % size,
+        b"%d" % modified,
+        None if records is None else b"%d" % records,
+        *(b"{" + lists + b"}").split(b"\0"),
+        path.encode(),
+        partition.encode(),
+        None if stats is None else stats.encode(),
+    ]
 
 
 def _record(row: Row) -> str:

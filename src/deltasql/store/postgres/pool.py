@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,7 +20,7 @@ from psycopg_pool import ConnectionPool
 
 from deltasql.errors import DatabaseError
 from deltasql.store.postgres.arrow import ArrowConnections
-from deltasql.store.postgres.connection import Call, LogConnection
+from deltasql.store.postgres.connection import Call, LogConnection, Values
 from deltasql.store.postgres.failures import FAILURES, translate, translated
 
 # More than a server needs to say that it gave up on a lock.
@@ -112,7 +112,7 @@ class Connections:
             finally:
                 self._give_back(connection)
 
-    def call(self, call: Call, values: Sequence[Any], doing: str) -> str:
+    def call(self, call: Call, values: Values, doing: str) -> str:
         """The answer to a call that is a transaction of its own."""
         # Written out: context managers would take longer than the work between them.
         try:

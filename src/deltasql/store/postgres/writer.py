@@ -29,7 +29,7 @@ from deltasql.store.interface import (
     TxnSeen,
     VersionTaken,
 )
-from deltasql.store.postgres.connection import Call, LogConnection
+from deltasql.store.postgres.connection import Call, LogConnection, encoded
 from deltasql.store.postgres.copy_text import copy_chunks
 from deltasql.store.postgres.payload import (
     PLAIN_COLUMNS,
@@ -79,7 +79,7 @@ class PostgresWriter:
         file = plain_file(proposal.rows.adds[0])
         if file is None:
             return ""
-        values = [*_place(proposal), *file, *_who(proposal)[:-1]]
+        values = [*_place(proposal), *file, *encoded(_who(proposal)[:-1])]
         try:
             return self._connections.call(_APPEND_ONE, values, "committing")
         except DatabaseError as error:
@@ -317,9 +317,8 @@ def _copy(connection: LogConnection, proposal: Proposal, *, table_id: int, versi
             raise doubled_path(doubled[0])
 
 
-def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> list[Any]:
-    return [
-        *_place(proposal),
+def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> list[bytes | None]:
+    what = (
         is_retry,
         lock_timeout,
         added_files(proposal.rows.adds),
@@ -327,8 +326,8 @@ def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> 
         _txns(proposal),
         other_rows(proposal.rows),
         proposal.may_have_vectors,
-        *_who(proposal),
-    ]
+    )
+    return [*_place(proposal), *encoded(what), *encoded(_who(proposal))]
 
 
 def _is_one_new_file(proposal: Proposal) -> bool:
@@ -342,15 +341,15 @@ def _is_one_new_file(proposal: Proposal) -> bool:
     )
 
 
-def _place(proposal: Proposal) -> tuple[Any, ...]:
-    """The values of `_PLACE`."""
-    body = proposal.body
+def _place(proposal: Proposal) -> tuple[bytes | None, ...]:
+    """The values of `_PLACE`, encoded."""
+    body, expected = proposal.body, proposal.expected_version
     return (
-        proposal.table_id,
-        proposal.commit_id,
-        proposal.expected_version,
-        proposal.metadata_version,
-        proposal.protocol_version,
+        b"%d" % proposal.table_id,
+        proposal.commit_id.encode(),
+        None if expected is None else b"%d" % expected,
+        b"%d" % proposal.metadata_version,
+        b"%d" % proposal.protocol_version,
         body.start,
         body.middle,
         body.end,
