@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from deltasql.log.pruning import is_partition_only
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
+from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, Metadata, RemoveFile
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping
 from deltasql.spec.protocol import upgraded
@@ -70,11 +72,17 @@ def append(
     return Write(
         actions=[*changes, *files],
         operation="WRITE",
-        operation_params={"mode": "Append", "partitionBy": list(metadata.partition_columns)},
+        operation_params=_append_params(tuple(metadata.partition_columns)),
         read_version=state.version,
         files=files,
         is_plain=not (changes or metadata.partition_columns),
     )
+
+
+@lru_cache(maxsize=256)
+def _append_params(partition_columns: tuple[str, ...]) -> Mapping[str, str]:
+    columns = codec.dumps(partition_columns).decode()
+    return {"mode": "Append", "partitionBy": columns}
 
 
 def overwrite(

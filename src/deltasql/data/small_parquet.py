@@ -29,6 +29,7 @@ _SMALL = 1 << 10
 _VARINT_1, _VARINT_2 = 1 << 7, 1 << 14
 _INT32, _STRUCT = 5, 12
 _NO_LEVELS = b""
+_pack_length = struct.Struct("<I").pack
 
 _Statistics: TypeAlias = Callable[[Any, Any], bytes]
 
@@ -37,8 +38,8 @@ class _Kind(NamedTuple):
     """How the values of a Delta type lie in a page, and what the schema says of them."""
 
     physical: int
-    # Of `struct`; None for texts and bytes.
-    format: str | None
+    # Of `struct`, or from a text or bytes to bytes.
+    format: str | Callable[[Any], bytes]
     # Field 6, the converted type, and field 10, the logical one.
     converted: int | None = None
     logical: bytes = b""
@@ -62,8 +63,8 @@ _KINDS = {
     "long": _Kind(2, "q"),
     "float": _Kind(4, "f"),
     "double": _Kind(5, "d"),
-    "string": _Kind(6, None, 0, b"\x1c\0"),
-    "binary": _Kind(6, None),
+    "string": _Kind(6, str.encode, 0, b"\x1c\0"),
+    "binary": _Kind(6, bytes),
     "date": _Kind(1, "i", 6, b"\x6c\0"),
     "timestamp": _Kind(2, "q", 10, _timestamp_type(is_utc=True)),
     "timestamp_ntz": _Kind(2, "q", None, _timestamp_type(is_utc=False)),
@@ -102,7 +103,7 @@ class SmallFormat:
                 as_number(bounds_kind(item.type)),
                 item.nullable,
                 _column_start(item, kind),
-                _statistics_of_texts if kind.format is None else _statistics_of(kind.format),
+                _statistics_of(kind.format),
             )
             for item, kind in zip(fields, kinds, strict=True)
         ]
@@ -185,10 +186,9 @@ def _run(run: bytes) -> bytes:
     return len(run).to_bytes(4, "little") + run
 
 
-def _plain(values: list[Any], form: str | None) -> bytes:
-    if form is None:
-        raw = [value.encode() if type(value) is str else value for value in values]
-        return b"".join([len(value).to_bytes(4, "little") + value for value in raw])
+def _plain(values: list[Any], form: str | Callable[[Any], bytes]) -> bytes:
+    if not isinstance(form, str):
+        return b"".join([_pack_length(len(raw)) + raw for raw in map(form, values)])
     if form == "?":
         bits = sum(1 << place for place, value in enumerate(values) if value)
         return bits.to_bytes((len(values) + 7) // 8, "little")
@@ -218,7 +218,9 @@ def _statistics_of_texts(high: str, low: str) -> bytes:
     return b"\x28" + _binary(high.encode()) + b"\x18" + _binary(low.encode()) + b"\0"
 
 
-def _statistics_of(form: str) -> _Statistics:
+def _statistics_of(form: str | Callable[[Any], bytes]) -> _Statistics:
+    if not isinstance(form, str):
+        return _statistics_of_texts
     pack = struct.Struct(f"<2s{form}2s{form}s").pack
     size = bytes((struct.calcsize(f"<{form}"),))
     before_high, before_low = b"\x28" + size, b"\x18" + size
