@@ -13,7 +13,7 @@ import pytest
 
 import deltasql
 from deltasql import metrics
-from deltasql.errors import VersionConflictError
+from deltasql.errors import DatabaseError, VersionConflictError
 from deltasql.spec.actions import AddFile
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.postgres.spool import spooled
@@ -167,6 +167,30 @@ class TestOneNewFile:
             with pytest.raises(VersionConflictError):
                 table.commit([third], expected_version=3)
             assert table.commit([third], expected_version=4) == 4
+
+
+class TestEndOfTheCommit:
+    """The server commits when it has answered: only then the answer counts."""
+
+    def test_that_fails(self, postgres_url, tmp_path):
+        with deltasql.connect(postgres_url, location=tmp_path.as_uri()) as lake:
+            table = lake.create_table("a", SCHEMA)
+            first, second, third = _files(3)
+            table.commit([first])
+            with psycopg.connect(postgres_url, autocommit=True) as connection:
+                connection.execute(
+                    "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+                    " $$ BEGIN RAISE EXCEPTION 'not at the end'; END $$"
+                )
+                connection.execute(
+                    "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON dl_table_versions"
+                    " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()"
+                )
+                with pytest.raises(DatabaseError, match="committing"):
+                    table.commit([second])
+                connection.execute("DROP TRIGGER refuse ON dl_table_versions")
+            assert table.version == 1
+            assert table.commit([third]) == 2
 
 
 class TestCtrlC:

@@ -115,9 +115,7 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
         return (answer or b"").decode()
 
     def _result(self) -> pq.abc.PGresult:
-        result = self._quick_result()
-        if result is None:
-            result = self.wait(generators.execute(self.pgconn))[-1]
+        result = self._quick_result() or self.wait(generators.execute(self.pgconn))[-1]
         if result.status in _WENT_WELL:
             return result
         error = errors.error_from_result(result, encoding="utf-8")
@@ -127,9 +125,9 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
         raise error
 
     def _quick_result(self) -> pq.abc.PGresult | None:
-        """The result if it is there, whole, at the first look; `wait` has all the time it takes.
+        """The result if the server answers soon; None leaves it to `wait`, which does the same.
 
-        Nearly always it is, and then what `wait` does costs as much as asking the server.
+        Nearly always it does, and then what `wait` does costs as much as asking the server.
         """
         pgconn = self.pgconn
         if pgconn.flush():
@@ -144,13 +142,15 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
             self.close()
             raise
         pgconn.consume_input()
-        if pgconn.is_busy():
-            return None
-        result = pgconn.get_result()
-        if pgconn.is_busy() or pgconn.get_result() is not None:
-            # The end is still on its way: it has to be read before the next call.
-            self.wait(generators.fetch_many(pgconn))
-        return result
+        result = None
+        # To the end: the server commits after the answer, and if that fails, says so after it.
+        while not pgconn.is_busy():
+            following = pgconn.get_result()
+            if following is None:
+                return result
+            result = following
+        rest: list[pq.abc.PGresult] = self.wait(generators.fetch_many(pgconn))
+        return rest[-1] if rest else result
 
     @cached_property
     def _readable(self) -> select.poll:
