@@ -42,7 +42,7 @@ class Lab:
 
     @property
     def seconds(self) -> float:
-        """How long a round of a throughput line lasts; each line has two rounds a side."""
+        """How long a round of a throughput line lasts; each line has three rounds a side."""
         return max(1.0, 5.0 * self.scale)
 
     def folder(self, name: str) -> Path:

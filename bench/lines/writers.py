@@ -14,7 +14,8 @@ from bench.report import Row
 from bench.workers import Opener, Tally
 
 WRITERS = 8
-ROUNDS = 2
+# One is not enough: a quiet machine still varies by a tenth, and DuckLake by its luck in retries.
+ROUNDS = 3
 # Apart so far, no two writers of a run give a file the same name.
 _SPACING = 1_000_000
 # Given the round, the processes to start.
