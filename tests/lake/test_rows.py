@@ -135,6 +135,37 @@ def test_check_constraints_are_enforced(lake, ids):
     assert ids(table) == [1]
 
 
+def test_rows_with_exactly_the_tables_schema_are_looked_at_too(lake, data_files):
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("code", pa.string())])
+    table = lake.create_table("required", schema)
+    with pytest.raises(deltasql.SchemaMismatchError, match="'id' must have a value"):
+        table.append(pa.table({"id": [1, None], "code": ["a", "b"]}, schema=schema))
+    short = lake.create_table("short", pa.schema([schema.field("code")]))
+    metadata = short.snapshot().metadata
+    noted = json.loads(metadata.schema_string)
+    noted["fields"][0]["metadata"]["__CHAR_VARCHAR_TYPE_STRING"] = "varchar(2)"
+    short.commit([replace(metadata, schema_string=json.dumps(noted))])
+    with pytest.raises(deltasql.SchemaMismatchError, match="code"):
+        short.append(pa.table({"code": ["abc"]}))
+    with pytest.raises(deltasql.ValidationError, match="appId is empty"):
+        short.append(pa.table({"code": ["ab"]}), app_id="", app_version=1)
+    assert data_files() == []
+
+
+@pytest.mark.parametrize("partition_by", [[], ["day"]], ids=["plain", "partitioned"])
+def test_table_that_a_newer_client_upgraded_is_left_alone(lake, rows, data_files, partition_by):
+    table = lake.create_table("t", rows(1).schema, partition_by=partition_by)
+    with lake.store.locked([table.table_id]) as log:
+        log.execute(
+            "UPDATE dl_protocol_updates SET action ="
+            """ replace(action, '"appendOnly"', '"appendOnly","timeMachine"')"""
+        )
+    lake.states.refresh(table.table_id)
+    with pytest.raises(deltasql.UnsupportedFeatureError, match="timeMachine"):
+        table.append(rows(1))
+    assert (table.version, data_files()) == (0, [])
+
+
 @pytest.mark.parametrize(
     "key", ["delta.generationExpression", "delta.identity.start", "delta.invariants"]
 )

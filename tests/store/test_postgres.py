@@ -17,6 +17,7 @@ from deltasql.errors import DatabaseError, VersionConflictError
 from deltasql.spec.actions import AddFile
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.postgres.spool import spooled
+from deltasql.testing.proposals import commit
 from tests.faults.waiting import Background, blocked, until
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -151,6 +152,14 @@ class TestOneNewFile:
             file = replace(_files(1)[0], stats=stats, **special)
             table.commit([file])
             assert list(table.snapshot().adds()) == [file]
+
+    def test_transaction_that_it_belongs_to(self, postgres_url, tmp_path):
+        with deltasql.connect(postgres_url, location=tmp_path.as_uri()) as lake:
+            table = lake.create_table("a", SCHEMA)
+            (file,) = _files(1)
+            given = {"transaction_id": "tx", "may_have_vectors": False}
+            assert commit(lake.store, table.table_id, file, **given).version == 1
+            assert table.history()[0].transaction_id == "tx"
 
     def test_head_that_moved(self, postgres_url, tmp_path):
         location = tmp_path.as_uri()

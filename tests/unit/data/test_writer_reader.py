@@ -32,6 +32,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import Protocol
 from deltasql.spec.codec import encode_commit
 from deltasql.spec.paths import object_key
+from deltasql.testing.faulty_store import Fault, FaultyStore, scripted
 from deltasql.writing import new_id
 from tests.unit.data.files_model import (
     EVERYTHING,
@@ -225,6 +226,17 @@ def test_a_failed_write_takes_its_files_away(where: str, tmp_path: Path) -> None
     with pytest.raises(StoreError, match="full"):
         write_out(store, metadata_of(from_arrow(table.schema), "p"), table)  # type: ignore[arg-type]
     assert list(store.store.list()) == []
+
+
+@pytest.mark.parametrize("rows", [3, 300], ids=["small", "by Arrow"])
+def test_a_file_whose_answer_is_lost_is_taken_away(rows: int) -> None:
+    inner = new_store()
+    table = pa.table({"v": range(rows)})
+    lossy = FaultyStore(inner, scripted({0: Fault.AFTER}))
+    with pytest.raises(StoreError):
+        write_out(lossy, metadata_of(from_arrow(table.schema)), table)
+    assert [call.verb for call in lossy.calls] == ["put", "delete"]
+    assert list(inner.list()) == []
 
 
 def test_uncommitted_files_can_be_discarded(tmp_path: Path) -> None:

@@ -48,13 +48,14 @@ _PLACE = (
     "table_id", "commit_id", "expected", "metadata_version", "protocol_version",
     "body_start", "body_middle", "body_end",
 )  # fmt: skip
-_WHAT = ("is_retry", "lock_timeout", "adds", "removes", "txns", "other", "may_have_vectors")
-_WHO = ("committer", "operation", "operation_params", "is_blind_append", "transaction_id")
+_WHAT = (
+    "is_retry", "lock_timeout", "adds", "removes", "txns", "other", "may_have_vectors",
+    "transaction_id",
+)  # fmt: skip
+_WHO = ("committer", "operation", "operation_params", "is_blind_append")
 _BODY = ("body_start", "body_middle", "body_end")
 _COMMIT_ONE = Call(SQL["commit_one"], [*_PLACE, *_WHAT, *_WHO], binary=_BODY)
-_APPEND_ONE = Call(
-    SQL["append_one"], [*_PLACE, *PLAIN_COLUMNS, *_WHO[:-1]], binary=[*_BODY, "path_key"]
-)
+_APPEND_ONE = Call(SQL["append_one"], [*_PLACE, *PLAIN_COLUMNS, *_WHO], binary=[*_BODY, "path_key"])
 
 
 class PostgresWriter:
@@ -79,7 +80,7 @@ class PostgresWriter:
         file = plain_file(proposal.rows.adds[0])
         if file is None:
             return ""
-        values = [*_place(proposal), *file, *encoded(_who(proposal)[:-1])]
+        values = [*_place(proposal), *file, *encoded(_who(proposal))]
         try:
             return self._connections.call(_APPEND_ONE, values, "committing")
         except DatabaseError as error:
@@ -279,6 +280,7 @@ def write_version(
             "digest": stored.digest,
             "encoding": stored.encoding,
             "body": stored.data,
+            "transaction_id": proposal.transaction_id,
             **dict(zip(_WHO, _who(proposal), strict=True)),
         },
         binary=True,
@@ -326,6 +328,7 @@ def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> 
         _txns(proposal),
         other_rows(proposal.rows),
         proposal.may_have_vectors,
+        proposal.transaction_id,
     )
     return [*_place(proposal), *encoded(what), *encoded(_who(proposal))]
 
@@ -363,7 +366,6 @@ def _who(proposal: Proposal) -> tuple[Any, ...]:
         proposal.operation,
         proposal.operation_params,
         proposal.is_blind_append,
-        proposal.transaction_id,
     )
 
 
