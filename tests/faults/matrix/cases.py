@@ -1,0 +1,65 @@
+"""One verb, struck: two tables of its own, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import deltasql
+from tests.faults.matrix.outcomes import Answer, check, state_of
+from tests.faults.matrix.striking import Kind, Strike, striking
+from tests.faults.matrix.verbs import Place, Verb, rows
+
+# A database that stays away is given up on soon.
+QUICK = {"sql.timeout": "400ms", "mirror.mode": "off"}
+MOST_POINTS = 40
+_spaces = count()
+
+
+class Case:
+    """Two tables of their own in a lake, and how they were before anything happened."""
+
+    def __init__(self, url: str, location: str) -> None:
+        self._url = url
+        self._location = location
+        self._space = f"s{next(_spaces)}"
+        with self.lake() as lake:
+            place = Place(lake, self._space)
+            place.prepare()
+            self.before = place.state()
+
+    def lake(self, **settings: str) -> deltasql.Lake:
+        return deltasql.connect(
+            self._url, location=self._location, settings={**QUICK, **settings}, committer="me"
+        )
+
+    @contextmanager
+    def place(self, **settings: str) -> Iterator[Place]:
+        with self.lake(**settings) as lake:
+            yield Place(lake, self._space)
+
+    def check(self, answer: Answer, verb: Verb) -> None:
+        """By a client of its own; the tables have to be as good as new."""
+        with self.place() as place:
+            after = verb.after(place)
+            check(answer, state_of(place.lake, place.names), before=self.before, after=after)
+            place.table("b").append(rows(99))
+
+
+def strike_everywhere(new_case: Callable[[], Case], verb: Verb, kind: Kind, *, lasts: bool) -> None:
+    """The verb on tables of its own, once for each of its commit points."""
+    for at in range(MOST_POINTS):
+        strike, case = Strike(kind, at, lasts), new_case()
+        with striking(strike) as striker, case.place() as place:
+            striker.is_armed = True
+            answer = Answer.of(lambda: verb.run(place))
+            striker.is_armed = False
+        try:
+            case.check(answer, verb)
+        except AssertionError as error:
+            raise AssertionError(f"{strike}: {error} (told {answer.error})") from error
+        if not striker.has_struck:
+            assert at > 0, "the verb committed nothing"
+            return
+        print(f"{strike}: {answer.told.name}")
