@@ -12,6 +12,7 @@ from deltasql.errors import ValidationError
 from deltasql.spec.actions import Action, Metadata
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
 from deltasql.spec.features import stored_properties
+from deltasql.spec.properties import canonical_keys, is_true
 from deltasql.spec.protocol import protocol_for
 from deltasql.spec.schema import StructType, render_schema
 
@@ -30,23 +31,24 @@ def version_zero(
     properties: Mapping[str, str] | None,
 ) -> list[Action]:
     """The protocol and the metadata of a new table."""
-    configuration = {IN_COMMIT_TIMESTAMPS: "true", **(properties or {})}
-    if configuration[IN_COMMIT_TIMESTAMPS] != "true":
+    _must_be_texts(properties or {})
+    configuration = {IN_COMMIT_TIMESTAMPS: "true", **canonical_keys(properties or {})}
+    if configuration[IN_COMMIT_TIMESTAMPS].lower() == "false":
         raise ValidationError(
             "a table can't be created without in-commit timestamps",
             cause="a mirror that is late would change the times of its versions",
             remedy=f"leave {IN_COMMIT_TIMESTAMPS} out",
         )
-    mapped = configuration.get(MODE, "none") != "none"
+    mapped = configuration.get(MODE, "none").lower() in ("name", "id")
     delta = _delta_schema(schema, mapped=mapped)
     if mapped:
         delta, highest = assign_column_mapping(delta, highest=0, new_id=writing.new_id)
         configuration[MAX_COLUMN_ID] = str(highest)
-    if configuration.get(ROW_TRACKING) == "true":
+    if is_true(configuration, ROW_TRACKING):
         # Moved rows keep their ids in hidden columns, which the spec wants named.
         for key, start in ROW_TRACKING_COLUMNS.items():
             configuration.setdefault(key, f"{start}-{writing.new_id()}")
-    fence = configuration.get(FENCE_PROPERTY, "true") != "false"
+    fence = configuration.get(FENCE_PROPERTY, "true").lower() != "false"
     return [
         protocol_for(delta, configuration, fence=fence),
         Metadata(
@@ -64,3 +66,13 @@ def _delta_schema(schema: pa.Schema | StructType, *, mapped: bool) -> StructType
         return from_arrow(schema, column_mapping=mapped)
     check_names((item.name for item in schema.fields), column_mapping=mapped)
     return schema
+
+
+def _must_be_texts(properties: Mapping[str, str]) -> None:
+    for key, value in properties.items():
+        if type(key) is not str or type(value) is not str:
+            raise ValidationError(
+                f"the property {key!r:.80} is {value!r:.80}",
+                cause="the keys and values of properties are strings",
+                remedy='write it as a string, such as "true" or "10"',
+            )

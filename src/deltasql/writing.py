@@ -27,7 +27,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, Metadata, RemoveFile
-from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping
+from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping, max_column_id
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import StructType, render_schema
 
@@ -166,7 +166,7 @@ def _evolved(
     configuration = dict(state.properties)
     if mapped:
         schema, highest = assign_column_mapping(
-            schema, highest=int(configuration.get(MAX_COLUMN_ID, "0")), new_id=new_id
+            schema, highest=max_column_id(configuration), new_id=new_id
         )
         configuration[MAX_COLUMN_ID] = str(highest)
     metadata = replace(

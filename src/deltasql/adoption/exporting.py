@@ -91,10 +91,11 @@ class Names:
         if not line or line.isspace():
             return line
         value = codec.loads(line)
-        ((kind, content),) = value.items()
-        if kind not in _FILES:
+        # Keys of others may stand beside the action, and go along with it.
+        kind = next((name for name in _FILES if value.get(name) is not None), None)
+        if kind is None:
             return line
-        return codec.dumps({kind: self.action(content)})
+        return codec.dumps({**value, kind: self.action(value[kind])})
 
     def action(self, content: dict[str, Any]) -> dict[str, Any]:
         """A file action's own object."""

@@ -16,6 +16,7 @@ from itertools import count
 
 from deltasql import metrics
 from deltasql.commit.collector import paused_for
+from deltasql.commit.metadata_changes import changes_of, clock_for, fitted, settled, write_at
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.states import StateCache
 from deltasql.commit.telling import tell, tell_done
@@ -33,7 +34,6 @@ from deltasql.errors import (
     VersionConflictError,
 )
 from deltasql.log.conflict import Attempt, Winner, check_conflicts
-from deltasql.log.row_tracking import assign_row_ids
 from deltasql.log.state import TableState
 from deltasql.log.validation import validate_commit
 from deltasql.spec import codec
@@ -82,6 +82,7 @@ class CommitLoop:
         """Commit to several tables, all or nothing; `inside` joins the same transaction."""
         for request in requests:
             validate_commit(request.actions, self._states.current(request.table_id))
+        requests = [self._fitted(r, self._states.current(r.table_id)) for r in requests]
         checked = {request.table_id: self._check_outside(request) for request in requests}
         return self._until_known(
             requests,
@@ -107,7 +108,8 @@ class CommitLoop:
         state = self._states.refresh(request.table_id)
         self._must_be_writable(request, state)
         validate_commit(request.actions, state)
-        if not state.row_tracking:
+        request = self._fitted(request, state)
+        if not changes_of(request.actions, state).need_lock:
             checked = self._check_outside(request)
             pinned = _pinned_head(request)
             head = checked if pinned is None else pinned
@@ -128,15 +130,17 @@ class CommitLoop:
         *,
         inside: Callable[[LockedLog], None] | None = None,
     ) -> list[Done]:
+        # Asked before the lock is taken: under it there may be no connection to ask on.
+        now = clock_for(self._store, requests, self._states.current)
         with self._store.locked([request.table_id for request in requests]) as log:
-            done = [self._write(log, request, checked[request.table_id]) for request in requests]
+            done = [self._write(log, item, checked[item.table_id], now) for item in requests]
             _txns_must_agree(requests, done)
             # What was committed before is not done again, neither is what went with it.
             if inside is not None and all(item.is_new for item in done):
                 inside(log)
             return done
 
-    def _write(self, log: LockedLog, request: CommitRequest, checked: int) -> Done:
+    def _write(self, log: LockedLog, request: CommitRequest, checked: int, now: int) -> Done:
         head = log.heads.get(request.table_id)
         if head is None:
             raise _gone(request)
@@ -153,14 +157,16 @@ class CommitLoop:
             # The metadata is as it was read, so that the check needs no other state.
             self._check(request, state, log.commits(request.table_id, after=checked))
         validate_commit(request.actions, state)
-        actions = request.actions
-        if state.row_tracking:
-            actions = assign_row_ids(
-                actions, version=head.version + 1, domains=log.domains(request.table_id)
-            )
+        actions, at = settled(request.actions, state, head=head, log=log, now=now)
         with paused_for(len(actions)):
             proposal = propose(request, state, actions=actions, expected_head=head.version)
-        return _done(request, log.write(proposal))
+        return _done(request, write_at(log, proposal, at))
+
+    def _fitted(self, request: CommitRequest, state: TableState) -> CommitRequest:
+        """The request with what its metadata brings along, if the table's files fit that."""
+        if changes_of(request.actions, state).after is state:
+            return request
+        return fitted(request, state, self._store, base=self._base(request))
 
     def _must_be_writable(self, request: CommitRequest, state: TableState) -> None:
         """Raise `ValidationError` if the table is read-only.

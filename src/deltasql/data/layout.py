@@ -73,7 +73,7 @@ def _layout(
 ) -> Layout:
     configuration = dict(properties)
     declared = parse_schema(schema_string)
-    schema = physical_schema(declared, configuration.get(MAPPING_MODE, "none"))
+    schema = physical_schema(declared, configuration.get(MAPPING_MODE, "none").lower())
     partition = [_partition_field(schema, name) for name in partition_columns]
     stored = [item for item in schema.fields if item not in partition and item.type != _VOID]
     if not stored:

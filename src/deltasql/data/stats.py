@@ -16,10 +16,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltasql.errors import ValidationError
+from deltasql.spec.properties import NUM_INDEXED_COLUMNS as NUM_INDEXED
+from deltasql.spec.properties import PROPERTIES
 from deltasql.spec.schema import DeltaType, Primitive, StructField, StructType
 
-NUM_INDEXED = "delta.dataSkippingNumIndexedCols"
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 DEFAULT_INDEXED = 32
 PREFIX = 32
@@ -111,14 +111,9 @@ def indexed(
 
 
 def _limit(text: str | None) -> int:
-    try:
-        return DEFAULT_INDEXED if text is None else int(text)
-    except ValueError:
-        raise ValidationError(
-            f"the property {NUM_INDEXED} is {text!r:.40}",
-            cause="it must be a number",
-            remedy="set it to a count of columns, or to -1 for all",
-        ) from None
+    # A value that means nothing came from another writer: the rows are what counts.
+    found = None if text is None else PROPERTIES[NUM_INDEXED].parse(text)
+    return DEFAULT_INDEXED if found is None else int(found)
 
 
 def _walk(

@@ -1,87 +1,75 @@
-"""How long things are kept and how they are mirrored, from the properties that say so."""
+"""How long things are kept and how they are mirrored, from the properties that say so.
+
+A property that means nothing came from another writer: commits are checked. It counts as if it
+were not there, because a mirror that stops helps nobody; `faults` tells whoever can be told.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Final
 
-from deltasql.errors import ValidationError
+from deltasql.spec.intervals import DAY_MS, parse_interval
+from deltasql.spec.properties import (
+    ASYNC,
+    CHECKPOINT_INTERVAL,
+    DELETED_FILE_RETENTION,
+    LOG_RETENTION,
+    MIRROR_CHECKPOINT_INTERVAL,
+    MIRROR_MODE,
+    OFF,
+    POSITIVE,
+    SYNC,
+    TXN_RETENTION,
+    fault_of,
+)
 
-DAY_MS: Final = 86_400_000
-TOMBSTONES: Final = "delta.deletedFileRetentionDuration"
-LOG: Final = "delta.logRetentionDuration"
-TXNS: Final = "delta.setTransactionRetentionDuration"
-CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
-OWN_CHECKPOINT_INTERVAL: Final = "mirror.checkpoint_interval"
-MIRROR_MODE: Final = "mirror.mode"
-SYNC, ASYNC, OFF = "sync", "async", "off"
-
-_UNITS = {
-    "millisecond": 1,
-    "second": 1_000,
-    "minute": 60_000,
-    "hour": 3_600_000,
-    "day": DAY_MS,
-    "week": 7 * DAY_MS,
-}
-_PART = re.compile(r"(\d+)\s+([a-z]+?)s?(?=\s|$)")
+__all__ = [
+    "ASYNC",
+    "DAY_MS",
+    "MIRROR_MODE",
+    "OFF",
+    "SYNC",
+    "checkpoint_interval",
+    "faults",
+    "log_ms",
+    "mirror_mode",
+    "tombstone_ms",
+    "txn_ms",
+]
 
 
 def tombstone_ms(properties: Mapping[str, str]) -> int:
     """How long the tombstone of a removed file is kept: a week by default."""
-    return _duration_ms(properties, TOMBSTONES, 7 * DAY_MS)
+    found = parse_interval(properties.get(DELETED_FILE_RETENTION, ""))
+    return 7 * DAY_MS if found is None else found
 
 
 def log_ms(properties: Mapping[str, str]) -> int:
     """How long commits are kept in the mirror: thirty days by default."""
-    return _duration_ms(properties, LOG, 30 * DAY_MS)
+    found = parse_interval(properties.get(LOG_RETENTION, ""))
+    return 30 * DAY_MS if found is None else found
 
 
 def txn_ms(properties: Mapping[str, str]) -> int | None:
     """How long an application's txn is kept; None for ever, which is the default."""
-    return _duration_ms(properties, TXNS, 0) if TXNS in properties else None
+    return parse_interval(properties.get(TXN_RETENTION, ""))
 
 
 def checkpoint_interval(properties: Mapping[str, str], default: int) -> int:
     """Every how many versions a checkpoint is due; Delta's property wins over our own."""
-    for key in (CHECKPOINT_INTERVAL, OWN_CHECKPOINT_INTERVAL):
-        text = properties.get(key, "").strip()
-        if text:
-            if not text.isdecimal() or int(text) < 1:
-                raise ValidationError(
-                    f"{key} must be a positive integer", cause=f"found {text!r:.80}"
-                )
-            return int(text)
+    for key in (CHECKPOINT_INTERVAL, MIRROR_CHECKPOINT_INTERVAL):
+        found = POSITIVE.parse(properties.get(key, ""))
+        if found is not None:
+            return int(found)
     return default
 
 
 def mirror_mode(properties: Mapping[str, str]) -> str | None:
     """How the table itself wants to be mirrored; None leaves it to the lake."""
     mode = properties.get(MIRROR_MODE)
-    if mode not in (None, SYNC, ASYNC, OFF):
-        raise ValidationError(
-            f"{MIRROR_MODE} must be {SYNC}, {ASYNC} or {OFF}", cause=f"found {mode!r:.80}"
-        )
-    return mode
+    return mode if mode in (SYNC, ASYNC, OFF) else None
 
 
-def _duration_ms(properties: Mapping[str, str], key: str, default: int) -> int:
-    text = properties.get(key)
-    if text is None:
-        return default
-    rest = text.strip().lower().removeprefix("interval").strip()
-    total, position = 0, 0
-    while position < len(rest):
-        match = _PART.match(rest, position)
-        if match is None or match[2] not in _UNITS:
-            raise ValidationError(
-                f"{key} is not a duration",
-                cause=f"found {text!r:.80}",
-                remedy="write it as 'interval 30 days' or '12 hours'",
-            )
-        total += int(match[1]) * _UNITS[match[2]]
-        position = match.end()
-        while position < len(rest) and rest[position].isspace():
-            position += 1
-    return total
+def faults(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties whose values mean nothing, by key, and what they should be."""
+    return {key: fault for key, text in properties.items() if (fault := fault_of(key, text))}

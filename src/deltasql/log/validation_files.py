@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -11,11 +12,12 @@ from deltasql.log.state import TableState
 from deltasql.log.validation_values import MAX_TEXT, check_json, check_text, check_texts
 from deltasql.spec.actions import AddFile, CdcFile, DeletionVector, PartitionValues, RemoveFile
 from deltasql.spec.partition_values import UnrepresentableValueError, parse_value
-from deltasql.spec.paths import check_path
+from deltasql.spec.paths import check_new_path, check_path, is_plain
 from deltasql.spec.schema import Primitive
 
 MAX_PATH = 64 * 1024
 _Z85_UUID = 20
+PathCheck: TypeAlias = Callable[[str], None]
 
 
 class FileChecks:
@@ -31,11 +33,14 @@ class FileChecks:
         self._known_values: set[tuple[tuple[str, str | None], ...]] = set()
         self._added: dict[str, str] = {}
         self._removed: dict[str, str] = {}
+        # Added paths that no new file may have: what others wrote may get another vector.
+        self._odd: dict[str, ValidationError] = {}
 
     def add(self, add: AddFile) -> None:
         """Check one add, and that it is the only one of its path (rule 6)."""
         path = add.path
-        _check_path(path)
+        if len(path) > MAX_PATH or not is_plain(path):
+            self._check_new_path(path)
         if path in self._added:
             raise _twice("added", path)
         vector = add.deletion_vector
@@ -49,7 +54,7 @@ class FileChecks:
         if rows is None and self._counts_rows and add.base_row_id is None:
             raise _uncounted(path, "row tracking numbers its rows")
         if vector is not None:
-            self._check_vector(vector, path)
+            self._check_vector(vector, path, check_new_path)
             if rows is None:
                 raise _uncounted(path, "a file with a deletion vector must tell its physical rows")
         if add.base_row_id is not None or add.default_row_commit_version is not None:
@@ -100,7 +105,7 @@ class FileChecks:
     def cdc(self, cdc: CdcFile) -> None:
         """Check one file of row changes."""
         path = cdc.path
-        _check_path(path)
+        _check_path(path, check_new_path)
         if cdc.data_change:
             raise ValidationError(
                 f"cdc {path!r:.200} says dataChange=true",
@@ -117,6 +122,9 @@ class FileChecks:
 
     def finish(self) -> None:
         """Check what only the whole commit can tell: no add and remove of one logical file."""
+        for path, error in self._odd.items():
+            if path not in self._removed:
+                raise error
         if not self._removed:
             return
         for path in self._added.keys() & self._removed.keys():
@@ -127,6 +135,13 @@ class FileChecks:
                     remedy="leave one of them out; a new deletion vector makes it another file",
                     path=path,
                 )
+
+    def _check_new_path(self, path: str) -> None:
+        try:
+            _check_path(path, check_new_path)
+        except ValidationError as error:
+            _check_path(path)
+            self._odd[path] = error
 
     def _check_partition(self, values: PartitionValues, path: str) -> None:
         key = tuple(values.items())
@@ -161,7 +176,9 @@ class FileChecks:
                 path=path,
             ) from None
 
-    def _check_vector(self, vector: DeletionVector, path: str) -> None:
+    def _check_vector(
+        self, vector: DeletionVector, path: str, check: PathCheck = check_path
+    ) -> None:
         if not self._has_vectors:
             raise ValidationError(
                 f"{path!r:.200} has a deletion vector",
@@ -169,7 +186,7 @@ class FileChecks:
                 remedy="set delta.enableDeletionVectors=true first",
                 path=path,
             )
-        fault = _vector_fault(vector)
+        fault = _vector_fault(vector, check)
         if fault:
             raise ValidationError(
                 f"{path!r:.200} has a malformed deletion vector",
@@ -190,14 +207,14 @@ class FileChecks:
             )
 
 
-def _check_path(path: str) -> None:
+def _check_path(path: str, check: PathCheck = check_path) -> None:
     if len(path) > MAX_PATH:
         raise ValidationError(
             f"the path {path[:80]!r}… is too long",
             cause=f"it has {len(path)} characters; the limit is {MAX_PATH}",
             remedy="object stores allow about a thousand bytes",
         )
-    check_path(path)
+    check(path)
     if not path.isascii():
         check_text(path, f"the path {path!r:.200}")
 
@@ -227,7 +244,7 @@ def _check_stats(stats: str, path: str) -> int | None:
     return rows
 
 
-def _vector_fault(vector: DeletionVector) -> str:
+def _vector_fault(vector: DeletionVector, check: PathCheck) -> str:
     check_text(vector.path_or_inline_dv, "deletionVector.pathOrInlineDv")
     check_json(vector.extra, "deletionVector")
     kind, place = vector.storage_type, vector.path_or_inline_dv
@@ -241,12 +258,12 @@ def _vector_fault(vector: DeletionVector) -> str:
     if smallest < 0:
         return "sizes, counts and offsets are not negative"
     if kind == "p":
-        check_path(place)
+        check(place)
     if kind == "u":
         if len(place) < _Z85_UUID:
             return "pathOrInlineDv is shorter than an encoded uuid"
         if place[:-_Z85_UUID]:
-            check_path(place[:-_Z85_UUID])
+            check(place[:-_Z85_UUID])
     return ""
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
-from deltasql.log.retention import mirror_mode
-from deltasql.log.state import SERIALIZABLE, WRITE_SERIALIZABLE, TableState
+from deltasql.log.state import TableState
+from deltasql.log.validation_properties import check_properties
 from deltasql.log.validation_values import check_json, check_text, check_texts
 from deltasql.spec import codec
 from deltasql.spec.actions import Metadata, Protocol
@@ -74,8 +74,7 @@ def check_metadata(after: TableState, before: TableState | None) -> None:
     _check_plain_fields(metadata)
     schema = _checked_schema(metadata)
     _check_partition_columns(metadata, schema)
-    _check_isolation(metadata)
-    mirror_mode(metadata.configuration)
+    check_properties(after, before)
     _check_features(after.protocol, metadata, schema)
     if after.column_mapping != "none":
         _check_mapping(metadata, schema)
@@ -205,16 +204,6 @@ def _may_partition(kind: DeltaType) -> bool:
 
 
 # --- properties -----------------------------------------------------------------------
-
-
-def _check_isolation(metadata: Metadata) -> None:
-    level = metadata.configuration.get("delta.isolationLevel", WRITE_SERIALIZABLE)
-    if level not in (WRITE_SERIALIZABLE, SERIALIZABLE):
-        raise ValidationError(
-            f"delta.isolationLevel is {level!r:.80}",
-            cause="deltasql has two levels",
-            remedy=f"set it to {WRITE_SERIALIZABLE} or {SERIALIZABLE}",
-        )
 
 
 def _check_features(protocol: Protocol, metadata: Metadata, schema: StructType) -> None:

@@ -19,6 +19,7 @@ from deltasql.mirror.last_checkpoint import (
     render_last_checkpoint,
 )
 from deltasql.mirror.log_names import LAST_CHECKPOINT, checkpoint_name, commit_name
+from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.mirror.publish import LOG
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
@@ -100,6 +101,7 @@ class CheckpointFlight:
         record = log.state(table_id, version)
         assert record is not None, "a due version is in SQL"
         state = record.parsed()
+        warn_of_faults(log, table_id, state.properties)
         now = log.clock_ms()
         expired = now - tombstone_ms(state.properties)
         kept_for = txn_ms(state.properties)

@@ -13,6 +13,7 @@ from deltasql.log.retention import checkpoint_interval
 from deltasql.log.state import TableState
 from deltasql.mirror.checksum import added_by, render_checksum
 from deltasql.mirror.log_names import crc_name
+from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.mirror.publish import LOG, must_follow, publish_commits, sound_start
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
@@ -200,6 +201,7 @@ class CommitFlight:
             record = self._log.state(self.lease.table_id, item.version)
             assert record is not None, "a pending version is in SQL"
             self._state = record.parsed()
+            warn_of_faults(self._log, self.lease.table_id, self._state.properties)
         else:
             self._state = replace(
                 self._state,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deltasql.log.retention import DAY_MS, log_ms
 from deltasql.mirror.listing import LogListing
+from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.store.interface import LogStore
 
 
@@ -11,7 +12,9 @@ def cutoff_ms(log: LogStore, table_id: int) -> int:
     """Commits up to this time may go: retention ago, cut to midnight UTC (rule 53)."""
     record = log.state(table_id)
     assert record is not None, "the table is there"
-    limit = log.clock_ms() - log_ms(record.parsed().properties)
+    properties = record.parsed().properties
+    warn_of_faults(log, table_id, properties)
+    limit = log.clock_ms() - log_ms(properties)
     return limit - limit % DAY_MS
 
 

@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from deltasql import logs, metrics
-from deltasql.errors import DeltaSqlError, ValidationError
+from deltasql.errors import DeltaSqlError
 from deltasql.log.retention import MIRROR_MODE, OFF, mirror_mode
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.validate import ValidationReport
@@ -237,11 +237,8 @@ class Worker:
 
 
 def _target(item: Backlog) -> Target:
-    mode = None
-    if MIRROR_MODE in item.properties:
-        # A value that means nothing, from another writer, leaves it to the lake.
-        with suppress(ValidationError):
-            mode = mirror_mode(json.loads(item.properties))
+    is_set = MIRROR_MODE in item.properties
+    mode = mirror_mode(json.loads(item.properties)) if is_set else None
     return Target(item.table_id, item.name, item.location, mode)
 
 

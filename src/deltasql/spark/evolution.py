@@ -10,7 +10,7 @@ from deltasql import writing
 from deltasql.errors import SchemaMismatchError, ValidationError
 from deltasql.log.state import TableState
 from deltasql.spec.actions import Action, Metadata, Protocol
-from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping
+from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping, max_column_id
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import (
     ArrayType,
@@ -124,7 +124,7 @@ def _changed(
 ) -> Plan:
     configuration = dict(state.properties)
     if state.column_mapping != "none":
-        highest = int(configuration.get(MAX_COLUMN_ID, "0"))
+        highest = max_column_id(configuration)
         schema, highest = assign_column_mapping(schema, highest=highest, new_id=writing.new_id)
         configuration[MAX_COLUMN_ID] = str(highest)
     metadata = replace(

@@ -171,19 +171,37 @@ def decode_commit(body: bytes, *, source: str = "") -> list[Action]:
 
 
 def from_wire(value: Any, *, source: str = "") -> Action:
-    """An action from its JSON object."""
+    """An action from its JSON object.
+
+    Keys beside the action that the spec does not know are someone else's, as they are to Delta
+    Spark; whoever keeps the line keeps them.
+    """
     if type(value) is not dict or len(value) != 1:
-        raise LogFormatError(
-            _at(source, "an action must be an object with exactly one key"),
-            cause=f"found {_brief(value)}",
-            remedy='write it as {"add": {…}}, one action a line',
-        )
+        value = _alone(value, source)
     ((name, content),) = value.items()
     kind = KINDS.get(name)
     if kind is None:
         return UnknownAction(name, content)
     action: Action = _from_fields(kind, content, name=name, source=source)
     return action
+
+
+def _alone(value: Any, source: str) -> dict[str, Any]:
+    """The one action of a line that has more keys than one; of several unknown the first.
+
+    A known one that is null is none.
+    """
+    if type(value) is dict:
+        known = {name: item for name, item in value.items() if name in KINDS and item is not None}
+        found = known or {name: item for name, item in value.items() if name not in KINDS}
+        if len(known) <= 1 and found:
+            name = next(iter(found))
+            return {name: found[name]}
+    raise LogFormatError(
+        _at(source, "an action must be an object with exactly one action in it"),
+        cause=f"found {_brief(value)}",
+        remedy='write it as {"add": {…}}, one action a line',
+    )
 
 
 def vector_from_wire(value: Any, *, source: str = "") -> DeletionVector:
@@ -297,6 +315,13 @@ def _check_each(shape: Shape, values: tuple[Any, ...], name: str) -> None:
 def parse_action(value: Action | Mapping[str, Any]) -> Action:
     """An action from what a caller may pass: one of ours, or Delta's JSON object."""
     if isinstance(value, Mapping):
+        if len(value) != 1:
+            # Of a log that others wrote the bytes are kept; here a second key would be lost.
+            raise ValidationError(
+                "an action must be an object with exactly one key",
+                cause=f"found {_brief(dict(value))}",
+                remedy='pass it as {"add": {…}}, and what goes beside it as an action of its own',
+            )
         try:
             return from_wire(dict(value))
         except LogFormatError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from deltasql.spec.schema import (
@@ -17,6 +17,13 @@ from deltasql.spec.schema import (
 
 MODE = "delta.columnMapping.mode"
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
+_MANY_DIGITS = 12
+
+
+def max_column_id(configuration: Mapping[str, str]) -> int:
+    """The highest id that the properties tell of; 0 when they don't, or make no sense."""
+    text = configuration.get(MAX_COLUMN_ID, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _MANY_DIGITS else 0
 
 
 def assign_column_mapping(

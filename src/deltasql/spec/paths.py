@@ -21,6 +21,7 @@ _TO_ENCODE = re.compile(
 )
 _ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _TO_HIVE_ESCAPE = re.compile(r"[\x01-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # Two letters at least: `c:` is a drive, or the start of a careless name, and no scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -56,11 +57,27 @@ def check_path(path: str) -> None:
     """Raise `ValidationError` unless `path` may stand in an action that we write."""
     problem = _fault(path)
     if problem:
-        raise ValidationError(
-            f"the path {path!r:.200} is not one a table can have",
-            cause=problem,
-            remedy="give the path relative to the table's root, or a whole URI with its scheme",
-        )
+        raise _not_allowed(path, problem)
+
+
+def check_new_path(path: str) -> None:
+    """Raise `ValidationError` unless a file of that path may join a table.
+
+    What other writers have put into a log may be odder, and can still be read and removed.
+    """
+    problem = "" if is_plain(path) else _fault_of_odd(path) or _fault_of_new(path)
+    if problem:
+        raise _not_allowed(path, problem)
+
+
+def _not_allowed(path: str, problem: str) -> ValidationError:
+    return ValidationError(
+        f"the path {path!r:.200} is not one a table can have",
+        cause=problem,
+        remedy="give the path relative to the table's root, or a whole URI with its scheme, "
+        "percent-encoded",
+        path=path,
+    )
 
 
 def object_key(path: str) -> str:
@@ -90,17 +107,21 @@ def hive_escape(text: str) -> str:
 
 def _fault(path: str) -> str:
     """What is wrong with a path; '' when nothing is."""
-    return "" if _is_plain(path) else _fault_of_odd(path)
+    return "" if is_plain(path) else _fault_of_odd(path)
 
 
-def _is_plain(path: str) -> bool:
-    """Most paths are, and there are many: nothing to decode, no scheme, no dots in front."""
+def is_plain(path: str) -> bool:
+    """Whether nothing can be wrong with a path: nothing to decode, no scheme, no dots in front.
+
+    Most paths are plain, and there are many.
+    """
     return (
         path != ""
         and "%" not in path
         and ":" not in path
         and "/." not in path
-        and "\0" not in path
+        and "//" not in path
+        and path.isprintable()
         and path[0] not in "./"
         and path[-1] != "/"
     )
@@ -124,6 +145,17 @@ def _fault_of_odd(path: str) -> str:
     if decoded.endswith("/"):
         return "it names a directory"
     return _climbs(decoded)
+
+
+def _fault_of_new(path: str) -> str:
+    """What two readers could understand in two ways, in a path that has no other fault."""
+    if _CONTROL.search(path):
+        return "it holds a control character that is not percent-encoded"
+    # Object stores keep `a//b` apart from `a/b`, a disk does not.
+    below = decode_path(path)
+    if is_absolute(path):
+        below = below.partition(":")[2].removeprefix("//")
+    return "it has an empty segment: two slashes in a row" if "//" in below else ""
 
 
 def _climbs(decoded: str) -> str:

@@ -36,7 +36,7 @@ from tests.mirror.rules.log_actions import (
 
 def test_rule_01_versions_are_contiguous_and_actions_are_lines(table):
     for number in range(3):
-        table.commit([add(f"a\n{number}\u2029")])
+        table.commit([add(f"a%0A{number}\u2029", tags={"line": "one\ntwo\u2028"})])
     found = [item for item in log_of(table) if item.endswith(".json")]
     assert found == [f"{version:020}.json" for version in range(4)]
     for version in range(4):

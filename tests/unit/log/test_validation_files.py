@@ -160,3 +160,21 @@ def test_rule_20_a_file_with_a_vector_tells_its_rows():
     good(add(deletion_vector=vector(), stats=STATS), at=WITH_VECTORS)
     bad(add(deletion_vector=vector()), at=WITH_VECTORS, match="numRecords")
     bad(add(deletion_vector=vector(), stats="{}"), at=WITH_VECTORS, match="numRecords")
+
+
+# --- paths ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["a\x01b", "a\nb", "a//b", "a%2F/b", "s3://b//k", "a\x9fb"])
+def test_rule_16_no_new_file_has_a_path_that_can_be_read_in_two_ways(path):
+    bad(add(path), match="path")
+    bad(CdcFile(path=path, size=1), match="path")
+    good(remove(path))
+    # A file that others wrote goes on as it is called, when it gets another vector.
+    good(remove(path), add(path, deletion_vector=vector(), stats=STATS), at=WITH_VECTORS)
+
+
+def test_rule_16_vectors_have_such_paths_neither():
+    for odd in ({"storage_type": "p", "path_or_inline_dv": "s3://b//k"},):
+        bad(add(deletion_vector=vector(**odd), stats=STATS), at=WITH_VECTORS, match="path")
+        good(remove(deletion_vector=vector(**odd)), at=WITH_VECTORS)

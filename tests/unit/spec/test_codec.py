@@ -207,3 +207,31 @@ def test_types_that_passed_once_are_still_checked_for_their_values():
 def test_what_json_lacks_is_refused_when_written(value):
     with pytest.raises(ValidationError):
         codec.encode(add(extra={"later": [value]}))
+
+
+TXN = {"appId": "a", "version": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [
+        ({"txn": TXN, "beside": 1}, Txn(app_id="a", version=1)),
+        ({"beside": {"add": {}}, "txn": TXN, "more": None}, Txn(app_id="a", version=1)),
+        ({"txn": TXN, "add": None}, Txn(app_id="a", version=1)),
+        ({"one": 1, "two": 2}, UnknownAction("one", 1)),
+        ({"add": None, "one": 1}, UnknownAction("one", 1)),
+    ],
+)
+def test_unknown_keys_beside_an_action_are_tolerated_when_read(line, action):
+    assert codec.decode(json.dumps(line)) == action
+    # To be written, an action stands alone: what is beside it would be lost.
+    with pytest.raises(ValidationError, match="exactly one key"):
+        codec.parse_action(line)
+
+
+@pytest.mark.parametrize(
+    "line", [{}, [], 1, {"txn": TXN, "commitInfo": {}}, {"add": None, "remove": None}]
+)
+def test_a_line_has_one_action(line):
+    with pytest.raises(LogFormatError):
+        codec.decode(json.dumps(line))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from deltasql.errors import LogFormatError, ValidationError
 from deltasql.spec.paths import (
+    check_new_path,
     check_path,
     decode_path,
     encode_path,
@@ -56,7 +57,7 @@ def test_encoding_comes_back_and_never_looks_absolute(key: str) -> None:
 @given(keys, keys)
 def test_any_partition_makes_a_legal_path(name: str, value: str) -> None:
     path = encode_path(hive_directory([(name, value)]) + "/part-0.parquet")
-    check_path(path)
+    check_new_path(path)
     assert object_key(path).count("/") == 1
 
 
@@ -93,6 +94,38 @@ def test_illegal_paths_are_refused(path: str) -> None:
         check_path(path)
     with pytest.raises(LogFormatError):
         object_key(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("a\x01b", "a\nb", "a\x1fb", "a\x7fb", "a\x85b", "p=\t/x"),
+        *("a//b", "a///b", "a%2F/b", "a%2f%2Fb"),
+        *("s3://bucket//key", "s3://bucket/a//b", "file:////a", "file:///a//b", "s3://b/a\rb"),
+    ],
+)
+def test_what_no_new_file_is_called(path: str) -> None:
+    with pytest.raises(ValidationError):
+        check_new_path(path)
+    check_path(path)
+    assert decode_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("a", "a%0Ab", "a%01b", "a b/c", "é/\u00a0", "p=%252F%252F/x"),
+        *("s3://bucket/key", "file:///a/b", "file:/a/b", "abfss://c@a.dfs.core.windows.net/x/y"),
+    ],
+)
+def test_what_a_new_file_may_be_called(path: str) -> None:
+    check_new_path(path)
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "a%00b", "/a", "../a", "a/"])
+def test_what_no_file_is_called_is_nothing_for_a_new_one(path: str) -> None:
+    with pytest.raises(ValidationError):
+        check_new_path(path)
 
 
 def test_a_stray_percent_stays() -> None:

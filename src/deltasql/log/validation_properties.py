@@ -1,0 +1,69 @@
+"""Whether the properties of a table may be set as a commit sets them.
+
+Only what a commit sets is checked: a property that was there before, in a table that others
+wrote, is no reason to refuse every later change of its metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deltasql.errors import ValidationError
+from deltasql.log.state import TableState
+from deltasql.spec.properties import (
+    TIMESTAMPS_SINCE,
+    TIMESTAMPS_SINCE_TIME,
+    closest_key,
+    fault_of,
+    is_unknown,
+)
+
+
+def check_properties(after: TableState, before: TableState | None) -> None:
+    """Raise `ValidationError` unless every property that is new or changed means something."""
+    known: Mapping[str, str] = {} if before is None else before.properties
+    for key, value in after.properties.items():
+        if known.get(key) != value:
+            _check_one(key, value)
+    _check_enablement(after, before)
+
+
+def _check_one(key: str, value: str) -> None:
+    if is_unknown(key):
+        meant = closest_key(key)
+        raise ValidationError(
+            f"the property {key:.120} is unknown",
+            cause="names that start with delta. are Delta's own, and it has none like this",
+            remedy=f"did you mean {meant}?" if meant else "choose a name without delta. for it",
+            key=key,
+        )
+    fault = fault_of(key, value)
+    if fault:
+        raise ValidationError(
+            fault,
+            cause=f"found {value!r:.80}",
+            remedy="correct the value, or leave the property out",
+            key=key,
+        )
+
+
+def _check_enablement(after: TableState, before: TableState | None) -> None:
+    """Since when versions have their time inside is for the commit that began it to say.
+
+    That commit gets the two properties by itself; they go along with the metadata after it.
+    """
+    found, known = enablement(after.properties), enablement(before.properties if before else {})
+    if not after.in_commit_timestamps or not found or found == known:
+        return
+    if before is None or before.in_commit_timestamps or len(found) == 1:
+        raise ValidationError(
+            f"{TIMESTAMPS_SINCE} and {TIMESTAMPS_SINCE_TIME} can't be changed",
+            cause="readers find the time of older versions by them, both or neither",
+            remedy="leave both out: the commit that turns in-commit timestamps on sets them",
+        )
+
+
+def enablement(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that tell since when versions have their time inside, if they are there."""
+    keys = (TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME)
+    return {key: properties[key] for key in keys if key in properties}

@@ -1,0 +1,31 @@
+"""Properties that mean nothing, of tables that others wrote: said once, then passed over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from weakref import WeakKeyDictionary
+
+from deltasql.log.retention import faults
+from deltasql.store.interface import LogStore
+
+logger = logging.getLogger("deltasql.mirror")
+
+# What was said of the tables of a lake: every flight looks, and once a process is enough.
+_said: WeakKeyDictionary[LogStore, set[tuple[int, str, str]]] = WeakKeyDictionary()
+
+
+def warn_of_faults(log: LogStore, table_id: int, properties: Mapping[str, str]) -> None:
+    """Log a warning for each property whose default counts in its place."""
+    said = _said.setdefault(log, set())
+    for key, fault in faults(properties).items():
+        value = properties[key]
+        if (table_id, key, value) not in said:
+            said.add((table_id, key, value))
+            logger.warning(
+                "table %d: the default counts, because %s, and is %.80r",
+                table_id,
+                fault,
+                value,
+                extra={"key": key, "error": fault},
+            )

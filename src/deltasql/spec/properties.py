@@ -1,0 +1,183 @@
+"""Every table property that deltasql knows: its key, and what its value may be.
+
+Those of `delta.*` are the ones that Delta Spark knows, with its rules, and a few that its
+relatives write. A `delta.*` key that is not here is unknown: most often a known one misspelt.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from deltasql.spec.features import CONSTRAINT_PREFIX, FEATURE_PREFIX
+from deltasql.spec.intervals import parse_interval
+
+APPEND_ONLY: Final = "delta.appendOnly"
+CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
+DELETED_FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
+ISOLATION_LEVEL: Final = "delta.isolationLevel"
+LOG_RETENTION: Final = "delta.logRetentionDuration"
+NUM_INDEXED_COLUMNS: Final = "delta.dataSkippingNumIndexedCols"
+TXN_RETENTION: Final = "delta.setTransactionRetentionDuration"
+TIMESTAMPS: Final = "delta.enableInCommitTimestamps"
+TIMESTAMPS_SINCE: Final = "delta.inCommitTimestampEnablementVersion"
+TIMESTAMPS_SINCE_TIME: Final = "delta.inCommitTimestampEnablementTimestamp"
+
+FENCE: Final = "deltasql.fence"
+MIRROR_CHECKPOINT_INTERVAL: Final = "mirror.checkpoint_interval"
+MIRROR_MODE: Final = "mirror.mode"
+SYNC, ASYNC, OFF = "sync", "async", "off"
+
+_DELTA = "delta."
+_FREE_PREFIXES = (CONSTRAINT_PREFIX, FEATURE_PREFIX, "delta.universalformat.config.")
+_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_INT32, _INT64 = 2**31 - 1, 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a value may be: in words, and as the parser that says None to anything else."""
+
+    words: str
+    parse: Callable[[str], bool | int | str | None]
+
+
+def _boolean(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())
+
+
+def _integer(lowest: int, highest: int = _INT32, words: str | None = None) -> Kind:
+    def parse(text: str) -> int | None:
+        number = int(text) if _INTEGER.fullmatch(text) else None
+        return number if number is not None and lowest <= number <= highest else None
+
+    return Kind(words or f"an integer of at least {lowest}", parse)
+
+
+def _one_of(*names: str, exactly: bool = False) -> Kind:
+    by_text = {name if exactly else name.lower(): name for name in names}
+
+    def parse(text: str) -> str | None:
+        return by_text.get(text if exactly else text.lower())
+
+    return Kind(f"{', '.join(names[:-1])} or {names[-1]}", parse)
+
+
+def _formats(text: str) -> str | None:
+    names = text.split(",") if text else []
+    known = len(set(names)) == len(names) and {"iceberg", "hudi"}.issuperset(names)
+    return text if known else None
+
+
+BOOLEAN: Final = Kind("true or false", _boolean)
+POSITIVE: Final = _integer(1, words="a positive integer")
+INTERVAL: Final = Kind("a duration such as 'interval 30 days' or '12 hours'", parse_interval)
+TEXT: Final = Kind("a text", lambda text: text)
+_LONG = _integer(0, _INT64)
+
+PROPERTIES: Final[Mapping[str, Kind]] = {
+    APPEND_ONLY: BOOLEAN,
+    "delta.autoOptimize": BOOLEAN,
+    "delta.autoOptimize.autoCompact": _one_of("true", "false", "auto", "legacy"),
+    "delta.autoOptimize.optimizeWrite": BOOLEAN,
+    "delta.castIcebergTimeType": BOOLEAN,
+    "delta.checkpoint.writeStatsAsJson": BOOLEAN,
+    "delta.checkpoint.writeStatsAsStruct": BOOLEAN,
+    CHECKPOINT_INTERVAL: POSITIVE,
+    "delta.checkpointPolicy": _one_of("classic", "v2"),
+    "delta.checkpointRetentionDuration": INTERVAL,
+    # Checked with the ids of the columns, where there are any.
+    "delta.columnMapping.maxColumnId": TEXT,
+    "delta.columnMapping.mode": _one_of("none", "name", "id"),
+    "delta.coordinatedCommits.commitCoordinator-preview": TEXT,
+    "delta.coordinatedCommits.commitCoordinatorConf-preview": TEXT,
+    "delta.coordinatedCommits.tableConf-preview": TEXT,
+    NUM_INDEXED_COLUMNS: _integer(-1),
+    "delta.dataSkippingStatsColumns": TEXT,
+    "delta.dataSkippingStringPrefixLength": _integer(0),
+    DELETED_FILE_RETENTION: INTERVAL,
+    "delta.dropFeatureTruncateHistory.retentionDuration": INTERVAL,
+    "delta.enableChangeDataCapture": BOOLEAN,
+    "delta.enableChangeDataFeed": BOOLEAN,
+    "delta.enableDeletionVectors": BOOLEAN,
+    "delta.enableExpiredLogCleanup": BOOLEAN,
+    "delta.enableFullRetentionRollback": BOOLEAN,
+    "delta.enableIcebergCompatV1": BOOLEAN,
+    "delta.enableIcebergCompatV2": BOOLEAN,
+    "delta.enableIcebergCompatV3": BOOLEAN,
+    TIMESTAMPS: BOOLEAN,
+    "delta.enableMaterializePartitionColumnsFeature": BOOLEAN,
+    "delta.enableRowTracking": BOOLEAN,
+    "delta.enableTypeWidening": BOOLEAN,
+    "delta.enableVariantShredding": BOOLEAN,
+    "delta.ignoreIcebergBucketPartition": BOOLEAN,
+    "delta.ignoreProtocolDefaults": BOOLEAN,
+    TIMESTAMPS_SINCE_TIME: _LONG,
+    TIMESTAMPS_SINCE: _LONG,
+    # Delta Spark has the strictest level only; the other one is Databricks', and our default.
+    ISOLATION_LEVEL: _one_of("WriteSerializable", "Serializable", exactly=True),
+    "delta.lastCommitTimestamp": _LONG,
+    "delta.lastUpdateVersion": _LONG,
+    LOG_RETENTION: INTERVAL,
+    "delta.minReaderVersion": POSITIVE,
+    "delta.minWriterVersion": POSITIVE,
+    "delta.parquet.compression.codec": TEXT,
+    "delta.parquet.format.version": TEXT,
+    "delta.parquet.vorder.enabled": BOOLEAN,
+    "delta.randomPrefixLength": POSITIVE,
+    "delta.randomizeFilePrefixes": BOOLEAN,
+    "delta.redirectReaderWriter-preview": TEXT,
+    "delta.redirectWriterOnly-preview": TEXT,
+    "delta.requireCheckpointProtectionBeforeVersion": _LONG,
+    "delta.rowTracking.materializedRowCommitVersionColumnName": TEXT,
+    "delta.rowTracking.materializedRowIdColumnName": TEXT,
+    "delta.rowTrackingSuspended": BOOLEAN,
+    "delta.sampleRetentionDuration": INTERVAL,
+    TXN_RETENTION: INTERVAL,
+    "delta.symlinkFormatManifest.enabled": BOOLEAN,
+    "delta.targetFileSize": TEXT,
+    "delta.tuneFileSizesForRewrites": BOOLEAN,
+    "delta.universalFormat.enabledFormats": Kind("a list of iceberg and hudi", _formats),
+    "delta.universalFormat.iceberg.atomicConversion.supported": BOOLEAN,
+    "delta.writePartitionColumnsToParquet": BOOLEAN,
+    FENCE: BOOLEAN,
+    MIRROR_CHECKPOINT_INTERVAL: POSITIVE,
+    MIRROR_MODE: _one_of(SYNC, ASYNC, OFF, exactly=True),
+}
+_BY_LOWER_KEY = {key.lower(): key for key in PROPERTIES}
+
+
+def fault_of(key: str, value: str) -> str:
+    """What the value of a property fails to be, in words; '' when nobody can object to it."""
+    kind = PROPERTIES.get(key)
+    if kind is None or kind.parse(value) is not None:
+        return ""
+    return f"{key} must be {kind.words}"
+
+
+def is_unknown(key: str) -> bool:
+    """Whether a key is Delta's by its name and is none that Delta has."""
+    return (
+        key.startswith(_DELTA)
+        and key not in PROPERTIES
+        and not key.lower().startswith(_FREE_PREFIXES)
+    )
+
+
+def closest_key(key: str) -> str | None:
+    """The known key that an unknown one was perhaps meant to be."""
+    found = difflib.get_close_matches(key.lower(), _BY_LOWER_KEY, n=1, cutoff=0.8)
+    return _BY_LOWER_KEY[found[0]] if found else None
+
+
+def canonical_keys(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with their keys in the case that Delta writes them in."""
+    return {_BY_LOWER_KEY.get(key.lower(), key): value for key, value in properties.items()}
+
+
+def is_true(properties: Mapping[str, str], key: str) -> bool:
+    """Whether a flag is on; it is off by default."""
+    return properties.get(key, "").lower() == "true"
