@@ -128,8 +128,8 @@ def damaged(
     return DamagedLogError(
         f"{table}: the files in SQL are not those of its commits at version {version}",
         cause=f"the commits leave {_told(expected)}, the rows {_told(actual)}",
-        remedy=f"lake.check({table!r}) says what is damaged; lake.rebuild({table!r}) makes the "
-        "rows anew from the commits",
+        remedy="lake.check() says what is damaged; lake.rebuild() makes the rows anew from the "
+        "commits",
         table=table,
         version=version,
     )

@@ -14,10 +14,11 @@ from deltasql.errors import TableNotFoundError
 from deltasql.log.file_sums import FileSum, FileSums
 from deltasql.store.committing import Session
 from deltasql.store.history import HistoryRows
-from deltasql.store.interface import CommitRecord, Head
-from deltasql.store.reading import NO_LIMIT, to_commit
+from deltasql.store.interface import Head
+from deltasql.store.reading import NO_LIMIT
 from deltasql.store.rows import Row
-from deltasql.store.trust_log import RebuiltHead
+from deltasql.store.trust_log import RebuiltHead, StoredCommit
+from deltasql.store.trusting import commit_pages
 
 # Files come back before the rows go that say so.
 _CLEAR: Final = (
@@ -31,7 +32,6 @@ _CLEAR: Final = (
     "history_trim_protocol",
     "trusted_drop",
 )
-_COMMITS: Final = 64
 _KEYS: Final = 20_000
 
 
@@ -49,15 +49,8 @@ class TableRebuild:
         self._run = run
         self._write_part = write_part
 
-    def commits(self, *, after: int) -> Iterator[CommitRecord]:
-        while True:
-            page = self._run(
-                "commits_page", table_id=self._table_id, after=after, upto=NO_LIMIT, most=_COMMITS
-            )
-            yield from map(to_commit, page)
-            if len(page) < _COMMITS:
-                return
-            after = page[-1][0]
+    def commits(self, *, after: int) -> Iterator[StoredCommit]:
+        return commit_pages(self._run, self._table_id, after=after, upto=NO_LIMIT)
 
     def clear(self, *, after: int) -> None:
         for name in _CLEAR:
@@ -92,6 +85,7 @@ class TableRebuild:
         self._run(
             "rebuild_head",
             table_id=self._table_id,
+            version=head.version,
             last_ict=head.last_ict,
             metadata_version=head.metadata_version,
             protocol_version=head.protocol_version,

@@ -15,7 +15,7 @@ from deltasql.store.history import HistoryRows
 from deltasql.store.rows import Row
 
 if TYPE_CHECKING:
-    from deltasql.store.interface import CommitRecord, Head
+    from deltasql.store.interface import Head
 
 
 class Origin(StrEnum):
@@ -47,9 +47,20 @@ class TableColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class RebuiltHead:
-    """Where a rebuilt table's metadata and protocol come from, and what they say."""
+class StoredCommit:
+    """A version's commit file, and the digest that it was committed with."""
 
+    version: int
+    in_commit_timestamp: int
+    digest: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltHead:
+    """The head of a rebuilt table, and what its metadata and protocol say."""
+
+    version: int
     last_ict: int
     metadata_version: int
     protocol_version: int
@@ -67,7 +78,7 @@ class RebuildLog(Protocol):
     def head(self) -> Head:
         """The head as it is."""
 
-    def commits(self, *, after: int) -> Iterator[CommitRecord]:
+    def commits(self, *, after: int) -> Iterator[StoredCommit]:
         """The commits after a version, in order."""
 
     def clear(self, *, after: int) -> None:
@@ -104,6 +115,9 @@ class TrustLog(Protocol):
 
     def other_rows(self, table_id: int, kind: str, version: int) -> Iterator[Row]:
         """The rows of one of `OTHERS` up to a version: version, then its columns."""
+
+    def stored_commits(self, table_id: int, *, after: int, upto: int) -> Iterator[StoredCommit]:
+        """The commits with after < version <= upto, in order."""
 
     def table_columns(self, table_id: int) -> TableColumns | None:
         """What `dl_tables` says of a table."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
+from deltasql.errors import DatabaseError
 from deltasql.log.file_sums import FileSums
+from deltasql.store.bodies import unpack
 from deltasql.store.rows import (
     ADD_COLUMNS,
     CDC_COLUMNS,
@@ -18,7 +20,7 @@ from deltasql.store.rows import (
     TXN_COLUMNS,
     Row,
 )
-from deltasql.store.trust_log import Origin, TableColumns, TrustedVersion
+from deltasql.store.trust_log import Origin, StoredCommit, TableColumns, TrustedVersion
 
 KEYS_SCHEMA: Final = pa.schema(
     [
@@ -34,6 +36,7 @@ _NUMBERS: Final = {
     "min_writer_version",
 }  # fmt: skip
 _BYTES: Final = {"path_key", "dv_key", "app_key", "domain_key"}
+_PAGE: Final = 64
 _REMOVAL: Final = ("removed_version", "deletion_timestamp", "remove_data_change", "remove_action")
 _OTHERS: Final = {
     "txns": TXN_COLUMNS,
@@ -80,6 +83,9 @@ class TrustQueries(ABC):
     def other_rows(self, table_id: int, kind: str, version: int) -> Iterator[Row]:
         schema = self._schema("version", *_OTHERS[kind])
         return tuples(self._at(f"rows_{kind}", table_id, version, schema))
+
+    def stored_commits(self, table_id: int, *, after: int, upto: int) -> Iterator[StoredCommit]:
+        return commit_pages(self._rows, table_id, after=after, upto=upto)
 
     def table_columns(self, table_id: int) -> TableColumns | None:
         found = self._rows("table_columns", table_id=table_id)
@@ -134,6 +140,27 @@ def trusted_values(proven: TrustedVersion) -> dict[str, Any]:
         "digest": proven.sums.digest,
         "rows_digest": proven.rows_digest,
     }
+
+
+def commit_pages(
+    run: Callable[..., list[Row]], table_id: int, *, after: int, upto: int
+) -> Iterator[StoredCommit]:
+    """Commits a page at a time, so that no statement outlives a fetch."""
+    while True:
+        page = run("commits_stored", table_id=table_id, after=after, upto=upto, most=_PAGE)
+        for version, timestamp, digest, encoding, body in page:
+            yield StoredCommit(version, timestamp, bytes(digest), _unpacked(encoding, bytes(body)))
+        if len(page) < _PAGE:
+            return
+        after = page[-1][0]
+
+
+def _unpacked(encoding: str, body: bytes) -> bytes:
+    """The commit file; what can't be unpacked is none, and has not its digest."""
+    try:
+        return unpack(encoding, body)
+    except DatabaseError:
+        return b""
 
 
 def tuples(batches: pa.RecordBatchReader) -> Iterator[Row]:

@@ -72,6 +72,13 @@ SELECT version, CAST(min_reader_version AS bigint) AS min_reader_version,
 FROM dl_protocol_updates
 WHERE table_id = {table_id} AND version <= {version};
 
+-- name: commits_stored
+SELECT version, in_commit_timestamp, digest, body_encoding, body
+FROM dl_table_versions
+WHERE table_id = :table_id AND version > :after AND version <= :upto
+ORDER BY version
+LIMIT :most;
+
 -- name: table_columns
 SELECT properties, protocol_min_reader, protocol_min_writer
 FROM dl_tables
@@ -94,7 +101,8 @@ SET version = excluded.version, files = excluded.files, size_bytes = excluded.si
 RETURNING version;
 
 -- name: trusted_drop
-DELETE FROM dl_trusted_versions WHERE table_id = :table_id AND version > :after;
+DELETE FROM dl_trusted_versions
+WHERE table_id = :table_id AND version > :after AND origin <> 'ADOPTED';
 
 -- name: rebuild_back
 -- Where damage has left a file live and dead at once, the live row stays.
@@ -124,7 +132,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: rebuild_head
 UPDATE dl_table_heads
-SET last_ict = :last_ict, metadata_version = :metadata_version,
+SET current_version = :version, last_ict = :last_ict, metadata_version = :metadata_version,
     protocol_version = :protocol_version
 WHERE table_id = :table_id;
 
