@@ -50,7 +50,6 @@ class LakeChecks:
         """
         lake = cast("Lake", self)
         table = lake.table(name)
-        try:
-            return rebuild(lake.store, table.objects, table.target, progress=progress)
-        finally:
-            lake.states.refresh(table.table_id)
+        done = rebuild(lake.store, table.objects, table.target, progress=progress)
+        lake.states.refresh(table.table_id)
+        return done

@@ -147,6 +147,8 @@ class _Check:
             self._report.found(
                 Kind.FIRST_STATE, "its metadata or protocol is gone", version=start.version
             )
+        else:
+            self._last_ict = record.in_commit_timestamp
         self._replay = CommitReplay(None if record is None else record.parsed())
         self._checkpoint(start.version)
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from itertools import islice
 from typing import Final
@@ -11,13 +11,24 @@ from deltasql.errors import DamagedLogError, DeltaSqlError
 from deltasql.log.state import TableState
 from deltasql.log.stats_columns import StatsColumn, stats_columns
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, Metadata, Protocol
+from deltasql.spec.actions import (
+    Action,
+    AddFile,
+    CdcFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    Txn,
+)
 from deltasql.spec.schema import parse_schema
 from deltasql.store.rows import CommitRows, to_rows
 from deltasql.store.trust_log import StoredCommit
 
 # How many actions of a commit are held at once.
 _SLICE: Final = 20_000
+_ADDS: Final = (AddFile,)
+_NO_ADDS: Final = (RemoveFile, Txn, DomainMetadata, CdcFile, Metadata, Protocol)
 
 
 class CommitReplay:
@@ -44,14 +55,22 @@ class CommitReplay:
     def _rows(self, commit: StoredCommit) -> Iterator[CommitRows]:
         source = f"version {commit.version}"
         self._columns = self._columns_after(commit, source)
-        lines = _decoded(commit.body, source)
-        while piece := list(islice(lines, _SLICE)):
-            for action in piece:
-                if isinstance(action, Metadata):
-                    self.metadata, self.metadata_version = action, commit.version
-                elif isinstance(action, Protocol):
-                    self.protocol, self.protocol_version = action, commit.version
-            yield to_rows(piece, self._columns)
+        if commit.body.count(b"\n") <= _SLICE:
+            yield self._taken(commit.version, list(_decoded(commit.body, source)))
+            return
+        # Removes go before adds, also when they are too many to be held at once.
+        for kinds in (_NO_ADDS, _ADDS):
+            lines = (item for item in _decoded(commit.body, source) if isinstance(item, kinds))
+            while piece := list(islice(lines, _SLICE)):
+                yield self._taken(commit.version, piece)
+
+    def _taken(self, version: int, actions: Sequence[Action]) -> CommitRows:
+        for action in actions:
+            if isinstance(action, Metadata):
+                self.metadata, self.metadata_version = action, version
+            elif isinstance(action, Protocol):
+                self.protocol, self.protocol_version = action, version
+        return to_rows(actions, self._columns)
 
     def _columns_after(self, commit: StoredCommit, source: str) -> tuple[StatsColumn, ...]:
         """The stats columns that a commit leaves; its metadata may stand after its files."""

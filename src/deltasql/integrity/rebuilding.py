@@ -121,7 +121,10 @@ def _begin(
         if is_same:
             run.clear(after=first.version - 1)
             run.clear_files()
-            return load_base(objects, found, parts)
+            state = load_base(objects, found, parts)
+            # Commits may end these files: they have to be there first.
+            parts.flush()
+            return state
     raise DamagedLogError(
         f"{target.name} can't be rebuilt: what it was adopted with is damaged",
         cause=f"the rows of version {first.version} are not what they were, its commits begin "

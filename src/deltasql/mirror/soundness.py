@@ -106,11 +106,14 @@ def _windows(commits: Iterator[CommitRecord]) -> Iterator[tuple[int, _Touched]]:
     touched: _Touched = {}
     last, versions = -1, 0
     for record in commits:
-        for action in codec.decode_commit(record.body, source=f"version {record.version}"):
-            if isinstance(action, AddFile):
-                touched[key_of(action.path), key_of(action.dv_id)] = action.size
-            elif isinstance(action, RemoveFile):
-                touched[key_of(action.path), key_of(action.dv_id)] = None
+        actions = codec.decode_commit(record.body, source=f"version {record.version}")
+        # Removes go before adds, whatever their order in the file.
+        for gone in actions:
+            if isinstance(gone, RemoveFile):
+                touched[key_of(gone.path), key_of(gone.dv_id)] = None
+        for added in actions:
+            if isinstance(added, AddFile):
+                touched[key_of(added.path), key_of(added.dv_id)] = added.size
         last, versions = record.version, versions + 1
         if len(touched) >= _MOST_FILES or versions >= _MOST_VERSIONS:
             yield last, touched
