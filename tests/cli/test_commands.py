@@ -163,7 +163,8 @@ class TestDatabase:
         assert current.code == 0
         assert current.json["server"]["dialect"] == "sqlite"
 
-    def test_check_and_rebuild(self, program, lake, orders):
+    @pytest.mark.usefixtures("orders")
+    def test_check_and_rebuild(self, program, lake):
         sound = program("db", "check")
         assert (sound.code, sound.rows) == (0, [])
         assert (

@@ -74,7 +74,7 @@ def contents(lake: Any, table: Any) -> dict[str, list[str]]:
     return {kind: sorted(map(repr, rows)) for kind, rows in every.items()}
 
 
-def test_a_lost_row_never_becomes_the_truth(lake):
+def test_a_lost_row_never_becomes_the_truth(lake, tmp_path):
     """The mirror keeps what the commits say until the rows are made anew."""
     table = make(lake)
     before, wanted = mirrored(table), ids(table)
@@ -85,6 +85,9 @@ def test_a_lost_row_never_becomes_the_truth(lake):
         with pytest.raises(DamagedLogError, match="not those of its commits") as caught:
             table.mirror.repair(**arguments)
         assert "rebuild" in caught.value.remedy
+    with pytest.raises(DamagedLogError):
+        table.mirror.export((tmp_path / "elsewhere").as_uri())
+    assert not (tmp_path / "elsewhere").exists()
     assert mirrored(table) == before
     # Nor does the checkpoint that falls due write the damage down.
     for number in (40, 41, 42):
