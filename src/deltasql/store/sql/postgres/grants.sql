@@ -1,6 +1,6 @@
 -- What each role needs, and no more. Run it as the owner of the log's tables, after deltasql init
--- and after each deltasql db migrate. Nobody but the owner can migrate, purge, or change a
--- committed version.
+-- and after each deltasql db migrate. Nobody but the owner can migrate, purge, rebuild, or change
+-- a committed version.
 --
 --   {reader}  reads snapshots, files, history
 --   {writer}  creates tables and commits as well, and mirrors what it committed
