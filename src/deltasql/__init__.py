@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from deltasql.adoption.exporting import ExportReport
     from deltasql.adoptions import AdoptionReport
     from deltasql.catalog import AuditEntry, Lake, connect
+    from deltasql.checks import CheckReport, RebuildReport, TableCheck
     from deltasql.errors import (
         CommitError,
         CommitStateUnknownError,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         ConcurrentDeleteReadError,
         ConcurrentTransactionError,
         ConfigError,
+        DamagedLogError,
         DatabaseError,
         DeltaSqlError,
         LogFormatError,
@@ -69,6 +71,7 @@ __all__ = [
     "AuditEntry",
     "CdcFile",
     "Change",
+    "CheckReport",
     "CommitError",
     "CommitInfo",
     "CommitStateUnknownError",
@@ -77,6 +80,7 @@ __all__ = [
     "ConcurrentDeleteReadError",
     "ConcurrentTransactionError",
     "ConfigError",
+    "DamagedLogError",
     "DatabaseError",
     "DeletionVector",
     "DeltaSqlError",
@@ -93,6 +97,7 @@ __all__ = [
     "MirrorGapError",
     "Protocol",
     "ProtocolChangedError",
+    "RebuildReport",
     "RemoveFile",
     "Scan",
     "SchemaMismatchError",
@@ -101,6 +106,7 @@ __all__ = [
     "StoreError",
     "StoreTimeoutError",
     "Table",
+    "TableCheck",
     "TableError",
     "TableExistsError",
     "TableNotFoundError",
@@ -124,6 +130,9 @@ _MODULES = {
     "AuditEntry": "deltasql.catalog",
     "Lake": "deltasql.catalog",
     "connect": "deltasql.catalog",
+    "CheckReport": "deltasql.checks",
+    "RebuildReport": "deltasql.checks",
+    "TableCheck": "deltasql.checks",
     "Scan": "deltasql.snapshot",
     "Snapshot": "deltasql.snapshot",
     "AddFile": "deltasql.spec.actions",

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deltasql import config, creating, metrics, writing
 from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
+from deltasql.checks import LakeChecks
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
 from deltasql.commit.telling import tell_created
@@ -93,7 +94,7 @@ class AuditEntry:
     entry: HistoryEntry
 
 
-class Lake:
+class Lake(LakeChecks):
     """Tables whose log is in one SQL database."""
 
     def __init__(

@@ -24,7 +24,8 @@ cross Spark workers, and never carry a secret.
     ├── StoreError
     │   ├── DatabaseError
     │   ├── StoreTimeoutError
-    │   └── SchemaVersionError
+    │   ├── SchemaVersionError
+    │   └── DamagedLogError             a table's rows in SQL are not what its commits say
     ├── MirrorError
     │   ├── MirrorConflictError
     │   └── MirrorGapError
@@ -156,6 +157,10 @@ class StoreTimeoutError(StoreError):
 
 class SchemaVersionError(StoreError):
     """The database's schema is not the one this release works with."""
+
+
+class DamagedLogError(StoreError):
+    """The rows of a table in SQL are not what its commits say: somebody changed them by hand."""
 
 
 class MirrorError(DeltaSqlError):

@@ -29,6 +29,7 @@ PARENT_OF_ERROR = {
     "DatabaseError": "StoreError",
     "StoreTimeoutError": "StoreError",
     "SchemaVersionError": "StoreError",
+    "DamagedLogError": "StoreError",
     "MirrorError": "DeltaSqlError",
     "MirrorConflictError": "MirrorError",
     "MirrorGapError": "MirrorError",

@@ -163,6 +163,32 @@ class TestDatabase:
         assert current.code == 0
         assert current.json["server"]["dialect"] == "sqlite"
 
+    @pytest.mark.usefixtures("orders")
+    def test_check_and_rebuild(self, program, lake):
+        sound = program("db", "check")
+        assert (sound.code, sound.rows) == (0, [])
+        assert (
+            "sales.orders: ok at version 2, 2 files, replayed from its first version" in sound.err
+        )
+        assert "replayed from version 2" in program("db", "check", "sales.orders").err
+        assert "first version" in program("db", "check", "sales.orders", "--full").err
+        with lake.store.locked([]) as log:
+            log.execute("DELETE FROM dl_active_files WHERE version = 1")
+        damaged = program("db", "check", "sales.orders", "-o", "json")
+        assert damaged.code == 3
+        (finding,) = damaged.json
+        assert (finding["table"], finding["kind"]) == ("sales.orders", "live file")
+        assert finding["version"] == 1
+        assert "deltasql db rebuild TABLE" in finding["remedy"]
+        refused = program("mirror", "repair", "sales.orders")
+        assert refused.code == 1
+        assert "deltasql db check TABLE" in refused.err
+        done = program("db", "rebuild", "sales.orders", "-o", "json")
+        assert done.json == {"table": "sales.orders", "version": 2, "versions": 3, "files": 2}
+        assert program("db", "check").code == 0
+        assert program("mirror", "repair", "sales.orders").code == 0
+        assert program("db", "rebuild", "typo").code == 1
+
     def test_grants_quotes_names(self, program):
         done = program("db", "grants", "--reader", 'r"; DROP TABLE x; --')
         assert '"r""; DROP TABLE x; --"' in done.out

@@ -22,7 +22,7 @@ SELECT c.relname, c.relkind = 'r' FROM pg_class AS c
 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v')
 ORDER BY 1
 """
-MIRROR_TABLES = {"dl_mirror_status", "dl_mirror_leases"}
+MIRROR_TABLES = {"dl_mirror_status", "dl_mirror_leases", "dl_trusted_versions"}
 
 
 @pytest.fixture

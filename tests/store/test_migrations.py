@@ -196,7 +196,7 @@ def test_behind_is_refused_with_error(connect: Any):
     with pytest.raises(SchemaVersionError) as caught:
         migrate(connection, dialect, "error")
     assert (caught.value.found, caught.value.expected) == (0, newest(dialect))
-    assert migrate(connection, dialect, "create") == newest(dialect)
+    assert migrate(connection, dialect, "create") == len(queries.migrations(dialect))
     assert migrate(connection, dialect, "error") == 0
 
 

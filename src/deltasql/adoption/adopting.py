@@ -22,6 +22,7 @@ from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.log_names import commit_name
 from deltasql.mirror.publish import LOG
 from deltasql.mirror.repair import held_lease
+from deltasql.mirror.soundness import begins_with_state, trust_first_state
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
@@ -214,6 +215,9 @@ class _Adoption:
             read_only_reason=read_only_reason(state),
             replaces=self._settings.replaces,
         )
+        if begins_with_state(self._log, self._lease.table_id, self._earliest):
+            # No commit tells it: whoever checks the table later has to take it from here.
+            trust_first_state(self._log, self._lease.table_id, self._earliest)
         self._must_hold(held=self._log.finish_history(self._lease, end))
 
 

@@ -18,6 +18,7 @@ from deltasql.mirror.engine import Target
 from deltasql.mirror.last_checkpoint import render_last_checkpoint
 from deltasql.mirror.log_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltasql.mirror.publish import LOG, publish
+from deltasql.mirror.soundness import must_be_sound
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.deletion_vectors import InFile, locate
@@ -54,6 +55,8 @@ def export(
         raise TableNotFoundError(
             f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
         )
+    # What is exported begins with a checkpoint.
+    must_be_sound(log, target.table_id, head.version)
     names = Names(source, copy_data=copy_data)
     versions = 0
     if head.earliest_version > 0:

@@ -1,4 +1,4 @@
-"""The database of the log: migrate, status, grants."""
+"""The database of the log: migrate, status, grants, check, rebuild."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from deltasql.cli.failures import BEHIND
-from deltasql.cli.session import Session, command
+from deltasql.cli.failures import BEHIND, spoken
+from deltasql.cli.session import Session, TableName, command, complete_table
 
 app = typer.Typer(name="db", help="The database that holds the log.", no_args_is_help=True)
 
@@ -76,3 +76,61 @@ def grants(
         session.out.record({"sql": text})
     else:
         session.out.raw(text.rstrip())
+
+
+@command(
+    app,
+    "check",
+    examples=["deltasql db check", "deltasql db check sales.orders --full --output json"],
+)
+def check(
+    session: Session,
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            help="Which table; all by default.", metavar="[TABLE]", autocompletion=complete_table
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="From the first version, whatever was checked before.")
+    ] = False,
+) -> None:
+    """Check the log against its own commits.
+
+    Rows, heads and the mirror's checkpoints; the exit code is 3 if something is damaged.
+    """
+    with session.lake() as lake, session.out.progress("checking") as advance:
+        report = lake.check(
+            table, full=full, progress=lambda at: advance(at.version + 1, at.newest + 1)
+        )
+    found = [
+        (item.table, finding.kind.value, finding.version, finding.path, finding.problem,
+         spoken(finding.remedy))
+        for item in report.tables.values()
+        for finding in item.findings
+    ]  # fmt: skip
+    session.out.table(("table", "kind", "version", "path", "problem", "remedy"), found)
+    for item in report.tables.values():
+        more = f", {item.omitted} more findings" if item.omitted else ""
+        begun = "its first version" if item.since < 0 else f"version {item.since}"
+        session.out.note(
+            f"{item.table}: {'ok' if item.ok else 'damaged'} at version {item.version}, "
+            f"{item.files} files, replayed from {begun}{more}"
+        )
+    if not report.ok:
+        raise typer.Exit(BEHIND)
+
+
+@command(app, "rebuild", examples=["deltasql db rebuild sales.orders"])
+def rebuild(session: Session, table: TableName) -> None:
+    """Make a table's rows anew from its commits.
+
+    In one transaction; commits to the table wait meanwhile.
+    """
+    with session.lake() as lake, session.out.progress("rebuilding") as advance:
+        done = lake.rebuild(table, progress=lambda at: advance(at.version + 1, at.newest + 1))
+    session.out.done(
+        f"{done.table}: the rows of {done.versions} commits made anew, {done.files} files at "
+        f"version {done.version}",
+        asdict(done),
+    )

@@ -32,6 +32,8 @@ _WORDS: Final = (
     ("mirror.repair(force=True)", "deltasql mirror repair TABLE --force"),
     ("mirror.validate()", "deltasql mirror validate"),
     ("mirror.repair()", "deltasql mirror repair TABLE"),
+    ("lake.check()", "deltasql db check TABLE"),
+    ("lake.rebuild()", "deltasql db rebuild TABLE"),
 )
 
 
@@ -44,7 +46,7 @@ def report(error: BaseException, *, as_json: bool, debug: bool) -> None:
     if debug:
         traceback.print_exception(error)
     if isinstance(error, DeltaSqlError):
-        problem, cause, remedy = error.problem, error.cause, _spoken(error.remedy)
+        problem, cause, remedy = error.problem, error.cause, spoken(error.remedy)
     else:
         problem = f"unexpected {type(error).__name__}: {error}"
         cause = "deltasql did not foresee this: it is a bug, or the machine is in trouble"
@@ -60,7 +62,8 @@ def report(error: BaseException, *, as_json: bool, debug: bool) -> None:
             print(f"  {name}: {printable(text)}", file=sys.stderr)
 
 
-def _spoken(remedy: str) -> str:
+def spoken(remedy: str) -> str:
+    """A remedy in the words of the command line."""
     for python, words in _WORDS:
         remedy = remedy.replace(python, words)
     return remedy

@@ -21,6 +21,7 @@ from deltasql.mirror.last_checkpoint import (
 from deltasql.mirror.log_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.mirror.publish import LOG
+from deltasql.mirror.soundness import must_be_sound
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 from deltasql.store.mirror_log import DueCheckpoint, Lease
@@ -52,6 +53,12 @@ class CheckpointFlight:
             due = self._log.due_checkpoints(self._lease.table_id) if written < most else []
         return written
 
+    def run_one(self, version: int) -> None:
+        """Write one checkpoint, if it is due."""
+        for item in self._log.due_checkpoints(self._lease.table_id):
+            if item.version == version:
+                self._write_one(item)
+
     def _write_one(self, due: DueCheckpoint) -> None:
         with kept_alive(self._log, self._lease) as lost:
             self._write_recorded(due)
@@ -76,6 +83,7 @@ class CheckpointFlight:
                 remedy="run mirror.repair(): it writes what is missing",
                 version=version,
             )
+        must_be_sound(self._log, self._lease.table_id, version)
         source = self._source(version)
         if uses_v2(source.state):
             summary = write_v2_checkpoint(

@@ -97,6 +97,15 @@ class CommitFlight:
             most = _LARGE_BATCH if time.monotonic() - started < _QUICK else BATCH
         return done
 
+    def run_one(self, version: int) -> int:
+        """Mirror one version, if it is pending and the one before it is there; returns how many."""
+        pending = self._log.pending(self.lease.table_id, most=1, after=version - 1)
+        if not pending or pending[0].version != version:
+            return 0
+        self._mirror(pending)
+        self.tell()
+        return 1
+
     def _is_too_early(self, item: PendingVersion) -> bool:
         """Whether the table is paused, or the last attempt failed so recently that the next one
         should wait. Whoever flies by demand does not ask.

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltasql.errors import LogFormatError, MirrorError, MirrorGapError
+from deltasql.log.file_sums import FileSum, FileSums
 from deltasql.log.replay import Replay
 from deltasql.mirror.checkpoint import CheckpointSummary
 from deltasql.mirror.listing import FoundCheckpoint, LogListing
@@ -19,8 +20,9 @@ from deltasql.mirror.log_names import SIDECARS, commit_name
 from deltasql.mirror.publish import LOG
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, UnknownAction
+from deltasql.spec.actions import Action, AddFile, UnknownAction
 from deltasql.spec.shapes import KINDS, SHAPES
+from deltasql.store.rows import key_of
 
 _FILES: Final = ("add", "remove")
 _IN_CHECKPOINTS: Final = ("protocol", "metaData", "txn", "domainMetadata", *_FILES)
@@ -90,17 +92,30 @@ def checkpoint_summary(objects: ObjectStore, found: FoundCheckpoint) -> Checkpoi
     )
 
 
-def checkpoint_actions(objects: ObjectStore, found: FoundCheckpoint) -> Iterator[Action]:
-    """The actions of a checkpoint, those in its sidecars too."""
+def checkpoint_sums(objects: ObjectStore, found: FoundCheckpoint) -> FileSums:
+    """The sums over the files that a checkpoint says are live."""
+    sums = FileSum()
+    for action in checkpoint_actions(objects, found, kinds=("add",)):
+        if isinstance(action, AddFile):
+            sums.add(key_of(action.path), key_of(action.dv_id), action.size)
+    return sums.value()
+
+
+def checkpoint_actions(
+    objects: ObjectStore, found: FoundCheckpoint, *, kinds: tuple[str, ...] = _IN_CHECKPOINTS
+) -> Iterator[Action]:
+    """The actions of a checkpoint, those in its sidecars too; of JSON all kinds."""
     for name in found.names:
         if name.endswith(".json"):
             for action in _json_actions(objects, name):
                 if not isinstance(action, UnknownAction):
                     yield action
         else:
-            yield from _parquet_actions(objects, name, _IN_CHECKPOINTS)
+            yield from _parquet_actions(objects, name, kinds)
         for sidecar in sidecars_of(objects, name):
-            yield from _parquet_actions(objects, sidecar, _FILES)
+            yield from _parquet_actions(
+                objects, sidecar, tuple(kind for kind in _FILES if kind in kinds)
+            )
 
 
 def sidecars_of(objects: ObjectStore, name: str) -> list[str]:

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from deltasql.errors import DeltaSqlError, MirrorError, TableNotFoundError, VersionNotFoundError
+from deltasql.errors import (
+    DeltaSqlError,
+    LogFormatError,
+    MirrorError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from deltasql.mirror.checkpointing import CheckpointFlight, kept_alive
 from deltasql.mirror.digests import commit_digests, differing
 from deltasql.mirror.engine import MirrorEngine, Target
@@ -27,6 +33,7 @@ from deltasql.mirror.repair_checkpoints import (
     point_at_newest,
 )
 from deltasql.mirror.retained import first_kept
+from deltasql.mirror.soundness import must_be_sound
 from deltasql.mirror.take_back import take_back
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
@@ -77,11 +84,15 @@ def repair(
     force: bool = False,
     taking_back: bool = False,
 ) -> RepairReport:
-    """Repair a table's mirror: one version, or all of it, commit files read and compared."""
+    """Repair a table's mirror: one version alone, or all of it, commit files read and compared.
+
+    `DamagedLogError` while the rows in SQL are not what its commits say: nothing is touched.
+    """
     with held_leases(engine, log, target) as leases:
         run = _Repair(engine, log, objects, target, leases, force=force)
+        run.must_be_sound()
         try:
-            run.versions_ahead(taking_back=taking_back)
+            run.versions_ahead(version, taking_back=taking_back)
             run.commit_files(version)
             run.flights(version)
         except LeaseLostError:
@@ -154,6 +165,8 @@ class _Repair:
         self._first = self._earliest
         self._rewritten: set[int] = set()
         self._bodiless: set[int] = set()
+        # Whether the one version that is asked for is in the mirror only.
+        self._is_foreign = False
         self.report = RepairReport(table=target.name)
 
     def _read_head(self) -> int:
@@ -167,10 +180,16 @@ class _Repair:
         self._earliest = head.earliest_version
         return head.version
 
+    def must_be_sound(self) -> None:
+        """What repair writes is believed: it must not come from damaged rows."""
+        # A commit that can't be read is told with its version, and no checkpoint rests on it.
+        with suppress(LogFormatError):
+            must_be_sound(self._log, self._target.table_id, self._head)
+
     # --- versions that SQL does not know --------------------------------------------------
 
-    def versions_ahead(self, *, taking_back: bool) -> None:
-        """Report them, take them back into SQL, or by force move them aside."""
+    def versions_ahead(self, version: int | None, *, taking_back: bool) -> None:
+        """Report them, take them back into SQL, or by force move them aside: all, or one."""
         ahead = sorted(version for version in self._listing.commits if version > self._head)
         if ahead and taking_back:
             self.report.taken_back = take_back(
@@ -178,6 +197,10 @@ class _Repair:
             )
             self._head = self._read_head()
         beyond = self._listing.beyond(self._head)
+        if version is not None:
+            ahead = [found for found in ahead if found == version]
+            beyond = [name for name in beyond if name.version == version]
+            self._is_foreign = bool(beyond)
         if not beyond:
             return
         if self._force:
@@ -214,6 +237,8 @@ class _Repair:
         self.report.cleaned_up = first - self._earliest
         if version is not None:
             self._must_know(version)
+            if version > self._head:
+                return
         after = first - 1 if version is None else version - 1
         if version is not None and version < first:
             return
@@ -233,7 +258,7 @@ class _Repair:
                 self._commit_file(record, digests[record.version], first)
 
     def _must_know(self, version: int) -> None:
-        if not 0 <= version <= self._head:
+        if not 0 <= version <= self._head and not self._is_foreign:
             raise VersionNotFoundError(
                 f"{self._target.name} has no version {version}",
                 cause=f"its newest is {self._head}",
@@ -275,6 +300,8 @@ class _Repair:
 
     def flights(self, version: int | None) -> None:
         """Let versions be mirrored that failed, and checkpoints be written that are gone."""
+        if version is not None and version > self._head:
+            return
         first, last = (0, self._head) if version is None else (version, version)
         self._reset_statuses(first, last)
         settings = self._engine.settings
@@ -286,12 +313,13 @@ class _Repair:
                 default_interval=settings.checkpoint_interval,
                 max_attempts=settings.max_retry_attempts,
             )
-            self.report.mirrored = commits.run()
+            self.report.mirrored = commits.run() if version is None else commits.run_one(version)
         except DeltaSqlError as error:
             self._failed(error)
         try:
-            self._checkpoints(max(first, self._first), last)
-            self.report.pointer_rewritten = point_at_newest(self._objects, upto=self._head)
+            self._checkpoints(max(first, self._first), last, version)
+            if version is None:
+                self.report.pointer_rewritten = point_at_newest(self._objects, upto=self._head)
         except DeltaSqlError as error:
             self._failed(error)
 
@@ -315,20 +343,30 @@ class _Repair:
             elif record.status == "FAILED":
                 self._log.forget_checkpoint(table_id, record.version)
 
-    def _checkpoints(self, first: int, last: int) -> None:
+    def _checkpoints(self, first: int, last: int, only: int | None) -> None:
         sound = forget_lost_checkpoints(
-            self._log, self._objects, self._listing, self._target.table_id, first=first, last=last
+            self._log,
+            self._objects,
+            self._listing,
+            self._target.table_id,
+            first=first,
+            last=last,
+            move_aside=self._move_aside,
         )
         due = {item.version for item in self._log.due_checkpoints(self._target.table_id)}
-        for version in due.intersection(sound):
+        for version in due.intersection(sound if only is None else sound & {only}):
             # Its commit file was mirrored anew; the checkpoint never was away.
             if not self._log.record_checkpoint(self._checkpoint_lease, version):
                 raise LeaseLostError
-        CheckpointFlight(
+        flight = CheckpointFlight(
             self._log,
             self._objects,
             self._checkpoint_lease,
             max_attempts=self._engine.settings.max_retry_attempts,
-        ).run()
+        )
+        if only is None:
+            flight.run()
+        else:
+            flight.run_one(only)
         now = list_log(self._objects).checkpoints
         self.report.checkpoints = sorted(v for v in now if first <= v <= last and v not in sound)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from deltasql.mirror.last_checkpoint import parse_last_checkpoint, render_last_checkpoint
-from deltasql.mirror.listing import LogListing, list_log
+from deltasql.mirror.listing import FoundCheckpoint, LogListing, list_log
 from deltasql.mirror.log_names import LAST_CHECKPOINT
 from deltasql.mirror.publish import LOG
-from deltasql.mirror.reading import checkpoint_fault, checkpoint_summary
+from deltasql.mirror.reading import checkpoint_fault, checkpoint_summary, checkpoint_sums
+from deltasql.mirror.soundness import live_sums
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
 from deltasql.store.interface import LogStore
@@ -20,11 +23,12 @@ def forget_lost_checkpoints(
     *,
     first: int,
     last: int,
+    move_aside: Callable[[str], None],
 ) -> set[int]:
-    """Let the checkpoints of a range be written again that are gone or can't be read.
+    """Let the checkpoints of a range be written again that are gone, broken or wrong.
 
-    Broken ones are deleted first, since nothing is overwritten. Returns the versions that
-    have a sound one.
+    Broken ones are deleted first, since nothing is overwritten; those that can be read and list
+    other files than SQL are moved aside. Returns the versions that have a sound one.
     """
     sound: set[int] = set()
     written = {
@@ -34,13 +38,21 @@ def forget_lost_checkpoints(
     }
     for version in sorted(written | {v for v in listing.checkpoints if first <= v <= last}):
         for found in listing.checkpoints.get(version, ()):
-            if checkpoint_fault(objects, found) is None:
-                sound.add(version)
-            else:
+            if checkpoint_fault(objects, found) is not None:
                 delete_with_checksum(objects, *found.names)
+            elif is_wrong(log, objects, table_id, found):
+                for name in found.names:
+                    move_aside(name)
+            else:
+                sound.add(version)
         if version not in sound:
             log.forget_checkpoint(table_id, version)
     return sound
+
+
+def is_wrong(log: LogStore, objects: ObjectStore, table_id: int, found: FoundCheckpoint) -> bool:
+    """Whether a checkpoint lists other files than SQL, which was proven to be sound."""
+    return checkpoint_sums(objects, found) != live_sums(log, table_id, found.version)
 
 
 def point_at_newest(objects: ObjectStore, *, upto: int) -> bool:

@@ -17,14 +17,16 @@ from deltasql.store.embedded_history import EmbeddedHistory
 from deltasql.store.interface import Head, NameTaken, Outcome, Proposal
 from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.reading import QueryReader
+from deltasql.store.rebuilding import EmbeddedRebuilding
 from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
+from deltasql.store.trusting import TrustQueries
 
 # DuckDB refuses parameters that a statement does not name.
 _KEPT = ("table_id", "token", "last_version", "files", "bytes", "milliseconds")
 _MARKED = ("table_id", "first_version", "last_version", "interval")
 
 
-class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory):
+class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory, TrustQueries, EmbeddedRebuilding):
     """A log store whose commits queue for the whole database.
 
     `locks_tables_apart` is what can't be equal: a block of `locked` holds up the writers of

@@ -18,6 +18,7 @@ from deltasql.log.state import TableState
 from deltasql.store.history import HistoryLog
 from deltasql.store.mirror_log import MirrorLog
 from deltasql.store.rows import CommitRows
+from deltasql.store.trust_log import TrustLog
 
 # --- what is in the log ---------------------------------------------------------------
 
@@ -338,7 +339,7 @@ class TxnLogWriter(Protocol):
         """Lock the heads of tables, in id order; commit at the end, roll back on error."""
 
 
-class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, Protocol):
+class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, Protocol):
     """A SQL database that holds the log of a lake.
 
     `locks_tables_apart` says whether a block of `locked` holds up the writers of its own

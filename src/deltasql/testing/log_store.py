@@ -13,9 +13,16 @@ from deltasql.testing.lock_contract import LockContract
 from deltasql.testing.read_contract import ReadContract
 from deltasql.testing.replay_contract import ReplayContract
 from deltasql.testing.table_contract import TableContract
+from deltasql.testing.trust_contract import TrustContract
 
 
 class LogStoreContract(
-    TableContract, CommitContract, ReadContract, ReplayContract, LockContract, HistoryContract
+    TableContract,
+    CommitContract,
+    ReadContract,
+    ReplayContract,
+    LockContract,
+    HistoryContract,
+    TrustContract,
 ):
     """Everything that a log store must do, as tests."""

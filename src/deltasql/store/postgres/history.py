@@ -83,7 +83,7 @@ class PostgresHistory:
         with self._connections.transaction("loading a history", is_long=True) as connection:
             if not _holds(connection, lease):
                 return False
-            _write(connection, lease.table_id, rows)
+            write_history(connection, lease.table_id, rows)
             return True
 
     def trim_history(self, lease: Lease, *, after: int) -> bool:
@@ -129,7 +129,8 @@ def _holds(connection: LogConnection, lease: Lease) -> bool:
     return connection.execute(SQL["history_lease"], place).fetchone() is not None
 
 
-def _write(connection: LogConnection, table_id: int, part: HistoryRows) -> None:
+def write_history(connection: LogConnection, table_id: int, part: HistoryRows) -> None:
+    """Write a part, inside the transaction that is open."""
     place = {"table_id": table_id}
     if part.times_before is not None:
         version, ict = part.times_before

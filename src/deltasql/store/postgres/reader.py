@@ -16,11 +16,12 @@ from deltasql.store.postgres.spool import spooled
 from deltasql.store.postgres.wakeup import WakeUp
 from deltasql.store.reading import QueryReader
 from deltasql.store.rows import FILES_SCHEMA, Row
+from deltasql.store.trusting import TrustQueries
 
 SQL = queries.load("postgres")
 
 
-class PostgresReader(QueryReader, MirrorQueries):
+class PostgresReader(QueryReader, MirrorQueries, TrustQueries):
     """The reading half of the store: every answer is one statement."""
 
     def __init__(self, connections: Connections) -> None:

@@ -8,10 +8,11 @@ from deltasql.store.migrations import migrate
 from deltasql.store.postgres.history import PostgresHistory
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL, PostgresReader
+from deltasql.store.postgres.rebuilding import PostgresRebuilding
 from deltasql.store.postgres.writer import PostgresWriter
 
 
-class PostgresStore(PostgresReader, PostgresWriter, PostgresHistory):
+class PostgresStore(PostgresReader, PostgresWriter, PostgresHistory, PostgresRebuilding):
     """A log in PostgreSQL."""
 
     locks_tables_apart = True

@@ -24,7 +24,6 @@ from deltasql.store.sqlite.history import prepare_history, write_history
 from deltasql.store.sqlite.session import SQL, SqliteSession
 
 _BATCH = 8_192
-_BOOLEANS = {"data_change"}
 
 
 class SqliteStore(EmbeddedStore):
@@ -32,6 +31,7 @@ class SqliteStore(EmbeddedStore):
 
     sql = SQL
     dialect = "sqlite"
+    _lists = False
 
     def __init__(self, connections: Connections, *, timeout: float) -> None:
         self._connections = connections
@@ -173,7 +173,7 @@ def _is_wal(connection: sqlite3.Connection) -> bool:
 def _to_batch(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
     columns = [
         pa.array(map(bool, values), field.type)
-        if field.name in _BOOLEANS
+        if pa.types.is_boolean(field.type)
         else pa.array(values, field.type)
         for field, values in zip(schema, zip(*rows, strict=True), strict=True)
     ]

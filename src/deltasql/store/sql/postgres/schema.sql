@@ -354,6 +354,27 @@ COMMENT ON COLUMN dl_mirror_leases.mirrored_version IS 'Newest version in the mi
 COMMENT ON COLUMN dl_mirror_leases.total_files IS 'Live files at that version';
 COMMENT ON COLUMN dl_mirror_leases.total_bytes IS 'Their size';
 
+CREATE TABLE dl_trusted_versions (
+    table_id     bigint NOT NULL,
+    origin       text NOT NULL CHECK (origin IN ('ADOPTED', 'CHECKED', 'CHECKPOINT')),
+    version      bigint NOT NULL,
+    files        bigint NOT NULL,
+    size_bytes   bigint NOT NULL,
+    digest       bytea NOT NULL,
+    rows_digest  bytea,
+    trusted_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (table_id, origin)
+);
+COMMENT ON TABLE dl_trusted_versions IS 'What was proven of a version, for checks to begin with';
+COMMENT ON COLUMN dl_trusted_versions.table_id IS 'The table';
+COMMENT ON COLUMN dl_trusted_versions.origin IS 'Why it is trusted: ADOPTED, CHECKED or CHECKPOINT';
+COMMENT ON COLUMN dl_trusted_versions.version IS 'The version';
+COMMENT ON COLUMN dl_trusted_versions.files IS 'Live files at that version';
+COMMENT ON COLUMN dl_trusted_versions.size_bytes IS 'Their size';
+COMMENT ON COLUMN dl_trusted_versions.digest IS 'Sum of the hashes of the live files, in any order';
+COMMENT ON COLUMN dl_trusted_versions.rows_digest IS 'The same over every row up to that version; null where they were not looked at';
+COMMENT ON COLUMN dl_trusted_versions.trusted_at IS 'When it was written down';
+
 CREATE VIEW dl_add_files AS
     SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,
            modification_time, deletion_vector, dv_key

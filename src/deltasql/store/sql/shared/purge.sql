@@ -34,5 +34,8 @@ DELETE FROM dl_table_versions WHERE table_id = :table_id;
 -- name: purge_tables
 DELETE FROM dl_tables WHERE table_id = :table_id;
 
+-- name: purge_trusted_versions
+DELETE FROM dl_trusted_versions WHERE table_id = :table_id;
+
 -- name: purge_txn_actions
 DELETE FROM dl_txn_actions WHERE table_id = :table_id;

@@ -197,6 +197,18 @@ CREATE TABLE dl_mirror_leases (  -- Who mirrors a table now: one flight a table 
 CREATE INDEX dl_mirror_status_open ON dl_mirror_status (table_id, version)
 WHERE status <> 'SUCCESS';
 
+CREATE TABLE dl_trusted_versions (  -- What was proven of a version, for checks to begin with
+    table_id     INTEGER NOT NULL,  -- The table
+    origin       TEXT NOT NULL CHECK (origin IN ('ADOPTED', 'CHECKED', 'CHECKPOINT')),  -- Why it is trusted: ADOPTED, CHECKED or CHECKPOINT
+    version      INTEGER NOT NULL,  -- The version
+    files        INTEGER NOT NULL,  -- Live files at that version
+    size_bytes   INTEGER NOT NULL,  -- Their size
+    digest       BLOB NOT NULL,  -- Sum of the hashes of the live files, in any order
+    rows_digest  BLOB,  -- The same over every row up to that version; null where they were not looked at
+    trusted_at   TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,  -- When it was written down
+    PRIMARY KEY (table_id, origin)
+) STRICT, WITHOUT ROWID;
+
 CREATE VIEW dl_add_files AS  -- Every add action
     SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,
            modification_time, deletion_vector, dv_key

@@ -1,0 +1,224 @@
+"""A table's rows, and its mirror's checkpoints, against a replay of its stored commits.
+
+Replay begins at the newest point that can be trusted: where an earlier check ended, if the rows up
+to there are still the ones it saw, else the very first version, or the state that the table was
+adopted with. What the commits must have left is kept in a scratch database, so that memory stays
+bounded; the rows are read in one statement, as of the version that the check began with, so that
+commits may go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from deltasql.errors import DamagedLogError, DatabaseError, TableNotFoundError
+from deltasql.integrity.commits import CommitReplay
+from deltasql.integrity.comparing import RowComparison
+from deltasql.integrity.expected import OTHERS, ExpectedRows
+from deltasql.integrity.findings import CheckProgress, Kind, TableCheck
+from deltasql.integrity.fingerprints import other_print
+from deltasql.log.file_sums import Digest, FileSums
+from deltasql.mirror.engine import Target
+from deltasql.mirror.listing import LogListing, list_log
+from deltasql.mirror.reading import checkpoint_fault, checkpoint_sums
+from deltasql.mirror.soundness import begins_with_state
+from deltasql.objectstore import ObjectStore
+from deltasql.store.interface import Head, LogStore
+from deltasql.store.scratch import Scratch
+from deltasql.store.trust_log import Origin, TrustedVersion
+
+logger = logging.getLogger("deltasql.integrity")
+
+Progress = Callable[[CheckProgress], None]
+_FIRST: Final = -1
+
+
+def check(
+    log: LogStore,
+    objects: ObjectStore,
+    target: Target,
+    *,
+    full: bool = False,
+    progress: Progress | None = None,
+) -> TableCheck:
+    """Check a table; with `full` nothing that was proven before is taken for granted."""
+    listing = list_log(objects)
+    newest = log.history(target.table_id, limit=1)
+    # After the version: whatever is committed, the head is not behind it.
+    head = log.head(target.table_id)
+    if head is None:
+        raise TableNotFoundError(
+            f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
+        )
+    for start in _starts(log, head, full=full):
+        report = TableCheck(table=target.name, version=head.version, since=start.version)
+        with Scratch() as scratch:
+            run = _Check(log, objects, listing, head, report, scratch, progress or _quiet)
+            if not run.begin(start):
+                # The rows are no longer what was proven: the whole replay tells which.
+                continue
+            if newest and newest[0].version > head.version:
+                report.found(
+                    Kind.HEAD,
+                    f"the head is at {head.version}, the newest commit is {newest[0].version}",
+                    version=head.version,
+                )
+            run.replay()
+            return report
+    raise AssertionError("the last start is always taken")
+
+
+def _quiet(_: CheckProgress) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where replay begins: after a version, whose files or rows may be known by their sums."""
+
+    version: int
+    sums: FileSums | None = None
+    rows_digest: bytes | None = None
+
+
+def _starts(log: LogStore, head: Head, *, full: bool) -> Iterator[_Start]:
+    """Where replay may begin, the newest first; the last one is always taken."""
+    table_id, earliest = head.table_id, head.earliest_version
+    known = {item.origin: item for item in log.trusted(table_id)}
+    checked = known.get(Origin.CHECKED)
+    if not full and checked is not None and checked.version <= head.version:
+        yield _Start(checked.version, rows_digest=checked.rows_digest)
+    if not begins_with_state(log, table_id, earliest):
+        yield _Start(_FIRST)
+        return
+    adopted = known.get(Origin.ADOPTED)
+    # Adopted before it was written down, there is nothing to compare it with.
+    is_known = adopted is not None and adopted.version == earliest
+    yield _Start(earliest, adopted.sums if adopted is not None and is_known else None)
+
+
+class _Check:
+    """One run, from one start."""
+
+    def __init__(
+        self,
+        log: LogStore,
+        objects: ObjectStore,
+        listing: LogListing,
+        head: Head,
+        report: TableCheck,
+        scratch: Scratch,
+        progress: Progress,
+    ) -> None:
+        self._log = log
+        self._objects = objects
+        self._listing = listing
+        self._head = head
+        self._report = report
+        self._scratch = scratch
+        self._progress = progress
+        self._expected = ExpectedRows(scratch)
+        self._since = report.since
+        self._last_ict: int | None = None
+
+    def begin(self, start: _Start) -> bool:
+        """Take the state that replay begins with; False if it is not what was proven."""
+        table_id = self._head.table_id
+        if start.version == _FIRST:
+            self._replay = CommitReplay(None)
+            return True
+        found = self._expected.begin_with(
+            self._log.file_rows(table_id, start.version), start.version
+        )
+        record = self._log.state(table_id, start.version)
+        if start.rows_digest is not None:
+            if record is None or self._with_others(found, start.version) != start.rows_digest:
+                return False
+        elif start.sums not in (None, self._expected.sums()):
+            self._report.found(
+                Kind.FIRST_STATE,
+                "the files that the table was adopted with are not the ones it had then",
+                version=start.version,
+            )
+        if record is None:
+            self._report.found(
+                Kind.FIRST_STATE, "its metadata or protocol is gone", version=start.version
+            )
+        else:
+            self._last_ict = record.in_commit_timestamp
+        self._replay = CommitReplay(None if record is None else record.parsed())
+        self._checkpoint(start.version)
+        return True
+
+    def _with_others(self, files: bytes, version: int) -> bytes:
+        """The digest of rows, those that are no files included."""
+        digest = Digest(files)
+        for kind in OTHERS:
+            for row in self._log.other_rows(self._head.table_id, kind, version):
+                digest.add(other_print((kind, *row)))
+        return digest.value()
+
+    def replay(self) -> None:
+        """Follow the commits, then compare what they left with what is there."""
+        if not self._commits():
+            return
+        report, head = self._report, self._head
+        report.files = self._expected.sums().files
+        rows = RowComparison(self._log, head, report, self._scratch, since=self._since)
+        digest = rows.files()
+        rows.others()
+        rows.partitions(self._expected.partitions)
+        rows.head(self._replay, self._last_ict)
+        if report.rows_ok:
+            self._trust(self._with_others(digest, head.version))
+
+    def _commits(self) -> bool:
+        """Replay them all; False where one is lost and nothing after it can be known."""
+        last = self._since
+        head = self._head
+        for commit in self._log.stored_commits(head.table_id, after=last, upto=head.version):
+            if commit.version != last + 1:
+                break
+            try:
+                for rows in self._replay.rows(commit):
+                    self._expected.take(commit.version, rows)
+            except DamagedLogError as error:
+                self._report.found(Kind.COMMIT, error.cause, version=commit.version)
+                return False
+            last = commit.version
+            self._last_ict = commit.in_commit_timestamp
+            self._checkpoint(last)
+            self._progress(CheckProgress(self._report.table, last, head.version))
+        if last != head.version:
+            self._report.found(Kind.COMMIT, "the commit is gone", version=last + 1)
+            return False
+        return True
+
+    def _checkpoint(self, version: int) -> None:
+        """Compare the mirror's checkpoints of a version with the files that are live there."""
+        for found in self._listing.checkpoints.get(version, ()):
+            fault = checkpoint_fault(self._objects, found)
+            if fault is not None:
+                problem = f"it can't be read: {fault}"
+            elif checkpoint_sums(self._objects, found) != self._expected.sums():
+                problem = "it lists other files than the commits leave"
+            else:
+                continue
+            self._report.found(Kind.CHECKPOINT, problem, version=version, path=found.names[0])
+
+    def _trust(self, digest: bytes) -> None:
+        proven = TrustedVersion(
+            self._head.table_id,
+            Origin.CHECKED,
+            self._head.version,
+            self._expected.sums(),
+            digest,
+        )
+        try:
+            self._log.trust(proven)
+        except DatabaseError as error:
+            # Who may only read finds everything, too; the next check begins where this one did.
+            logger.info("%s: the check is not written down: %s", self._report.table, error.cause)

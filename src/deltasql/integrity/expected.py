@@ -1,0 +1,119 @@
+"""The rows that a table's commits must have left, followed version by version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from deltasql.integrity.findings import Kind
+from deltasql.integrity.fingerprints import added_print, other_print, removed_print, unknown_row
+from deltasql.log.file_sums import Digest, FileSum, FileSums
+from deltasql.store.rows import CommitRows, Row
+from deltasql.store.scratch import Scratch
+
+OTHERS: Final = {
+    "txns": Kind.TXN,
+    "domains": Kind.DOMAIN,
+    "cdc": Kind.CHANGE_FILE,
+    "metadata": Kind.METADATA,
+    "protocol": Kind.PROTOCOL,
+}
+# Where the name is that a row goes by, behind its version.
+_LABEL: Final = {"txns": 2, "domains": 2, "cdc": 1}
+# Where a row of `TrustLog.file_rows` has its removal, and a row of an add its path and size.
+_REMOVED: Final = 20
+_SIZE, _PATH = 4, 13
+
+
+class ExpectedRows:
+    """Takes commits in, and keeps the fingerprints of their rows in a scratch database."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
+        self._sum = FileSum()
+        self.partitions: dict[int, str] = {}
+
+    def sums(self) -> FileSums:
+        """The sums over the files that are live now."""
+        return self._sum.value()
+
+    def begin_with(self, rows: Iterable[Row], version: int) -> bytes:
+        """Begin with what rows say of a version; returns a digest of all of them up to it."""
+        digest = Digest()
+        for row in rows:
+            added = added_print(row)
+            if is_live(row, version):
+                digest.add(added)
+                self._add(row, added)
+                if row[14] != "{}":
+                    self.partitions[row[3]] = row[14]
+            elif is_dead(row, version):
+                digest.add(removed_print(added, row[_REMOVED:]))
+        return digest.value()
+
+    def take(self, version: int, commit: CommitRows) -> None:
+        """Take in a commit, or a piece of it; removes go before adds."""
+        for remove in commit.removes:
+            self._remove(version, remove)
+        for add in commit.adds:
+            row = (version, *add)
+            self._restate(version, row)
+            self._add(row, added_print(row))
+        for kind in OTHERS:
+            for other in getattr(commit, kind):
+                row = (version, *other)
+                self._scratch.note(kind, version, label_of(kind, row), other_print(row))
+        self.partitions.update(commit.partitions)
+
+    def _add(self, row: Row, fingerprint: bytes) -> None:
+        size = row[_SIZE]
+        self._sum.add(row[1], row[2], size)
+        self._scratch.add(key_of_row(row), fingerprint, size=size, version=row[0], path=row[_PATH])
+
+    def _restate(self, version: int, row: Row) -> None:
+        key = key_of_row(row)
+        old = self._scratch.take(key)
+        if old is not None:
+            fingerprint, size, path = old
+            self._sum.drop(row[1], row[2], size)
+            ended = removed_print(fingerprint, (version, None, None, None))
+            self._scratch.end(key, version, ended, path)
+
+    def _remove(self, version: int, remove: Row) -> None:
+        path_key, dv_key, path, stamp, change, _, action = remove
+        old = self._scratch.take(path_key + dv_key)
+        if old is None:
+            fingerprint = added_print(unknown_row(remove))
+        else:
+            fingerprint, size, _ = old
+            self._sum.drop(path_key, dv_key, size)
+        ended = removed_print(fingerprint, (version, stamp, change, action))
+        self._scratch.end(path_key + dv_key, version, ended, path)
+
+
+def key_of_row(row: Row) -> bytes:
+    """The key of a file's row, whose version comes first."""
+    key: bytes = row[1] + row[2]
+    return key
+
+
+def label_of(kind: str, row: Row) -> str:
+    """What a row that is no file's goes by."""
+    place = _LABEL.get(kind)
+    return "" if place is None else str(row[place])
+
+
+def is_live(row: Row, version: int) -> bool:
+    """Whether a row of `TrustLog.file_rows` is a file that is live at a version."""
+    added, removed = row[0], row[_REMOVED]
+    return added is not None and added <= version and (removed is None or removed > version)
+
+
+def is_dead(row: Row, version: int) -> bool:
+    """Whether it is a file that was removed or restated up to a version."""
+    return row[_REMOVED] is not None and bool(row[_REMOVED] <= version)
+
+
+def removal_of(row: Row) -> Row:
+    """How the file of a row ended."""
+    return row[_REMOVED:]

@@ -1,0 +1,124 @@
+"""What a check finds, and says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+# More of one table are counted, not kept.
+MOST_FINDINGS: Final = 1_000
+
+_REBUILD: Final = "lake.rebuild() makes the rows anew from the commits"
+_REPAIR: Final = "mirror.repair() moves it aside and writes it again"
+_RESTORE: Final = (
+    "restore the row of dl_table_versions from a backup; the mirror may have the bytes"
+)
+_FIRST: Final = (
+    "lake.rebuild() takes it from the checkpoint that the table was adopted with, if the mirror "
+    "still has it; else restore a backup"
+)
+
+
+class Kind(StrEnum):
+    """What a finding is about."""
+
+    COMMIT = "commit"
+    FIRST_STATE = "first state"
+    LIVE_FILE = "live file"
+    DEAD_FILE = "dead file"
+    HEAD = "head"
+    TABLE = "table"
+    METADATA = "metadata"
+    PROTOCOL = "protocol"
+    TXN = "txn"
+    DOMAIN = "domain"
+    CHANGE_FILE = "change file"
+    PARTITION = "partition"
+    CHECKPOINT = "checkpoint"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        others = {
+            Kind.COMMIT: _RESTORE,
+            Kind.FIRST_STATE: _FIRST,
+            Kind.CHECKPOINT: _REPAIR,
+        }
+        return others.get(self, _REBUILD)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in SQL or in the mirror that is not what the commits say.
+
+    `path` names the file, the application, the domain or the object, as the kind has it.
+    """
+
+    kind: Kind
+    version: int | None
+    path: str | None
+    problem: str
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return self.kind.remedy
+
+
+@dataclass(slots=True, kw_only=True)
+class TableCheck:
+    """What a check found of a table at `version`.
+
+    `since` is the version that replay began after: -1 from the very first, else one that was
+    proven before or that the table was adopted with. `files` are live; of `findings` the first
+    are kept, and `omitted` counts the rest.
+    """
+
+    table: str
+    version: int
+    since: int = -1
+    files: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    omitted: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is what the commits say."""
+        return not self.findings
+
+    @property
+    def rows_ok(self) -> bool:
+        """Whether everything in SQL is; a checkpoint in the mirror may be wrong."""
+        return all(finding.kind is Kind.CHECKPOINT for finding in self.findings)
+
+    def found(
+        self, kind: Kind, problem: str, *, version: int | None = None, path: str | None = None
+    ) -> None:
+        """Take a finding in."""
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(Finding(kind, version, path or None, problem))
+        else:
+            self.omitted += 1
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check found, by the tables' names."""
+
+    tables: Mapping[str, TableCheck] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every table is what its commits say."""
+        return all(table.ok for table in self.tables.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CheckProgress:
+    """How far a check or a rebuild is: the version that was replayed last, and the newest."""
+
+    table: str
+    version: int
+    newest: int

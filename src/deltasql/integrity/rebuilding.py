@@ -1,0 +1,159 @@
+"""The rows of a table made anew from its stored commits, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from deltasql.adoption.first_checkpoint import load_base
+from deltasql.adoption.parts import Parts
+from deltasql.errors import DamagedLogError, DeltaSqlError, TableNotFoundError
+from deltasql.integrity.commits import CommitReplay
+from deltasql.integrity.findings import CheckProgress
+from deltasql.log.file_sums import FileSums
+from deltasql.log.state import TableState
+from deltasql.mirror.engine import Target
+from deltasql.mirror.listing import FoundCheckpoint, list_log
+from deltasql.mirror.reading import checkpoint_sums
+from deltasql.mirror.soundness import begins_with_state
+from deltasql.objectstore import ObjectStore
+from deltasql.spec import codec
+from deltasql.store.interface import LogStore
+from deltasql.store.trust_log import Origin, RebuildLog, RebuiltHead, TableColumns
+
+_FIRST: Final = -1
+# Versions without files gather as well.
+_MOST_VERSIONS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """What was made anew: the rows of `versions` commits, up to `version`."""
+
+    table: str
+    version: int
+    versions: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstState:
+    """What an adopted table began with: as the rows have it, as it was then, as the mirror has it.
+
+    `sums` are None where nobody wrote them down.
+    """
+
+    version: int
+    state: TableState | None
+    sums: FileSums | None
+    checkpoints: tuple[FoundCheckpoint, ...]
+
+
+def rebuild(
+    log: LogStore,
+    objects: ObjectStore,
+    target: Target,
+    *,
+    progress: Callable[[CheckProgress], None] | None = None,
+) -> RebuildReport:
+    """Make the rows of a table anew; nobody commits to it meanwhile.
+
+    `DamagedLogError`, and everything as it was, if a commit or the first state is lost.
+    """
+    first = _first_state(log, objects, target)
+    with log.rebuilding(target.table_id) as run:
+        run.clear(after=_FIRST if first is None else first.version)
+        parts = Parts(run.write, is_fresh=first is None)
+        state = None if first is None else _begin(run, objects, parts, first, target)
+        replay = CommitReplay(state)
+        last = _FIRST if first is None else first.version
+        begun, last_ict = last, run.head.last_ict
+        for commit in run.commits(after=last):
+            if commit.version != last + 1:
+                raise _gone(target, last + 1)
+            for rows in replay.rows(commit):
+                parts.take(commit.version, rows)
+            last, last_ict = commit.version, commit.in_commit_timestamp
+            if (last - begun) % _MOST_VERSIONS == 0:
+                parts.flush()
+            if progress is not None:
+                progress(CheckProgress(target.name, last, run.head.version))
+        if last < run.head.version:
+            raise _gone(target, last + 1)
+        parts.flush()
+        files = run.live_sums().files
+        run.finish(_head(target, replay, last, last_ict))
+    return RebuildReport(target.name, last, last - begun, files)
+
+
+def _first_state(log: LogStore, objects: ObjectStore, target: Target) -> _FirstState | None:
+    """What an adopted table began with; None for one whose commits tell everything."""
+    head = log.head(target.table_id)
+    if head is None:
+        raise TableNotFoundError(
+            f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
+        )
+    version = head.earliest_version
+    if not begins_with_state(log, target.table_id, version):
+        return None
+    known = [item for item in log.trusted(target.table_id) if item.origin is Origin.ADOPTED]
+    record = log.state(target.table_id, version)
+    return _FirstState(
+        version,
+        None if record is None else record.parsed(),
+        next((item.sums for item in known if item.version == version), None),
+        list_log(objects).checkpoints.get(version, ()),
+    )
+
+
+def _begin(
+    run: RebuildLog, objects: ObjectStore, parts: Parts, first: _FirstState, target: Target
+) -> TableState:
+    """The state that replay begins with: the rows', or where they are damaged the mirror's."""
+    if first.state is not None and first.sums in (None, run.live_sums()):
+        return first.state
+    for found in first.checkpoints:
+        try:
+            is_same = first.sums is None or checkpoint_sums(objects, found) == first.sums
+        except DeltaSqlError:
+            continue
+        if is_same:
+            run.clear(after=first.version - 1)
+            run.clear_files()
+            state = load_base(objects, found, parts)
+            # Commits may end these files: they have to be there first.
+            parts.flush()
+            return state
+    raise DamagedLogError(
+        f"{target.name} can't be rebuilt: what it was adopted with is damaged",
+        cause=f"the rows of version {first.version} are not what they were, its commits begin "
+        "after it, and the mirror has no checkpoint of it any more",
+        remedy="restore the database, or that checkpoint, from a backup",
+        version=first.version,
+    )
+
+
+def _head(target: Target, replay: CommitReplay, version: int, last_ict: int) -> RebuiltHead:
+    if replay.metadata is None or replay.protocol is None:
+        raise _gone(target, 0)
+    return RebuiltHead(
+        version,
+        last_ict,
+        replay.metadata_version,
+        replay.protocol_version,
+        TableColumns(
+            codec.dumps(dict(replay.metadata.configuration)).decode(),
+            replay.protocol.min_reader_version,
+            replay.protocol.min_writer_version,
+        ),
+    )
+
+
+def _gone(target: Target, version: int) -> DamagedLogError:
+    return DamagedLogError(
+        f"{target.name} can't be rebuilt: the commit of version {version} is gone",
+        cause="its row of dl_table_versions is missing, or says nothing of the table",
+        remedy="restore it from a backup; the mirror may have the bytes",
+        version=version,
+    )

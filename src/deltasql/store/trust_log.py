@@ -1,0 +1,132 @@
+"""The seam for checks: the rows of a table as they are, and what was proven of them before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from deltasql.log.file_sums import FileSums
+from deltasql.store.history import HistoryRows
+from deltasql.store.rows import Row
+
+if TYPE_CHECKING:
+    from deltasql.store.interface import Head
+
+
+class Origin(StrEnum):
+    """Why a version is trusted: at most one of each is kept of a table."""
+
+    ADOPTED = "ADOPTED"
+    CHECKED = "CHECKED"
+    CHECKPOINT = "CHECKPOINT"
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedVersion:
+    """What was proven of a version: its live files, and perhaps every row up to it."""
+
+    table_id: int
+    origin: Origin
+    version: int
+    sums: FileSums
+    rows_digest: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """What `dl_tables` repeats of a table's metadata and protocol."""
+
+    properties: str
+    min_reader: int
+    min_writer: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCommit:
+    """A version's commit file, and the digest that it was committed with."""
+
+    version: int
+    in_commit_timestamp: int
+    digest: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltHead:
+    """The head of a rebuilt table, and what its metadata and protocol say."""
+
+    version: int
+    last_ict: int
+    metadata_version: int
+    protocol_version: int
+    columns: TableColumns
+
+
+# The rows of actions that are no files; their columns follow `version`.
+OTHERS = ("txns", "domains", "cdc", "metadata", "protocol")
+
+
+class RebuildLog(Protocol):
+    """A table's head under lock while its rows are made anew: see `TrustLog.rebuilding`."""
+
+    @property
+    def head(self) -> Head:
+        """The head as it is."""
+
+    def commits(self, *, after: int) -> Iterator[StoredCommit]:
+        """The commits after a version, in order."""
+
+    def clear(self, *, after: int) -> None:
+        """Take away what versions after one have done; files that they ended are live again."""
+
+    def clear_files(self) -> None:
+        """Take away every file and partition that is left."""
+
+    def live_sums(self) -> FileSums:
+        """Sums over the files that are live now."""
+
+    def write(self, rows: HistoryRows) -> None:
+        """Write some more rows, as `HistoryLog.load_history` does."""
+
+    def finish(self, head: RebuiltHead) -> None:
+        """Let the head and `dl_tables` say what the commits say."""
+
+
+class TrustLog(Protocol):
+    """What a check asks of a log store. Streams are one statement each, in bounded memory."""
+
+    def live_keys(self, table_id: int, version: int) -> pa.RecordBatchReader:
+        """Path key, vector key and size of the files live at `version`."""
+
+    def ended_keys(self, table_id: int, *, after: int, upto: int) -> list[Row]:
+        """Path key, vector key and size of the files that were live at `after` and ended up to
+        `upto`, by the rows.
+        """
+
+    def file_rows(self, table_id: int, version: int) -> Iterator[Row]:
+        """Every row of a file that versions up to one have added or removed: version,
+        `ADD_COLUMNS`, removed_version, deletion_timestamp, remove_data_change, remove_action.
+        """
+
+    def other_rows(self, table_id: int, kind: str, version: int) -> Iterator[Row]:
+        """The rows of one of `OTHERS` up to a version: version, then its columns."""
+
+    def stored_commits(self, table_id: int, *, after: int, upto: int) -> Iterator[StoredCommit]:
+        """The commits with after < version <= upto, in order."""
+
+    def table_columns(self, table_id: int) -> TableColumns | None:
+        """What `dl_tables` says of a table."""
+
+    def trusted(self, table_id: int) -> list[TrustedVersion]:
+        """What was proven of a table, newest first."""
+
+    def trust(self, proven: TrustedVersion) -> None:
+        """Write down what was proven, in place of what the same origin had said."""
+
+    def rebuilding(self, table_id: int) -> AbstractContextManager[RebuildLog]:
+        """Lock the head of a table, and commit at the end; roll back on error."""

@@ -1,0 +1,169 @@
+"""What checks ask, with the named queries, the same for every dialect."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+
+from deltasql.errors import DatabaseError
+from deltasql.log.file_sums import FileSums
+from deltasql.store.bodies import unpack
+from deltasql.store.rows import (
+    ADD_COLUMNS,
+    CDC_COLUMNS,
+    DOMAIN_COLUMNS,
+    METADATA_COLUMNS,
+    PROTOCOL_COLUMNS,
+    TXN_COLUMNS,
+    Row,
+)
+from deltasql.store.trust_log import Origin, StoredCommit, TableColumns, TrustedVersion
+
+KEYS_SCHEMA: Final = pa.schema(
+    [
+        pa.field("path_key", pa.binary(), nullable=False),
+        pa.field("dv_key", pa.binary(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+    ]
+)
+_NUMBERS: Final = {
+    "version", "partition_key", "size_bytes", "modification_time", "num_records", "base_row_id",
+    "default_row_commit_version", "data_change", "removed_version", "deletion_timestamp",
+    "remove_data_change", "txn_version", "last_updated", "removed", "min_reader_version",
+    "min_writer_version",
+}  # fmt: skip
+_BYTES: Final = {"path_key", "dv_key", "app_key", "domain_key"}
+_PAGE: Final = 64
+_REMOVAL: Final = ("removed_version", "deletion_timestamp", "remove_data_change", "remove_action")
+_OTHERS: Final = {
+    "txns": TXN_COLUMNS,
+    "domains": DOMAIN_COLUMNS,
+    "cdc": CDC_COLUMNS,
+    "metadata": METADATA_COLUMNS,
+    "protocol": PROTOCOL_COLUMNS,
+}
+
+
+class TrustQueries(ABC):
+    """The reading half of `TrustLog`; a dialect says how a query is run."""
+
+    # Whether the database has lists; else keys are JSON.
+    _lists: ClassVar[bool] = True
+
+    @abstractmethod
+    def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
+        """All rows of a named query."""
+
+    @abstractmethod
+    def _change(self, name: str, /, **parameters: Any) -> list[Row]:
+        """Run a named query that writes, in a transaction of its own."""
+
+    @abstractmethod
+    def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
+        """The rows of a query without parameters, in bounded memory."""
+
+    @abstractmethod
+    def _text(self, name: str) -> str:
+        """The text of a named query."""
+
+    def live_keys(self, table_id: int, version: int) -> pa.RecordBatchReader:
+        return self._at("keys_at", table_id, version, KEYS_SCHEMA)
+
+    def ended_keys(self, table_id: int, *, after: int, upto: int) -> list[Row]:
+        found = self._rows("keys_ended", table_id=table_id, after=after, upto=upto)
+        return [(bytes(row[0]), bytes(row[1]), row[2]) for row in found]
+
+    def file_rows(self, table_id: int, version: int) -> Iterator[Row]:
+        schema = self._schema("version", *ADD_COLUMNS, *_REMOVAL)
+        return tuples(self._at("rows_files", table_id, version, schema))
+
+    def other_rows(self, table_id: int, kind: str, version: int) -> Iterator[Row]:
+        schema = self._schema("version", *_OTHERS[kind])
+        return tuples(self._at(f"rows_{kind}", table_id, version, schema))
+
+    def stored_commits(self, table_id: int, *, after: int, upto: int) -> Iterator[StoredCommit]:
+        return commit_pages(self._rows, table_id, after=after, upto=upto)
+
+    def table_columns(self, table_id: int) -> TableColumns | None:
+        found = self._rows("table_columns", table_id=table_id)
+        return TableColumns(*found[0]) if found else None
+
+    def trusted(self, table_id: int) -> list[TrustedVersion]:
+        return [
+            TrustedVersion(
+                table_id,
+                Origin(origin),
+                version,
+                FileSums(files, size, bytes(digest)),
+                None if rows_digest is None else bytes(rows_digest),
+            )
+            for origin, version, files, size, digest, rows_digest in self._rows(
+                "trusted_get", table_id=table_id
+            )
+        ]
+
+    def trust(self, proven: TrustedVersion) -> None:
+        self._change("trusted_set", **trusted_values(proven))
+
+    def _at(
+        self, name: str, table_id: int, version: int, schema: pa.Schema
+    ) -> pa.RecordBatchReader:
+        query = self._text(name).format(table_id=int(table_id), version=int(version))
+        return self._stream(query, schema)
+
+    def _schema(self, *names: str) -> pa.Schema:
+        return pa.schema([pa.field(name, self._type(name)) for name in names])
+
+    def _type(self, name: str) -> pa.DataType:
+        if name in _NUMBERS:
+            return pa.int64()
+        if name in _BYTES:
+            return pa.binary()
+        if name in ("min_keys", "max_keys") and self._lists:
+            return pa.list_(pa.float64())
+        if name == "null_counts" and self._lists:
+            return pa.list_(pa.int64())
+        return pa.string()
+
+
+def trusted_values(proven: TrustedVersion) -> dict[str, Any]:
+    """The parameters of `trusted_set`."""
+    return {
+        "table_id": proven.table_id,
+        "origin": proven.origin.value,
+        "version": proven.version,
+        "files": proven.sums.files,
+        "size_bytes": proven.sums.size_bytes,
+        "digest": proven.sums.digest,
+        "rows_digest": proven.rows_digest,
+    }
+
+
+def commit_pages(
+    run: Callable[..., list[Row]], table_id: int, *, after: int, upto: int
+) -> Iterator[StoredCommit]:
+    """Commits a page at a time, so that no statement outlives a fetch."""
+    while True:
+        page = run("commits_stored", table_id=table_id, after=after, upto=upto, most=_PAGE)
+        for version, timestamp, digest, encoding, body in page:
+            yield StoredCommit(version, timestamp, bytes(digest), _unpacked(encoding, bytes(body)))
+        if len(page) < _PAGE:
+            return
+        after = page[-1][0]
+
+
+def _unpacked(encoding: str, body: bytes) -> bytes:
+    """The commit file; what can't be unpacked is none, and has not its digest."""
+    try:
+        return unpack(encoding, body)
+    except DatabaseError:
+        return b""
+
+
+def tuples(batches: pa.RecordBatchReader) -> Iterator[Row]:
+    """The rows of batches."""
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
