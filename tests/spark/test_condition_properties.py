@@ -27,6 +27,9 @@ SCHEMA = pa.schema(
         ("n", pa.struct([("i", pa.int32())])),
     ]
 )
+COLUMNS = (
+    "id long, p string, q int, day date, m decimal(10,2), at timestamp, s string, n struct<i: int>"
+)
 VECTORS = "delta.enableDeletionVectors"
 KINDS: dict[str, tuple[list[str], dict[str, str]]] = {
     "text and day, feed": (["p", "day"], {"delta.enableChangeDataFeed": "true"}),
@@ -110,7 +113,8 @@ def test_rows_outside_of_a_condition_stay(
     if replaces:
         # One of the rows that go comes back: it satisfies the condition.
         back = before.filter([number in gone for number in before.column("id").to_pylist()])[:1]
-        db.write(spark.createDataFrame(back), table.name, "overwrite", replace_where=condition)
+        frame = spark.createDataFrame([tuple(row.values()) for row in back.to_pylist()], COLUMNS)
+        db.write(frame, table.name, "overwrite", replace_where=condition)
         kept = pa.concat_tables([kept, back])
     else:
         db.table(table.name).delete(condition)

@@ -187,12 +187,14 @@ class Writer:
                 replace(state, metadata=metadata, protocol=protocol),
             ),
         )
-        rest = parts.rest(found.partial)
-        rows = parts.changes(found, new) if _has_feed(metadata) else rest
+        fed = _has_feed(metadata)
+        rows = parts.changes(found, new) if fed else parts.rest(found.partial)
         table = self._gateway.table(job.location, metadata, protocol)
-        most = rows_per_file(
-            job.options.target_file_size, job.like, partial(self._sample, job, rest)
-        )
+
+        def sample(count: int) -> tuple[int, int]:
+            return self._sample(job, parts.rest(found.partial), count)
+
+        most = rows_per_file(job.options.target_file_size, job.like, sample)
         return self._gateway.write(table, rows, max_rows=most).actions
 
     def touched(
