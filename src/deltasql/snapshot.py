@@ -139,7 +139,7 @@ class Snapshot:
         for batch in self._stored_batches(predicate):
             yield from from_batch(self._without_removed(batch))
         if self._overlay is not None:
-            yield from self._overlay.adds.values()
+            yield from self._own_adds(self._overlay, predicate)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows, lazily."""
@@ -198,6 +198,15 @@ class Snapshot:
             for values, stats in texts
         ]
         return files if all(keep) else files.filter(pa.array(keep, pa.bool_()))
+
+    def _own_adds(self, overlay: Overlay, predicate: Predicate | None) -> Iterator[AddFile]:
+        """The transaction's own files, pruned as those of the database are."""
+        pruner = None if predicate is None else Pruner(predicate, self._state.schema)
+        for add in overlay.adds.values():
+            if pruner is None or pruner.may_match(
+                partition_values=add.partition_values, stats=add.stats
+            ):
+                yield add
 
     def _without_removed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._overlay is None or not self._overlay.removes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from deltasql import writing
 from deltasql.commit import CommitRequest
+from deltasql.data.change_files import ChangeWriter
 from deltasql.data.writer import NewFile, discard
 from deltasql.errors import (
     CommitStateUnknownError,
@@ -17,6 +18,7 @@ from deltasql.errors import (
     ValidationError,
 )
 from deltasql.log.conflict import Reads
+from deltasql.log.feed import FeedDebt
 from deltasql.log.predicate import Predicate
 from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
@@ -174,6 +176,7 @@ class TransactionTable:
         self._written: list[NewFile] = []
         self._reads = Reads.nothing()
         self._operations: list[tuple[str, Mapping[str, Any]]] = []
+        self.feed_debt = FeedDebt()
 
     @property
     def name(self) -> str:
@@ -257,7 +260,8 @@ class TransactionTable:
         )
 
     def request(self, transaction_id: str, txn: Sequence[Action] = ()) -> CommitRequest:
-        """All that was written, as one commit."""
+        """All that was written, as one commit, its change feed complete."""
+        self._pay_feed_debt()
         operation, params = self._operations[0]
         if len(self._operations) > 1:
             names = [name for name, _ in self._operations]
@@ -278,6 +282,7 @@ class TransactionTable:
 
     def take(self, write: writing.Write) -> None:
         """Keep what was written, for the commit."""
+        self.feed_debt.note(write.actions)
         self._written += write.files
         self._reads = self._reads.joined(write.reads)
         self._operations.append((write.operation, write.operation_params))
@@ -296,3 +301,16 @@ class TransactionTable:
                 self._protocol = action
             else:
                 self._others.append(action)
+
+    def _pay_feed_debt(self) -> None:
+        debt = self.feed_debt
+        if not debt.is_due:
+            return
+        writer = ChangeWriter(
+            self.objects, self.snapshot().state, new_id=writing.new_id, now_ms=writing.now_ms
+        )
+        files = writer.write(
+            ("insert", writer.rows(debt.added)), ("delete", writer.rows(debt.removed))
+        )
+        debt.settle()
+        self.take(writing.Write(actions=files, operation="CHANGES", files=files))

@@ -12,21 +12,30 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltasql.data.change_files import ChangeWriter
 from deltasql.data.conform import as_arrow, conform, merge
 from deltasql.data.layout import Layout, layout_of
 from deltasql.data.lengths import check_lengths
-from deltasql.data.reader import read_files
+from deltasql.data.remainder import Remainder
 from deltasql.data.row_filter import row_mask
 from deltasql.data.writer import NewFile, discard, write_files
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import Predicate, bind, parse
-from deltasql.log.pruning import is_partition_only
+from deltasql.log.removal import (
+    Removable,
+    Sorted,
+    WholeFile,
+    every_row,
+    removes,
+    rewritten,
+    sort_by_match,
+)
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, Metadata, RemoveFile
+from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping, max_column_id
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import StructType, render_schema
@@ -94,17 +103,20 @@ def overwrite(
     rows = conform(as_arrow(data), snapshot.state.schema)
     if predicate is not None:
         rows = _must_satisfy(rows, predicate, where or "")
-    replaced = list(snapshot.adds(predicate))
-    files: list[AddFile] = []
+    found = _found(snapshot, predicate)
+    files: list[AddFile | CdcFile] = []
     try:
-        files += write_rows(objects, metadata, rows)
-        kept, replaced = _survivors(objects, snapshot, predicate, replaced)
-        if kept is not None:
-            files += write_rows(objects, metadata, kept)
+        new = write_rows(objects, metadata, rows)
+        files += new
+        rest = Remainder(objects, snapshot.state, predicate, found.partial)
+        kept = write_rows(objects, metadata, rest.rows()) if found.partial else []
+        files += kept
+        if kept and snapshot.state.has_change_feed:
+            files += _changes(objects, snapshot.state, rest, found.whole, new)
     except BaseException:
         discard(objects, files)
         raise
-    stamp = now_ms()
+    replaced: list[Removable] = [*found.whole, *rewritten(rest.touched)]
     params: dict[str, Any] = {
         "mode": "Overwrite",
         "partitionBy": list(metadata.partition_columns),
@@ -113,7 +125,7 @@ def overwrite(
         params["predicate"] = where
     keys = frozenset((add.path, add.dv_id) for add in replaced)
     return Write(
-        actions=[*(RemoveFile.of(add, deletion_timestamp=stamp) for add in replaced), *files],
+        actions=[*removes(replaced, deletion_timestamp=now_ms()), *files],
         operation="WRITE",
         operation_params=params,
         reads=Reads.all() if predicate is None else Reads.where(predicate, files=keys),
@@ -224,38 +236,23 @@ def _each(
     return pa.RecordBatchReader.from_batches(rows.schema, (check(batch) for batch in rows))
 
 
-def _survivors(
+def _found(snapshot: Snapshot, predicate: Predicate | None) -> Sorted:
+    """The files that an overwrite replaces whole, and those it has to read."""
+    candidates = snapshot.adds(predicate)
+    if predicate is None:
+        return Sorted(every_row(candidates), [])
+    return sort_by_match(candidates, predicate, snapshot.state.schema)
+
+
+def _changes(
     objects: ObjectStore,
-    snapshot: Snapshot,
-    predicate: Predicate | None,
-    candidates: list[AddFile],
-) -> tuple[pa.Table | None, list[AddFile]]:
-    """Rows of the candidates that stay, and the candidates that must go.
-
-    A partition goes whole; other files are rewritten without the rows that matched.
-    """
-    state = snapshot.state
-    if predicate is None or is_partition_only(predicate, state.partition_columns):
-        return None, candidates
-    kept: list[pa.RecordBatch] = []
-    gone: list[AddFile] = []
-    for add in candidates:
-        batches = list(_rows_of(objects, state, add))
-        masks = [pc.fill_null(row_mask(predicate, batch), fill_value=False) for batch in batches]
-        if not any(pc.any(mask).as_py() for mask in masks):
-            continue
-        gone.append(add)
-        for batch, mask in zip(batches, masks, strict=True):
-            kept.append(batch.filter(pc.invert(mask)))
-    rows = [batch for batch in kept if batch.num_rows]
-    return (pa.Table.from_batches(rows) if rows else None), gone
-
-
-def _rows_of(objects: ObjectStore, state: TableState, add: AddFile) -> Any:
-    return read_files(
-        objects,
-        [add],
-        schema=state.schema,
-        partition_columns=state.partition_columns,
-        column_mapping=state.column_mapping,
+    state: TableState,
+    rest: Remainder,
+    whole: Sequence[WholeFile],
+    new: Sequence[AddFile],
+) -> list[CdcFile]:
+    """What an overwrite has changed, row by row: rows that stay were written anew, too."""
+    writer = ChangeWriter(objects, state, new_id=new_id, now_ms=now_ms)
+    return writer.write(
+        ("delete", writer.rows(whole)), ("delete", rest.gone()), ("insert", writer.rows(new))
     )

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +16,7 @@ from deltasql.data.partitioning import Values, split
 from deltasql.data.stats import Collector
 from deltasql.data.stats import render as render_stats
 from deltasql.errors import DeltaSqlError, SchemaMismatchError
+from deltasql.log.feed import CHANGE_FOLDER
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.store import Bytes
 from deltasql.spec.actions import AddFile
@@ -39,6 +40,17 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
+class Naming(NamedTuple):
+    """How new files are called: the beginning of their names, and the folder they lie in."""
+
+    beginning: str
+    folder: str = ""
+
+
+ROWS = Naming("part")
+CHANGES = Naming("cdc", f"{CHANGE_FOLDER}/")
+
+
 def write_files(
     objects: ObjectStore,
     *,
@@ -47,6 +59,7 @@ def write_files(
     new_id: Callable[[], str],
     now_ms: Callable[[], int],
     target_file_size: int = DEFAULT_FILE_SIZE,
+    naming: Naming = ROWS,
 ) -> list[AddFile]:
     """Write conformed data (see `conform`) as new files; returns their adds, uncommitted.
 
@@ -59,7 +72,7 @@ def write_files(
             check_conformed(data.schema, layout)
             small = _small_file(data, layout)
             if small is not None:
-                name = _file_name(0, new_id)
+                name = naming.folder + _file_name(naming, 0, new_id)
                 _put_alone(objects, name, small[0])
                 return [_added(name, len(small[0]), small[1], {}, now_ms)]
         output = _Output(
@@ -68,6 +81,7 @@ def write_files(
             new_id=new_id,
             now_ms=now_ms,
             target_file_size=target_file_size,
+            naming=naming,
         )
         return output.write_all(data)
     except UnicodeDecodeError as error:
@@ -117,8 +131,10 @@ def _put_alone(objects: ObjectStore, key: str, data: Bytes) -> None:
         raise
 
 
-def _file_name(number: int, new_id: Callable[[], str], compression: str = "") -> str:
-    return f"part-{number:05d}-{new_id()}-c000{compression}.parquet"
+def _file_name(
+    naming: Naming, number: int, new_id: Callable[[], str], compression: str = ""
+) -> str:
+    return f"{naming.beginning}-{number:05d}-{new_id()}-c000{compression}.parquet"
 
 
 def _added(
@@ -168,8 +184,10 @@ class _Output:
         new_id: Callable[[], str],
         now_ms: Callable[[], int],
         target_file_size: int,
+        naming: Naming,
     ) -> None:
         self._layout = layout
+        self._naming = naming
         self._new_id = new_id
         self._now_ms = now_ms
         self._target = target_file_size
@@ -223,12 +241,13 @@ class _Output:
     def _put(
         self, data: Bytes, size: int, stats: str, values: Values, *, compression: str = ""
     ) -> None:
-        key = _file_name(len(self._files), self._new_id, compression)
+        key = _file_name(self._naming, len(self._files), self._new_id, compression)
         partition: dict[str, str | None] = {}
         if values:
             names = [item.physical_name for item in self._layout.partition]
             partition = dict(zip(names, values, strict=True))
             key = f"{hive_directory(partition.items())}/{key}"
+        key = self._naming.folder + key
         self._uploads.put(key, data)
         self._files.append(_added(encode_path(key), size, stats, partition, self._now_ms))
 

@@ -1,14 +1,17 @@
-"""Exact pruning: whether a file can have a matching row, by its partition values and stats."""
+"""Exact pruning: what a predicate says of a file's rows, by its partition values and stats.
+
+Of a file's rows none may match, some, or surely all. Only partition values can say "all": they
+are what the rows hold, while stats are what some writer said of them. Stats rule files out, which
+costs an answer if they are wrong; nothing is deleted on their word.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import datetime, timedelta
-from decimal import Context, Decimal
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
+from typing import Any
 
-from deltasql.errors import LogFormatError
+from deltasql.log.domains import UNKNOWN, Domain, Source, partition_domain, stats_domain
 from deltasql.log.predicate_ast import (
     And,
     Comparison,
@@ -27,57 +30,18 @@ from deltasql.log.predicate_ast import (
     push_not,
     satisfies,
 )
-from deltasql.log.stats_columns import kind_of
-from deltasql.log.stats_keys import (
-    CUT_MICROS,
-    bounds,
-    dig,
-    load_stats,
-    low_float,
-    null_count,
-    record_count,
-    stats_date,
-    stats_instant,
-    stats_wall_clock,
-)
-from deltasql.spec.partition_values import parse_value
-from deltasql.spec.schema import Leaf, Primitive, StructType
+from deltasql.log.stats_keys import load_stats
+from deltasql.spec.schema import StructType
 
-# Digits that a double always gives back as they were written.
-_SAFE_DIGITS = 15
-_SLACK = Decimal("4e-15")
-_WIDE = Context(prec=60)
+_Domains = Mapping[tuple[str, ...], Domain]
 
 
-class _Domain(NamedTuple):
-    """What a column may hold in a file: None for an unknown bound."""
+class Match(Enum):
+    """How many of a file's rows satisfy a predicate; a row of which it is null does not."""
 
-    low: Any = None
-    high: Any = None
-    may_be_null: bool = True
-    may_be_value: bool = True
-
-    @property
-    def is_point(self) -> bool:
-        return self.low is not None and self.high is not None and compare(self.low, self.high) == 0
-
-    def reaches(self, value: Any) -> bool:
-        return (self.low is None or compare(self.low, value) <= 0) and (
-            self.high is None or compare(self.high, value) >= 0
-        )
-
-
-class _Source(NamedTuple):
-    """A leaf of the schema, and how its bounds are read from stats."""
-
-    leaf: Leaf
-    low: _Reader
-    high: _Reader
-
-
-_Reader: TypeAlias = Callable[[Any], Any]
-_UNKNOWN = _Domain()
-_ONLY_NULL = _Domain(may_be_value=False)
+    NONE = "none"
+    SOME = "some"
+    ALL = "all"
 
 
 class Pruner:
@@ -88,23 +52,38 @@ class Pruner:
     def __init__(self, bound_predicate: Predicate, schema: StructType) -> None:
         self._predicate = push_not(bound_predicate)
         used = columns(bound_predicate)
-        leaves = [leaf for leaf in schema.leaves() if leaf.path in used]
-        self._sources = [_Source(leaf, *_readers(leaf.type)) for leaf in leaves]
+        self._sources = [Source.of(leaf) for leaf in schema.leaves() if leaf.path in used]
 
     def may_match(
         self, *, partition_values: Mapping[str, str | None], stats: str | None = None
     ) -> bool:
         """Never False for a file that has a matching row."""
+        domains = self._partition_domains(partition_values)
         parsed: dict[str, Any] | None = None
-        domains: dict[tuple[str, ...], _Domain] = {}
         for source in self._sources:
-            leaf = source.leaf
-            if leaf.physical_path[0] in partition_values:
-                domains[leaf.path] = _partition_domain(partition_values, leaf)
-            else:
+            if source.leaf.path not in domains:
                 parsed = load_stats(stats) if parsed is None else parsed
-                domains[leaf.path] = _stats_domain(parsed, source)
+                domains[source.leaf.path] = stats_domain(parsed, source)
         return _may(self._predicate, domains)
+
+    def match(
+        self, *, partition_values: Mapping[str, str | None], stats: str | None = None
+    ) -> Match:
+        """`NONE` and `ALL` for certain, `SOME` for all that is left to the rows to say."""
+        if _surely(self._predicate, self._partition_domains(partition_values)):
+            return Match.ALL
+        if self.may_match(partition_values=partition_values, stats=stats):
+            return Match.SOME
+        return Match.NONE
+
+    def _partition_domains(
+        self, partition_values: Mapping[str, str | None]
+    ) -> dict[tuple[str, ...], Domain]:
+        return {
+            source.leaf.path: partition_domain(partition_values, source.leaf)
+            for source in self._sources
+            if source.leaf.physical_path[0] in partition_values
+        }
 
 
 def may_match(
@@ -139,97 +118,15 @@ def matching_partitions(
 
 
 def is_partition_only(predicate: Predicate, partition_columns: Collection[str]) -> bool:
-    """Whether partition values alone decide the predicate."""
+    """Whether the predicate looks at nothing but partition columns."""
     wanted = {name.lower() for name in partition_columns}
     return all(len(path) == 1 and path[0].lower() in wanted for path in columns(predicate))
-
-
-# --- domains --------------------------------------------------------------------------
-
-
-def _partition_domain(values: Mapping[str, str | None], leaf: Leaf) -> _Domain:
-    """One value for the whole file; text that can't be read keeps the file."""
-    try:
-        value = parse_value(values[leaf.physical_path[0]], leaf.type)
-    except LogFormatError:
-        return _UNKNOWN
-    return _ONLY_NULL if value is None else _Domain(value, value, may_be_null=False)
-
-
-def _stats_domain(parsed: dict[str, Any], source: _Source) -> _Domain:
-    path = source.leaf.physical_path
-    lows, highs, counts = bounds(parsed)
-    low, high, records = dig(lows, path), dig(highs, path), record_count(parsed)
-    nulls = null_count(dig(counts, path), records, empty=low is None and high is None)
-    if nulls is not None and nulls == records:
-        return _Domain(may_be_null=nulls > 0, may_be_value=False)
-    return _Domain(source.low(low), source.high(high), may_be_null=nulls != 0)
-
-
-def _readers(column_type: Primitive) -> tuple[_Reader, _Reader]:
-    """What turns the stats' minimum and maximum into bounds that are sure to hold."""
-    kind = kind_of(column_type)
-    if kind != "number":
-        return _READERS.get(kind or "", (_unknown, _unknown))
-    precision, _ = column_type.decimal or (0, 0)
-    exact = 0 < precision <= _SAFE_DIGITS
-    low, high = (None, None) if exact else (_SLACK.copy_negate(), _SLACK)
-    return partial(_number, slack=low), partial(_number, slack=high)
-
-
-def _number(raw: Any, *, slack: Decimal | None) -> Any:
-    """Integers as they are; of longer decimals the double has lost digits."""
-    if type(raw) is int:
-        return raw
-    if type(raw) is not float:
-        return None
-    if slack is None:
-        return Decimal(repr(raw))
-    exact = Decimal(raw)
-    return _WIDE.add(exact, _WIDE.multiply(exact.copy_abs(), slack))
-
-
-def _unknown(_raw: Any) -> None:
-    """For floats' maxima: NaN is greater than all, and writers may leave it out."""
-
-
-def _text(raw: Any) -> Any:
-    return raw if type(raw) is str else None
-
-
-def _boolean(raw: Any) -> Any:
-    return raw if type(raw) is bool else None
-
-
-def _high_instant(raw: Any) -> datetime | None:
-    return _last_of_milli(stats_instant(raw))
-
-
-def _high_wall_clock(raw: Any) -> datetime | None:
-    return _last_of_milli(stats_wall_clock(raw))
-
-
-def _last_of_milli(cut: datetime | None) -> datetime | None:
-    try:
-        return None if cut is None else cut + timedelta(microseconds=CUT_MICROS)
-    except OverflowError:
-        return None
-
-
-_READERS: dict[str, tuple[_Reader, _Reader]] = {
-    "float": (low_float, _unknown),
-    "text": (_text, _text),
-    "boolean": (_boolean, _boolean),
-    "date": (stats_date, stats_date),
-    "timestamp": (stats_instant, _high_instant),
-    "timestamp_ntz": (stats_wall_clock, _high_wall_clock),
-}
 
 
 # --- may it be true? ------------------------------------------------------------------
 
 
-def _may(predicate: Predicate, domains: Mapping[tuple[str, ...], _Domain]) -> bool:
+def _may(predicate: Predicate, domains: _Domains) -> bool:
     match predicate:
         case And(parts):
             return all(_may(part, domains) for part in parts)
@@ -240,13 +137,13 @@ def _may(predicate: Predicate, domains: Mapping[tuple[str, ...], _Domain]) -> bo
         case Not(part):
             return _may_not(part, domains)
         case Comparison(operator, left, Literal(value)):
-            return _may_compare(operator, value, domains.get(left.path, _UNKNOWN))
+            return _may_compare(operator, value, domains.get(left.path, UNKNOWN))
         case In(column) | Like(column) | IsNull(column):
-            return _may_pass(predicate, domains.get(column.path, _UNKNOWN))
+            return _may_pass(predicate, domains.get(column.path, UNKNOWN))
     return True
 
 
-def _may_compare(operator: str, value: Any, domain: _Domain) -> bool:
+def _may_compare(operator: str, value: Any, domain: Domain) -> bool:
     if not domain.may_be_value:
         return False
     match operator:
@@ -259,7 +156,7 @@ def _may_compare(operator: str, value: Any, domain: _Domain) -> bool:
     return not domain.is_point or compare(domain.low, value) != 0
 
 
-def _may_pass(test: In | Like | IsNull, domain: _Domain) -> bool:
+def _may_pass(test: In | Like | IsNull, domain: Domain) -> bool:
     if isinstance(test, IsNull):
         return domain.may_be_null
     if not domain.may_be_value:
@@ -276,20 +173,87 @@ def _may_pass(test: In | Like | IsNull, domain: _Domain) -> bool:
     )
 
 
-def _may_not(test: Predicate, domains: Mapping[tuple[str, ...], _Domain]) -> bool:
+def _may_not(test: Predicate, domains: _Domains) -> bool:
     match test:
         case IsNull(column):
-            return domains.get(column.path, _UNKNOWN).may_be_value
+            return domains.get(column.path, UNKNOWN).may_be_value
         case Comparison("<=>", left, Literal(value)):
-            domain = domains.get(left.path, _UNKNOWN)
+            domain = domains.get(left.path, UNKNOWN)
             return domain.may_be_null or _may_compare("<>", value, domain)
         case In(column, values):
-            domain = domains.get(column.path, _UNKNOWN)
+            domain = domains.get(column.path, UNKNOWN)
             # A null in the list leaves every miss unknown, so that NOT IN is never true.
             return None not in values and all(_may_compare("<>", v, domain) for v in values)
         case Like(column, pattern):
-            domain = domains.get(column.path, _UNKNOWN)
+            domain = domains.get(column.path, UNKNOWN)
             if not domain.is_point:
                 return domain.may_be_value
             return not like_matches(pattern, domain.low)
     return True
+
+
+# --- is it surely true? ---------------------------------------------------------------
+
+
+def _surely(predicate: Predicate, domains: _Domains) -> bool:
+    """Whether the predicate is true, neither false nor null, for whatever the columns hold."""
+    match predicate:
+        case And(parts):
+            return all(_surely(part, domains) for part in parts)
+        case Or(parts):
+            return any(_surely(part, domains) for part in parts)
+        case Constant(value):
+            return value is True
+        case Not(part):
+            return _surely_not(part, domains)
+        case Comparison(operator, left, Literal(value)):
+            return _surely_compares(operator, value, domains.get(left.path, UNKNOWN))
+        case In(column) | Like(column) | IsNull(column):
+            return _surely_passes(predicate, domains.get(column.path, UNKNOWN))
+    return False
+
+
+def _surely_passes(test: In | Like | IsNull, domain: Domain) -> bool:
+    match test:
+        case IsNull():
+            return not domain.may_be_value
+        case In(_, values):
+            known = [value for value in values if value is not None]
+            return any(_surely_compares("=", value, domain) for value in known)
+        case Like(_, pattern):
+            return _is_one(domain) and like_matches(pattern, domain.low)
+
+
+def _is_one(domain: Domain) -> bool:
+    return domain.is_point and domain.may_be_value and not domain.may_be_null
+
+
+def _surely_compares(operator: str, value: Any, domain: Domain) -> bool:
+    if domain.may_be_null or not domain.may_be_value:
+        return False
+    match operator:
+        case "=" | "<=>":
+            return domain.is_point and compare(domain.low, value) == 0
+        case "<" | "<=":
+            return domain.high is not None and satisfies(operator, domain.high, value)
+        case ">" | ">=":
+            return domain.low is not None and satisfies(operator, domain.low, value)
+    return not domain.reaches(value)
+
+
+def _surely_not(test: Predicate, domains: _Domains) -> bool:
+    match test:
+        case IsNull(column):
+            return not domains.get(column.path, UNKNOWN).may_be_null
+        case Comparison("<=>", left, Literal(value)):
+            domain = domains.get(left.path, UNKNOWN)
+            return not domain.may_be_value or not domain.reaches(value)
+        case In(column, values):
+            domain = domains.get(column.path, UNKNOWN)
+            return None not in values and all(
+                _surely_compares("<>", value, domain) for value in values
+            )
+        case Like(column, pattern):
+            domain = domains.get(column.path, UNKNOWN)
+            return _is_one(domain) and not like_matches(pattern, domain.low)
+    return False

@@ -165,6 +165,11 @@ class TableState:
         """Whether the time of a commit is the one inside it."""
         return self._is_on("delta.enableInCommitTimestamps", "inCommitTimestamp")
 
+    @cached_property
+    def has_change_feed(self) -> bool:
+        """Whether changes are written down row by row."""
+        return self._is_on("delta.enableChangeDataFeed", "changeDataFeed")
+
     def _is_on(self, key: str, feature: str) -> bool:
         """A property counts only together with its feature (rule 41)."""
         on = self.properties.get(key, "").lower() == "true"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from deltasql.data.deletion import deleted_rows
 from deltasql.errors import ValidationError, VersionNotFoundError
 from deltasql.history import Change
+from deltasql.log.feed import CHANGE_TYPE, as_add
 from deltasql.log.state import TableState
 from deltasql.log.stats_keys import load_stats, record_count
 from deltasql.moments import Moment, to_ms
@@ -24,8 +25,6 @@ from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
 from deltasql.spark.modes import CHANGE_FEED
 from deltasql.spark.reading import Reader
-from deltasql.spark.scene import CHANGE_TYPE
-from deltasql.spark.transactions import as_add
 from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, RemoveFile
 from deltasql.spec.deletion_vectors import inline
 from deltasql.spec.schema import Primitive, StructField, StructType, parse_schema, render_schema

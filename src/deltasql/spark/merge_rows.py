@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from deltasql.errors import SchemaMismatchError
+from deltasql.log.feed import CHANGE_TYPE
 from deltasql.spark.assignments import (
     IDENTITY,
     as_column,
@@ -18,7 +19,7 @@ from deltasql.spark.enforcement import ansi_casts
 from deltasql.spark.evolution import Plan
 from deltasql.spark.merging import Clause, Merge, Side
 from deltasql.spark.row_changes import as_row, unfolded
-from deltasql.spark.scene import CHANGE_TYPE, Scene
+from deltasql.spark.scene import Scene
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from deltasql import writing
 from deltasql.errors import ValidationError
+from deltasql.log.removal import rewritten
 from deltasql.spark import evolution
 from deltasql.spark.assignments import as_column, column_names, quoted
 from deltasql.spark.evolution import Plan
@@ -140,7 +141,7 @@ class _Run:
             params=_params(self._merge),
             reads=reads_of(reach.predicate, used),
             changes=evolution.with_identity(self._plan, written.identity).changes,
-            gone=gone,
+            gone=rewritten(gone),
             added=[*vectors.added, *written.actions],
             files=[*vectors.files, *written.actions],
         )

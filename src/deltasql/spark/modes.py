@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from deltasql import writing
 from deltasql.data.writer import discard
+from deltasql.errors import ValidationError
 from deltasql.log import predicate as logic
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import And, Comparison, IsNull, Literal, Or, Predicate, bind
-from deltasql.log.pruning import is_partition_only
+from deltasql.log.removal import (
+    Removable,
+    Sorted,
+    WholeFile,
+    every_row,
+    removes,
+    rewritten,
+    sort_by_match,
+)
 from deltasql.log.state import TableState
 from deltasql.log.stats_keys import load_stats, record_count
 from deltasql.objectstore import ObjectStore
@@ -29,14 +38,16 @@ from deltasql.spark.gateway import Gateway
 from deltasql.spark.options import WriteOptions
 from deltasql.spark.places import picked, place_of
 from deltasql.spark.reading import Condition, Reader
-from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, RemoveFile
-from deltasql.spec.partition_values import parse_value
+from deltasql.spark.replacement import Replacement
+from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata
+from deltasql.spec.partition_values import UnrepresentableValueError, parse_value
 from deltasql.spec.protocol import check_writable
 from deltasql.spec.schema import Primitive, StructType, parse_schema
 from deltasql.store.file_rows import from_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType as SparkStruct
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
 # So many partitions in one conflict check that checking the whole table is cheaper.
@@ -85,12 +96,8 @@ class Writer:
         self, job: Job, frame: DataFrame, *, check: str | None = None
     ) -> tuple[Plan, list[AddFile | CdcFile]]:
         """New files with the rows, fitted to the table; `check` must hold for each row."""
-        from pyspark.sql.types import StructType as SparkStruct
-
         metadata = job.plan.metadata
-        schema = SparkStruct.fromJson(_json(metadata.schema_string))
-        feed = metadata.configuration.get(CHANGE_FEED, "").lower() == "true"
-        rows = fit(frame, schema, change_feed=feed)
+        rows = fit(frame, _spark_schema(metadata), change_feed=_has_feed(metadata))
         table = self._gateway.table(job.location, metadata, job.plan.protocol)
         most = rows_per_file(
             job.options.target_file_size, job.like, partial(self._sample, job, rows)
@@ -119,7 +126,7 @@ class Writer:
         plan, files = self.files(job, frame)
         dynamic = job.options.dynamic
         if not dynamic or not snapshot.state.partition_columns:
-            gone, reads = _adds(snapshot, None), Reads.all()
+            gone, reads = every_row(_adds(snapshot, None)), Reads.all()
         else:
             gone, reads = _in_partitions_of(files, snapshot)
         return _write(
@@ -129,11 +136,14 @@ class Writer:
     def _replace(self, job: Job, snapshot: Snapshot, frame: DataFrame, where: str) -> writing.Write:
         condition = self._reader.condition(where, snapshot.state)
         # First what was there: a frame may have been read from the table itself.
-        gone, kept = self._matched(job.location, snapshot, condition)
+        found = self._found(snapshot, condition)
+        touched = self.touched(job.location, snapshot.state, found.partial, condition.text)
         plan, files = self.files(job, frame, check=condition.text)
-        if kept is not None:
-            plan, survivors = self.files(replace(job, plan=plan), kept)
-            files += survivors
+        if touched:
+            new = [item for item in files if isinstance(item, AddFile)]
+            after = replace(job, plan=plan)
+            files += self._remainder(after, snapshot, condition, Sorted(found.whole, touched), new)
+        gone: list[Removable] = [*found.whole, *rewritten(touched)]
         keys = frozenset((add.path, add.dv_id) for add in gone)
         reads = Reads.all()
         if condition.predicate is not None:
@@ -148,22 +158,44 @@ class Writer:
             predicate=condition.text,
         )
 
-    def _matched(
-        self, location: str, snapshot: Snapshot, condition: Condition
-    ) -> tuple[list[AddFile], DataFrame | None]:
-        """The files that hold rows of the condition, and their other rows."""
+    def _found(self, snapshot: Snapshot, condition: Condition) -> Sorted:
+        sure = condition.predicate if condition.is_whole else None
+        return sort_by_match(_adds(snapshot, condition.predicate), sure, snapshot.state.schema)
+
+    def _remainder(
+        self,
+        job: Job,
+        snapshot: Snapshot,
+        condition: Condition,
+        found: Sorted,
+        new: Sequence[AddFile],
+    ) -> Sequence[AddFile | CdcFile]:
+        """Files with the rows that a condition leaves of others, and with all that changed.
+
+        Changes are written where the table has a feed: rows that stay lie in new files, too,
+        and nobody could tell them from those that came.
+        """
         state = snapshot.state
-        candidates = _adds(snapshot, condition.predicate)
-        predicate = condition.predicate
-        if condition.is_whole and (
-            predicate is None or is_partition_only(predicate, state.partition_columns)
-        ):
-            return candidates, None
-        touched = self.touched(location, state, candidates, condition.text)
-        if not touched:
-            return [], None
-        rows = self._reader.of_adds(location, state, touched)
-        return touched, rows.where(f"NOT coalesce(({condition.text}), false)")
+        metadata, protocol = job.plan.metadata, job.plan.protocol
+        parts = Replacement(
+            condition.text,
+            schema=_spark_schema(metadata),
+            old=partial(self._reader.of_adds, job.location, state),
+            new=partial(
+                self._reader.of_adds,
+                job.location,
+                replace(state, metadata=metadata, protocol=protocol),
+            ),
+        )
+        fed = _has_feed(metadata)
+        rows = parts.changes(found, new) if fed else parts.rest(found.partial)
+        table = self._gateway.table(job.location, metadata, protocol)
+
+        def sample(count: int) -> tuple[int, int]:
+            return self._sample(job, parts.rest(found.partial), count)
+
+        most = rows_per_file(job.options.target_file_size, job.like, sample)
+        return self._gateway.write(table, rows, max_rows=most).actions
 
     def touched(
         self,
@@ -198,25 +230,24 @@ def _write(
     files: Sequence[AddFile | CdcFile],
     *,
     mode: str,
-    gone: Iterable[AddFile] = (),
+    gone: Iterable[Removable] = (),
     reads: Reads | None = None,
     **more: Any,
 ) -> writing.Write:
-    stamp = writing.now_ms()
-    removes = [RemoveFile.of(add, deletion_timestamp=stamp) for add in gone]
+    removed = removes(gone, deletion_timestamp=writing.now_ms())
     params: dict[str, Any] = {"mode": mode, "partitionBy": list(plan.metadata.partition_columns)}
     if more.get("predicate"):
         params["predicate"] = more["predicate"]
     if more.get("dynamic"):
         params["isDynamicPartitionOverwrite"] = True
-    actions: list[Action] = [*plan.changes, *removes, *files]
+    actions: list[Action] = [*plan.changes, *removed, *files]
     return writing.Write(
         actions=actions,
         operation="WRITE",
         operation_params=params,
         reads=reads or Reads.nothing(),
         read_version=snapshot.version,
-        files=[item for item in files if isinstance(item, AddFile)],
+        files=files,
     )
 
 
@@ -226,28 +257,42 @@ def _adds(snapshot: Snapshot, predicate: Predicate | None) -> list[AddFile]:
 
 def _in_partitions_of(
     files: Sequence[AddFile | CdcFile], snapshot: Snapshot
-) -> tuple[list[AddFile], Reads]:
+) -> tuple[list[WholeFile], Reads]:
     """The table's files in the partitions of new ones, and what looking at them has read."""
     state = snapshot.state
     wanted = {_partition(item, state) for item in files}
     if not wanted:
         return [], Reads.nothing()
-    predicate = None
-    if len(wanted) <= _MANY_PARTITIONS:
-        names = dict(zip(state.partition_types, state.partition_columns, strict=True))
-        texts = {tuple(sorted(item.partition_values.items())) for item in files}
-        parts = [And(tuple(_equal(names[key], text) for key, text in value)) for value in texts]
-        predicate = bind(Or(tuple(parts)), state.schema)
+    predicate = _any_of(files, state) if len(wanted) <= _MANY_PARTITIONS else None
     gone = [add for add in _adds(snapshot, predicate) if _partition(add, state) in wanted]
-    return gone, Reads.all() if predicate is None else Reads.where(predicate)
+    return every_row(gone), Reads.all() if predicate is None else Reads.where(predicate)
+
+
+def _any_of(files: Sequence[AddFile | CdcFile], state: TableState) -> Predicate | None:
+    """The partitions of files as a predicate; None where one can't be put into words."""
+    names = dict(zip(state.partition_types, state.partition_columns, strict=True))
+    texts = {tuple(sorted(item.partition_values.items())) for item in files}
+    parts = [And(tuple(_equal(names[key], text) for key, text in value)) for value in texts]
+    try:
+        return bind(Or(tuple(parts)), state.schema)
+    except ValidationError:
+        return None
 
 
 def _partition(item: AddFile | CdcFile, state: TableState) -> tuple[Any, ...]:
     """A file's partition by its values: writers differ in how they put them as text."""
     return tuple(
-        parse_value(item.partition_values.get(key), kind) if isinstance(kind, Primitive) else None
+        _value(item.partition_values.get(key), kind) if isinstance(kind, Primitive) else None
         for key, kind in state.partition_types.items()
     )
+
+
+def _value(text: str | None, kind: Primitive) -> Any:
+    """The value of a text; one that Python can't hold is told apart by its text."""
+    try:
+        return parse_value(text, kind)
+    except UnrepresentableValueError:
+        return (kind.name, text)
 
 
 def _equal(name: str, text: str | None) -> Predicate:
@@ -260,6 +305,11 @@ def schema_of(frame: DataFrame) -> StructType:
     return parse_schema(frame.schema.json(), source="the rows' schema")
 
 
-def _json(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    return found
+def _spark_schema(metadata: Metadata) -> SparkStruct:
+    from pyspark.sql.types import StructType as SparkStruct
+
+    return SparkStruct.fromJson(json.loads(metadata.schema_string))
+
+
+def _has_feed(metadata: Metadata) -> bool:
+    return metadata.configuration.get(CHANGE_FEED, "").lower() == "true"

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltasql import writing
+from deltasql.errors import ValidationError
+from deltasql.log.feed import CHANGE_TYPE
 from deltasql.log.predicate import Predicate
-from deltasql.log.pruning import is_partition_only
+from deltasql.log.removal import Removable, WholeFile, every_row, rewritten
 from deltasql.log.stats_keys import load_stats, record_count
 from deltasql.spark import evolution
 from deltasql.spark.assignments import as_column, completed, new_values, quoted
 from deltasql.spark.enforcement import ansi_casts
 from deltasql.spark.reading import Condition
-from deltasql.spark.scene import CHANGE_TYPE, Scene, reads_of
+from deltasql.spark.scene import Scene, reads_of
 from deltasql.spark.vectors import Marked, can_mark, mark
 from deltasql.spec.actions import AddFile, CdcFile
 
@@ -29,18 +31,20 @@ if TYPE_CHECKING:
 def delete(scene: Scene, given: str | Column | None) -> writing.Write | None:
     """Delete the rows of a condition, by default all; None when there are none."""
     if given is None:
-        gone = scene.files(None)
+        gone = every_row(scene.files(None))
         return scene.outcome(operation="DELETE", params={}, reads=reads_of(None, gone), gone=gone)
     condition = scene.condition(given)
     predicate = condition.predicate
-    candidates = scene.files(predicate)
+    found = scene.sorted_files(condition)
     params = _params(condition)
-    if condition.is_whole and (
-        predicate is None or is_partition_only(predicate, scene.state.partition_columns)
-    ):
-        reads = reads_of(predicate, candidates)
-        return scene.outcome(operation="DELETE", params=params, reads=reads, gone=candidates)
-    change = _Change(scene, candidates, as_column(given))
+    whole, candidates = found.whole, found.partial
+    if not candidates:
+        reads = reads_of(predicate, whole)
+        return scene.outcome(operation="DELETE", params=params, reads=reads, gone=whole)
+    if scene.has_feed and whole:
+        # Beside change files there is no other word for rows that went: they are read, too.
+        whole, candidates = [], [*whole, *candidates]
+    change = _Change(scene, candidates, as_column(given), whole)
     if scene.marks_rows and can_mark(candidates):
         return change.marked("DELETE", params, predicate, change.deleted_rows)
     if len(candidates) == 1 and can_mark(candidates) and not scene.has_feed:
@@ -48,8 +52,14 @@ def delete(scene: Scene, given: str | Column | None) -> writing.Write | None:
     return change.rewritten("DELETE", params, predicate, change.without_deleted)
 
 
-def update(scene: Scene, given: str | Column | None, values: Values) -> writing.Write | None:
+def update(scene: Scene, given: str | Column | None, values: Values | None) -> writing.Write | None:
     """Set columns in the rows of a condition, by default in all; None when there are none."""
+    if not values:
+        raise ValidationError(
+            "the update sets no column",
+            cause="`set` is missing or empty, so that every row would be written as it was",
+            remedy='name columns and their values: update("id = 200", {"v": "7"})',
+        )
     condition = scene.condition("true" if given is None else given)
     candidates = scene.files(condition.predicate)
     change = _Change(scene, candidates, as_column("true" if given is None else given))
@@ -64,13 +74,20 @@ def update(scene: Scene, given: str | Column | None, values: Values) -> writing.
 
 
 class _Change:
-    """One delete or update on the files that it may touch."""
+    """One delete or update on the files that it may touch; `whole` go unread beside them."""
 
-    def __init__(self, scene: Scene, candidates: Sequence[AddFile], condition: Column) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        candidates: Sequence[AddFile],
+        condition: Column,
+        whole: Sequence[WholeFile] = (),
+    ) -> None:
         from pyspark.sql import functions as sql
 
         self._scene = scene
         self._candidates = candidates
+        self._whole = whole
         self._condition = condition
         self._matches = sql.coalesce(condition.cast("boolean"), sql.expr("false"))
         self._plan = evolution.unchanged(scene.state)
@@ -88,11 +105,12 @@ class _Change:
         frame = new(scene.rows_to_move(touched)) if touched else None
         if frame is not None:
             written = scene.write(self._plan, frame).actions
+        gone: list[Removable] = [*self._whole, *rewritten(touched)]
         return scene.outcome(
             operation=name,
             params=params,
-            reads=reads_of(predicate, touched),
-            gone=touched,
+            reads=reads_of(predicate, gone),
+            gone=gone,
             added=written,
             files=written,
         )
@@ -102,10 +120,10 @@ class _Change:
         scene = self._scene
         frame = self.without_deleted(scene.rows_to_move(self._candidates))
         written = scene.write(self._plan, frame).actions
-        gone = self._candidates
-        if _rows_in(written) == _rows_in(gone):
+        gone: list[Removable] = [*self._whole, *rewritten(self._candidates)]
+        if _rows_in(written) == _rows_in(self._candidates):
             scene.discard(written)
-            gone, written = (), ()
+            gone, written = [*self._whole], ()
         return scene.outcome(
             operation="DELETE",
             params=params,
@@ -130,11 +148,12 @@ class _Change:
             except BaseException:
                 scene.discard(found.files)
                 raise
+        gone: list[Removable] = [*self._whole, *rewritten(found.gone)]
         return scene.outcome(
             operation=name,
             params=params,
-            reads=reads_of(predicate, found.gone),
-            gone=found.gone,
+            reads=reads_of(predicate, gone),
+            gone=gone,
             added=[*found.added, *written],
             files=[*found.files, *written],
         )

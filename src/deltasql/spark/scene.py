@@ -13,6 +13,7 @@ from deltasql.data.writer import NewFile, discard
 from deltasql.errors import ValidationError
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import Predicate
+from deltasql.log.removal import Removable, Sorted, removes, sort_by_match
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
@@ -23,14 +24,13 @@ from deltasql.spark.modes import CHANGE_FEED, Writer
 from deltasql.spark.places import place_of
 from deltasql.spark.reading import Condition, Reader
 from deltasql.spark.row_ids import RowIds
-from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile
+from deltasql.spec.actions import Action, AddFile, CdcFile
 from deltasql.store.file_rows import from_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType as SparkStruct
 
-CHANGE_TYPE = "_change_type"
 FILE = "__deltasql_file"
 ROW = "__deltasql_row"
 
@@ -82,6 +82,11 @@ class Scene:
     def files(self, predicate: Predicate | None) -> list[AddFile]:
         """The files that may hold rows of the predicate: skipped in SQL."""
         return [add for batch in self.snapshot.batches(predicate) for add in from_batch(batch)]
+
+    def sorted_files(self, condition: Condition) -> Sorted:
+        """The files of a condition: those that it takes whole for certain, and those to read."""
+        sure = condition.predicate if condition.is_whole else None
+        return sort_by_match(self.files(condition.predicate), sure, self.state.schema)
 
     def rows(self, adds: Iterable[AddFile]) -> DataFrame:
         """The rows of some files."""
@@ -156,14 +161,13 @@ class Scene:
         params: Mapping[str, Any],
         reads: Reads,
         changes: Sequence[Action] = (),
-        gone: Iterable[AddFile] = (),
+        gone: Iterable[Removable] = (),
         added: Sequence[AddFile | CdcFile] = (),
         files: Sequence[NewFile] = (),
     ) -> writing.Write | None:
         """What the operation commits; None when nothing changed."""
-        stamp = writing.now_ms()
-        removes = [RemoveFile.of(add, deletion_timestamp=stamp) for add in gone]
-        actions: list[Action] = [*changes, *removes, *added]
+        removed = removes(gone, deletion_timestamp=writing.now_ms())
+        actions: list[Action] = [*changes, *removed, *added]
         if not actions:
             return None
         return writing.Write(

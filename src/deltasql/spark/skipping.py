@@ -17,6 +17,8 @@ from deltasql.spec.schema import DeltaType, Primitive, StructType
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 # A literal as Spark prints it: texts stay, numbers lose the letter of their type.
 _TYPED_NUMBER = re.compile(r"('[^']*')|\b(\d+(?:\.\d*)?(?:E[+-]?\d+)?)(?:BD|[LSYDF])\b")
+# One that is a double to Spark, outside of texts.
+_DOUBLE = re.compile(r"'[^']*'|(\b\d+(?:\.\d*)?(?:E[+-]?\d+)?[DF]\b)")
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
 
 
@@ -41,11 +43,16 @@ def _bound(text: str, schema: StructType, time_zone: str) -> Predicate | None:
         predicate = bind(parse(plain), schema)
     except DeltaSqlError:
         return None
-    exact = all(_means_the_same(path, schema, time_zone) for path in columns(predicate))
+    doubles = any(match[1] for match in _DOUBLE.finditer(text))
+    exact = all(
+        _means_the_same(path, schema, time_zone, with_double=doubles) for path in columns(predicate)
+    )
     return predicate if exact else None
 
 
-def _means_the_same(path: tuple[str, ...], schema: StructType, time_zone: str) -> bool:
+def _means_the_same(
+    path: tuple[str, ...], schema: StructType, time_zone: str, *, with_double: bool
+) -> bool:
     """Whether Spark compares this column as we do."""
     kind: DeltaType = schema
     for name in path:
@@ -58,6 +65,9 @@ def _means_the_same(path: tuple[str, ...], schema: StructType, time_zone: str) -
         kind = field.type
     if not isinstance(kind, Primitive):
         return True
+    # What meets a double becomes one, and large numbers that differ are the same then.
+    if with_double and kind.name != "double":
+        return False
     # A float is a double to Spark before it is compared, with digits that stats don't show.
     # A text or a literal of time is in the session's zone.
     return kind.name != "float" and (kind.name != "timestamp" or time_zone in _UTC)

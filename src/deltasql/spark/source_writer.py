@@ -16,6 +16,7 @@ from deltasql.data.layout import layout_of
 from deltasql.data.writer import discard
 from deltasql.errors import DeltaSqlError, UnsupportedFeatureError, ValidationError
 from deltasql.log.conflict import Reads
+from deltasql.log.removal import every_row, removes
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.spark import profiles
 from deltasql.spark.evolution import as_new
@@ -105,13 +106,13 @@ class DeltaSqlWriter(DataSourceArrowWriter):
                 self._create(lake, files)
                 return
             table = lake.table(self._source.table_name)
-            removes: list[Action] = []
+            removed: list[RemoveFile] = []
             if self._overwrite:
                 stamp = writing.now_ms()
                 replaced = table.snapshot(version=self._version).adds()
-                removes = [RemoveFile.of(add, deletion_timestamp=stamp) for add in replaced]
+                removed = removes(every_row(replaced), deletion_timestamp=stamp)
             write = writing.Write(
-                actions=[*removes, *files],
+                actions=[*removed, *files],
                 operation="WRITE",
                 operation_params={
                     "mode": "Overwrite" if self._overwrite else "Append",

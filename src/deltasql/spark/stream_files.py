@@ -13,6 +13,7 @@ from typing import Any
 
 from deltasql.errors import SchemaMismatchError, ValidationError
 from deltasql.history import Change
+from deltasql.log.feed import CHANGE_TYPE
 from deltasql.log.state import TableState
 from deltasql.spark.changes import (
     TIMESTAMP,
@@ -22,7 +23,6 @@ from deltasql.spark.changes import (
     must_have_feed,
     version_from,
 )
-from deltasql.spark.scene import CHANGE_TYPE
 from deltasql.spec.actions import AddFile, Metadata, RemoveFile
 from deltasql.spec.schema import parse_schema
 from deltasql.table import Table

@@ -99,8 +99,7 @@ class SparkTable:
         `update("id = 200", {"v": "7"})`: values are expressions of Spark's SQL, or columns.
         """
         extra = txn_actions(app_id, app_version)
-        values = set or {}
-        return self._do(lambda scene: row_changes.update(scene, condition, values), retries, extra)
+        return self._do(lambda scene: row_changes.update(scene, condition, set), retries, extra)
 
     def merge(self, source: DataFrame, condition: str | Column) -> MergeBuilder:
         """Merge a frame into the table; see `MergeBuilder` for the clauses."""
@@ -162,7 +161,7 @@ class TransactionSparkTable:
         set: Mapping[str, str | Column] | None = None,  # noqa: A002 - delta-spark's name
     ) -> None:
         """Set columns in the rows of a condition, by default in all."""
-        self._take(row_changes.update(self._database.scene(self._ledger), condition, set or {}))
+        self._take(row_changes.update(self._database.scene(self._ledger), condition, set))
 
     def merge(self, source: DataFrame, condition: str | Column) -> MergeBuilder:
         """Merge a frame into the table; see `MergeBuilder` for the clauses."""

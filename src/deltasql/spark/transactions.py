@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from deltasql import writing
 from deltasql.errors import TableNotFoundError, ValidationError
+from deltasql.log.feed import CHANGE_TYPE
 from deltasql.spark import evolution
 from deltasql.spark.options import write_options
-from deltasql.spark.scene import CHANGE_TYPE, Scene
+from deltasql.spark.scene import Scene
 from deltasql.spark.tables import TransactionSparkTable
-from deltasql.spec.actions import AddFile, CdcFile, RemoveFile
+from deltasql.spec.actions import AddFile, CdcFile
 from deltasql.transaction import Statement, Transaction, TransactionTable
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ class SparkTransaction:
         self._database = database
         self._app = (app_id, app_version)
         self._inner: Transaction = database.lake.transaction(app_id=app_id, app_version=app_version)
-        self._feeds: dict[str, _Feed] = {}
         # Whether to leave with `AlreadyHappened` as soon as a table shows that it has.
         self.stops_early = False
 
@@ -92,7 +92,7 @@ class SparkTransaction:
         database = self._database
         database.grant(table.location)
         wanted = write_options(mode, options)
-        self._take(table, database.writer.prepare(table.location, table.snapshot(), df, wanted))
+        table.take(database.writer.prepare(table.location, table.snapshot(), df, wanted))
 
     def table(self, name: str) -> TransactionSparkTable:
         """A table with the verbs `delete`, `update` and `merge`."""
@@ -100,7 +100,7 @@ class SparkTransaction:
 
         def take(write: writing.Write | None) -> None:
             if write is not None:
-                self._take(table, write)
+                table.take(write)
             elif self._app[0] is not None:
                 # Nothing to do is done, too: the table has to know of it.
                 table.take(writing.Write(actions=(), operation="WRITE"))
@@ -132,57 +132,19 @@ class SparkTransaction:
 
     # --- the change feed ----------------------------------------------------------------
 
-    def _take(self, table: TransactionTable, write: writing.Write) -> None:
-        table.take(write)
-        self._feeds.setdefault(table.name, _Feed(table)).note(write)
-
     def _complete_feeds(self) -> None:
-        """Where changes are written down row by row, none may be missing.
+        """Where changes are written down row by row, none may be missing: see `FeedDebt`.
 
-        Readers of a version with change files look at nothing else. Rows that one operation
-        added or removed as whole files are written down as changes when another operation on
-        the same table has written changes.
+        By Spark, as it writes what the table's own rules keep Arrow from writing.
         """
-        for feed in self._feeds.values():
-            if feed.changes and (feed.added or feed.removed):
-                scene = self._database.scene(feed.table)
-                files = [*_changes(scene, feed.added, "insert")]
-                files += _changes(scene, feed.removed, "delete")
-                feed.table.take(writing.Write(actions=files, operation="CHANGES", files=files))
-
-
-class _Feed:
-    """What the operations on one table left for its change feed."""
-
-    def __init__(self, table: TransactionTable) -> None:
-        self.table = table
-        self.changes = 0
-        self.added: list[AddFile] = []
-        self.removed: list[AddFile] = []
-
-    def note(self, write: writing.Write) -> None:
-        """Remember an operation."""
-        changes = [action for action in write.actions if isinstance(action, CdcFile)]
-        if changes:
-            self.changes += len(changes)
-            return
-        self.added += [a for a in write.actions if isinstance(a, AddFile) and a.data_change]
-        self.removed += [
-            as_add(a) for a in write.actions if isinstance(a, RemoveFile) and a.data_change
-        ]
-
-
-def as_add(remove: RemoveFile) -> AddFile:
-    """A removed file, to be read once more."""
-    return AddFile(
-        path=remove.path,
-        size=remove.size or 0,
-        modification_time=remove.deletion_timestamp or 0,
-        partition_values=remove.partition_values or {},
-        deletion_vector=remove.deletion_vector,
-        base_row_id=remove.base_row_id,
-        default_row_commit_version=remove.default_row_commit_version,
-    )
+        for table in self._inner.tables:
+            debt = table.feed_debt
+            if debt.is_due:
+                scene = self._database.scene(table)
+                files = [*_changes(scene, debt.added, "insert")]
+                files += _changes(scene, debt.removed, "delete")
+                debt.settle()
+                table.take(writing.Write(actions=files, operation="CHANGES", files=files))
 
 
 def _changes(scene: Scene, files: Sequence[AddFile], kind: str) -> list[CdcFile]:

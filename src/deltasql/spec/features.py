@@ -73,7 +73,10 @@ _TABLE: tuple[Feature, ...] = (
         name="changeDataFeed",
         legacy_writer=4,
         property="delta.enableChangeDataFeed",
-        note="`cdc` actions are kept as they are",
+        note=(
+            "`cdc` actions are kept as they are; `overwrite` with a condition and `replace_where` "
+            "write them, as delete, update and merge do"
+        ),
     ),
     Feature(
         name="generatedColumns",

@@ -34,7 +34,7 @@ _ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9a-fA-F]{2})+")
 class UnrepresentableValueError(UnsupportedFeatureError):
     """A valid value that Python can't hold: a date outside the years 1 to 9999.
 
-    Pruning takes it for "unknown" and keeps the file.
+    Pruning knows on which side of all other values it lies.
     """
 
 

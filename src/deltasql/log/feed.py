@@ -1,0 +1,60 @@
+"""What several operations in one commit owe the change data feed.
+
+Readers of a version with change files look at nothing else. So once one operation has written
+such files, the rows that another one added or removed as whole files have to be in some as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile
+
+CHANGE_TYPE = "_change_type"
+CHANGE_FOLDER = "_change_data"
+
+
+@dataclass(slots=True)
+class FeedDebt:
+    """Files of operations that wrote no changes, beside operations that did."""
+
+    has_changes: bool = False
+    added: list[AddFile] = field(default_factory=list)
+    _removes: list[RemoveFile] = field(default_factory=list)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether changes are missing."""
+        return self.has_changes and bool(self.added or self._removes)
+
+    @property
+    def removed(self) -> list[AddFile]:
+        """The files that were removed, to be read once more."""
+        return [as_add(remove) for remove in self._removes]
+
+    def note(self, actions: Iterable[Action]) -> None:
+        """Remember one operation; one with changes has written down all of its own."""
+        done = list(actions)
+        if any(isinstance(action, CdcFile) for action in done):
+            self.has_changes = True
+            return
+        self.added += [a for a in done if isinstance(a, AddFile) and a.data_change]
+        self._removes += [a for a in done if isinstance(a, RemoveFile) and a.data_change]
+
+    def settle(self) -> None:
+        """Everything is written down."""
+        self.added, self._removes = [], []
+
+
+def as_add(remove: RemoveFile) -> AddFile:
+    """A removed file, to be read once more."""
+    return AddFile(
+        path=remove.path,
+        size=remove.size or 0,
+        modification_time=remove.deletion_timestamp or 0,
+        partition_values=remove.partition_values or {},
+        deletion_vector=remove.deletion_vector,
+        base_row_id=remove.base_row_id,
+        default_row_commit_version=remove.default_row_commit_version,
+    )

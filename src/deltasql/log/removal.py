@@ -1,0 +1,66 @@
+"""Which files a commit may remove, and on what grounds.
+
+That a file may hold rows of a condition is a reason to read it, never to remove it. So a remove
+is made of a type that says why it loses no row: `WholeFile`, all of whose rows are to go, or
+`RewrittenFile`, whose other rows are in new files. Only the functions below make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NewType, TypeAlias
+
+from deltasql.log.predicate import Predicate
+from deltasql.log.pruning import Match, Pruner
+from deltasql.spec.actions import AddFile, RemoveFile
+from deltasql.spec.schema import StructType
+
+WholeFile = NewType("WholeFile", AddFile)
+RewrittenFile = NewType("RewrittenFile", AddFile)
+Removable: TypeAlias = WholeFile | RewrittenFile
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The files that may hold rows of a condition: `whole` by certainty, `partial` to be read."""
+
+    whole: list[WholeFile]
+    partial: list[AddFile]
+
+
+def sort_by_match(
+    files: Iterable[AddFile], predicate: Predicate | None, schema: StructType
+) -> Sorted:
+    """Part the files by what a bound predicate is sure of; without one it is sure of nothing."""
+    if predicate is None:
+        return Sorted([], list(files))
+    found = Sorted([], [])
+    pruner = Pruner(predicate, schema)
+    # Files come in thousands, partitions in dozens, and partition values alone say "all".
+    known: dict[tuple[tuple[str, str | None], ...], Match] = {}
+    for add in files:
+        values = add.partition_values
+        key = tuple(values.items())
+        if key not in known:
+            known[key] = pruner.match(partition_values=values)
+        if known[key] is Match.ALL:
+            found.whole.append(WholeFile(add))
+        elif pruner.may_match(partition_values=values, stats=add.stats):
+            found.partial.append(add)
+    return found
+
+
+def every_row(files: Iterable[AddFile]) -> list[WholeFile]:
+    """Files that go because every row does: of the table, or of their partition."""
+    return [WholeFile(add) for add in files]
+
+
+def rewritten(files: Iterable[AddFile]) -> list[RewrittenFile]:
+    """Files whose rows were looked at one by one, and those that stay written elsewhere."""
+    return [RewrittenFile(add) for add in files]
+
+
+def removes(files: Iterable[Removable], *, deletion_timestamp: int) -> list[RemoveFile]:
+    """The actions that take files out of the table."""
+    return [RemoveFile.of(add, deletion_timestamp=deletion_timestamp) for add in files]
