@@ -148,7 +148,8 @@ class CommitLoop:
         ):
             state = self._states.remember(request.table_id, log.state(request.table_id))
         _metadata_must_be_as_read(request, state)
-        self._must_be_writable(request, state)
+        # Asked on this connection: with the heads locked there may be no other.
+        self._must_be_writable(request, state, log)
         if not request.is_blind_append:
             # The metadata is as it was read, so that the check needs no other state.
             self._check(request, state, log.commits(request.table_id, after=checked))
@@ -162,14 +163,16 @@ class CommitLoop:
             proposal = propose(request, state, actions=actions, expected_head=head.version)
         return _done(request, log.write(proposal))
 
-    def _must_be_writable(self, request: CommitRequest, state: TableState) -> None:
+    def _must_be_writable(
+        self, request: CommitRequest, state: TableState, log: LockedLog | None = None
+    ) -> None:
         """Raise `ValidationError` if the table is read-only.
 
         Whatever makes it so changes its protocol in the same moment: one look a protocol will do.
         """
         if self._writable.get(request.table_id) == state.protocol_version:
             return
-        reason = self._store.read_only_reason(request.table_id)
+        reason = (log or self._store).read_only_reason(request.table_id)
         if reason is not None:
             raise ValidationError(
                 f"{request.table_name} is read-only",

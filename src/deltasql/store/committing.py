@@ -156,6 +156,10 @@ class EmbeddedLockedLog:
         found = self._session.rows("commit_find", table_id=table_id, commit_id=commit_id)
         return Committed(*found[0]) if found else None
 
+    def read_only_reason(self, table_id: int) -> str | None:
+        found = self._session.rows("read_only_get", table_id=table_id)
+        return found[0][0] if found else None
+
     def set_read_only(self, table_id: int, reason: str) -> None:
         self._session.rows("read_only_set", table_id=table_id, reason=reason)
 

@@ -303,6 +303,9 @@ class LockedLog(Protocol):
         must be after the head's.
         """
 
+    def read_only_reason(self, table_id: int) -> str | None:
+        """Why deltasql may not write the table; None if it may."""
+
     def set_read_only(self, table_id: int, reason: str) -> None:
         """Forbid writing a locked table, from the end of the block on."""
 

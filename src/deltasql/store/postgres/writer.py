@@ -181,6 +181,11 @@ class PostgresLockedLog:
         row = self._connection.execute(SQL["commit_find"], parameters).fetchone()
         return Committed(*row) if row else None
 
+    def read_only_reason(self, table_id: int) -> str | None:
+        found = self._connection.execute(SQL["read_only_get"], {"table_id": table_id})
+        row = found.fetchone()
+        return row[0] if row else None
+
     def set_read_only(self, table_id: int, reason: str) -> None:
         self._connection.execute(SQL["read_only_set"], {"table_id": table_id, "reason": reason})
 
