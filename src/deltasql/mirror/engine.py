@@ -46,6 +46,7 @@ class MirrorSettings:
     retry_backoff_base: float = 1.0
     parallelism: int = 10
     lag_alert: float = 60.0
+    lag_alert_versions: int = 1000
     validate_interval: float | None = None
 
     def backoff(self, retry_count: int) -> float:
