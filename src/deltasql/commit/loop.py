@@ -16,6 +16,7 @@ from itertools import count
 
 from deltasql import metrics
 from deltasql.commit.collector import paused_for
+from deltasql.commit.drafting import DraftedCommit, draft_large, locked_after
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.states import StateCache
 from deltasql.commit.telling import tell, tell_done
@@ -128,15 +129,25 @@ class CommitLoop:
         *,
         inside: Callable[[LockedLog], None] | None = None,
     ) -> list[Done]:
-        with self._store.locked([request.table_id for request in requests]) as log:
-            done = [self._write(log, request, checked[request.table_id]) for request in requests]
+        drafts = draft_large(self._store, requests, self._states.current)
+        with locked_after(self._store, requests, drafts) as log:
+            done = [
+                self._write(log, request, checked[request.table_id], drafts.get(request.table_id))
+                for request in requests
+            ]
             _txns_must_agree(requests, done)
             # What was committed before is not done again, neither is what went with it.
             if inside is not None and all(item.is_new for item in done):
                 inside(log)
             return done
 
-    def _write(self, log: LockedLog, request: CommitRequest, checked: int) -> Done:
+    def _write(
+        self,
+        log: LockedLog,
+        request: CommitRequest,
+        checked: int,
+        drafted: DraftedCommit | None = None,
+    ) -> Done:
         head = log.heads.get(request.table_id)
         if head is None:
             raise _gone(request)
@@ -153,6 +164,9 @@ class CommitLoop:
         if not request.is_blind_append:
             # The metadata is as it was read, so that the check needs no other state.
             self._check(request, state, log.commits(request.table_id, after=checked))
+        ready = drafted.following(head) if drafted is not None else None
+        if ready is not None:
+            return _done(request, log.write(ready))
         validate_commit(request.actions, state)
         actions = request.actions
         if state.row_tracking:

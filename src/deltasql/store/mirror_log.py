@@ -9,7 +9,6 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-
 # In seconds: a lease that ends later than this is not believed by those who want it.
 LONGEST_LEASE: Final = 60.0
 

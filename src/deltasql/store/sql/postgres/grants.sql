@@ -25,7 +25,8 @@ GRANT SELECT ON
     {schema}.vw_latest_action_per_path, {schema}.vw_active_files
 TO {reader}, {writer}, {mirror};
 
--- Commits: rows are added; only heads, tables and live files change.
+-- Commits: rows are added; only heads, tables and live files change. Large ones are quicker with
+-- TEMPORARY on the database, which PostgreSQL grants to everybody unless you have revoked it.
 GRANT INSERT ON
     {schema}.dl_tables, {schema}.dl_table_heads, {schema}.dl_table_versions,
     {schema}.dl_active_files, {schema}.dl_dead_files, {schema}.dl_partitions,
