@@ -64,7 +64,7 @@ types: $(READY) ## Check the types
 imports: $(READY) ## Check that imports go down the layers only
 	$(BIN)/lint-imports
 
-parts: $(READY) ## Install what tests need beyond Python: pgbouncer, toxiproxy, Azurite, Spark
+parts: $(READY) ## Install what tests need beyond Python: pgbouncer, faketime, toxiproxy, Azurite, Spark
 	$(BIN)/python -m tests.parts
 
 bench-log: $(READY) ## Measure the SQL log

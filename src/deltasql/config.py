@@ -33,6 +33,7 @@ class Settings:
     mirror_retry_backoff_base: float = 1.0
     mirror_parallelism: int = 10
     mirror_lag_alert: float = 60.0
+    mirror_lag_alert_versions: int = 1000
     mirror_validate_interval: float | None = None
     log_format: str = "console"
     log_level: str = "warning"
@@ -113,6 +114,7 @@ _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "mirror_retry_interval": parse_duration,
     "mirror_parallelism": _parse_count,
     "mirror_lag_alert": parse_duration,
+    "mirror_lag_alert_versions": _parse_count,
     "mirror_validate_interval": _parse_interval,
     "sql_pool_size": _parse_count,
     "sql_timeout": parse_duration,
@@ -144,6 +146,7 @@ _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
     "mirror_retry_interval": ("1h", "duration", "how often a `FAILED` version is tried, for ever"),
     "mirror_parallelism": ("10", "count", "tables that are mirrored at once"),
     "mirror_lag_alert": ("60s", "duration", "lag that alerts"),
+    "mirror_lag_alert_versions": ("1000", "count", "lag that alerts, in versions"),
     "mirror_validate_interval": (
         "off",
         "duration or `off`",

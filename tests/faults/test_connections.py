@@ -55,7 +55,8 @@ class TestTimeouts:
             with lake.store.locked([table.table_id]) as log:
                 waiting = Background(lambda: table.commit([new_add("pool", 1)]))
                 # Not idle, or the server would end the transaction after the same time.
-                log.execute("SELECT pg_sleep(1.5)")
+                log.execute("SELECT pg_sleep(0.8)")
+                log.execute("SELECT pg_sleep(0.8)")
                 with pytest.raises(StoreTimeoutError, match="pool_size") as failure:
                     waiting.result()
                 assert "sql.timeout" in failure.value.remedy
@@ -92,15 +93,17 @@ class TestTimeouts:
                 assert patient.table("a").commit([new_add("patient", 1)]) == 1
             assert table.version == 1
 
-    @pytest.mark.parametrize("kind", ["drop", "rename", "connect"])
+    @pytest.mark.parametrize("kind", ["drop", "rename", "first connect"])
     def test_nothing_waits_for_ever(self, postgres_url, location, kind):
         """Whoever needs a lock gives up in time, not only who commits."""
         with deltasql.connect(postgres_url, location=location, settings=SHORT) as lake:
             _create(lake)
+            if kind == "first connect":
+                query(postgres_url, "DELETE FROM dl_schema_migrations")
             calls = {
                 "drop": lambda: lake.drop_table("a"),
                 "rename": lambda: lake.rename_table("a", "b"),
-                "connect": lambda: deltasql.connect(postgres_url, location, settings=SHORT),
+                "first connect": lambda: deltasql.connect(postgres_url, location, settings=SHORT),
             }
             with psycopg.connect(postgres_url) as other:
                 other.execute("SELECT * FROM dl_table_heads, dl_tables FOR UPDATE")
@@ -112,6 +115,35 @@ class TestTimeouts:
             with pytest.raises(StoreTimeoutError):
                 waiting.result()
             assert gave_up
+
+    def test_connecting_waits_for_no_lock(self, postgres_url, location):
+        """Where there is nothing to migrate, anyone may hold the lock of migrations."""
+        deltasql.connect(postgres_url, location=location).close()
+        with psycopg.connect(postgres_url) as other:
+            other.execute(queries.load("postgres")["migration_lock"])
+            for mode in ("create", "error"):
+                settings = {"sql.timeout": "3s", "sql.schema": mode}
+                with quickly(2):
+                    deltasql.connect(postgres_url, location=location, settings=settings).close()
+
+    @pytest.mark.parametrize("size", [1, 2])
+    def test_as_many_transactions_as_connections(self, postgres_url, location, size):
+        """With heads locked, nobody asks on another connection whether the table is writable."""
+        settings = {"sql.timeout": "4s", "sql.pool_size": size}
+        names = [f"t{number}" for number in range(2 * size)]
+        with deltasql.connect(postgres_url, location=location) as other:
+            for name in names:
+                _create(other, name)
+        with deltasql.connect(postgres_url, location=location, settings=settings) as lake:
+
+            def commit(name: str) -> int:
+                with lake.transaction() as tx:
+                    tx.table(name).commit([new_add(name, 1)])
+                return tx.versions[name]
+
+            with quickly(3):
+                running = [Background(lambda name=name: commit(name)) for name in names]
+                assert [item.result() for item in running] == [1] * len(names)
 
     def test_one_connection_is_enough_for_a_commit(self, postgres_url, location):
         """The metadata changes after the first look and before the lock is taken."""

@@ -1,6 +1,7 @@
 """What only a disk can do: races of processes, death between two system calls, side files."""
 
 import errno
+import fcntl
 import hashlib
 import os
 import pickle
@@ -16,6 +17,8 @@ import pytest
 from deltasql.errors import StoreError
 from deltasql.objectstore import ObjectStore, files, open_store
 from deltasql.objectstore.local import LocalStore
+from deltasql.objectstore.names import lock_name
+from tests.faults.waiting import Background
 
 KEY = "_delta_log/00000000000000000007.json"
 RACER = """
@@ -262,3 +265,23 @@ def test_links_to_directories_are_not_followed(store, tmp_path):
     assert [info.path for info in store.list()] == ["a"]
     assert repr(store) == f"LocalStore({str(tmp_path)!r})"
     assert isinstance(store, LocalStore)
+
+
+def test_lock_that_its_holder_never_gives_back(tmp_path, monkeypatch):
+    """A process that hangs while it replaces `_last_checkpoint` must not hang all others."""
+    monkeypatch.setattr(files, "LOCK_LIMIT", 0.3, raising=False)
+    store = LocalStore(str(tmp_path))
+    assert store.put_if_match("_last_checkpoint", b"1", None)
+    _, tag = store.read_tagged("_last_checkpoint")
+    lock = os.open(lock_name(str(tmp_path / "_last_checkpoint")), os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = Background(lambda: store.put_if_match("_last_checkpoint", b"2", tag))
+        with pytest.raises(StoreError, match="_last_checkpoint") as failure:
+            waiting.result(5)
+        assert failure.value.details["is_transient"]
+        assert "fuser" in failure.value.remedy
+    finally:
+        os.close(lock)
+    assert store.put_if_match("_last_checkpoint", b"3", tag)
+    assert store.read("_last_checkpoint") == b"3"

@@ -3,11 +3,11 @@
 import os
 import sys
 
-from tests.parts import azurite, pgbouncer, seaweedfs, spark, toxiproxy
+from tests.parts import azurite, faketime, pgbouncer, seaweedfs, spark, toxiproxy
 from tests.parts.process import PartMissingError
 
 missing = 0
-for part in (pgbouncer, toxiproxy, seaweedfs, azurite, spark):
+for part in (pgbouncer, faketime, toxiproxy, seaweedfs, azurite, spark):
     name = part.__name__.rpartition(".")[2]
     try:
         part.ensure()

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
 
@@ -43,8 +44,9 @@ def _reachable(path: Path) -> bool:
 class PostgresServer:
     """A cluster in `directory`, which any user must be able to reach (not a pytest `tmp_path`)."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, environment: Mapping[str, str] | None = None) -> None:
         self.directory = directory
+        self._environment = [f"{name}={value}" for name, value in (environment or {}).items()]
         self.data = directory / "data"
         self.port = free_port()
         self.running = False
@@ -114,7 +116,10 @@ class PostgresServer:
         # Output goes to a file: the daemon inherits it, and a pipe would never see its end.
         with (self.directory / f"{program}.log").open("wb") as log:
             done = subprocess.run(
-                unprivileged([str(self._binaries() / program), *arguments]),
+                # The environment is the program's only, not that of who changes the user.
+                unprivileged(
+                    ["env", *self._environment, str(self._binaries() / program), *arguments]
+                ),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,

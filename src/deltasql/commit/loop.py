@@ -16,6 +16,7 @@ from itertools import count
 
 from deltasql import metrics
 from deltasql.commit.collector import paused_for
+from deltasql.commit.drafting import DraftedCommit, draft_large, locked_after
 from deltasql.commit.metadata_changes import changes_of, clock_for, fitted, settled, write_at
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.states import StateCache
@@ -132,15 +133,26 @@ class CommitLoop:
     ) -> list[Done]:
         # Asked before the lock is taken: under it there may be no connection to ask on.
         now = clock_for(self._store, requests, self._states.current)
-        with self._store.locked([request.table_id for request in requests]) as log:
-            done = [self._write(log, item, checked[item.table_id], now) for item in requests]
+        drafts = draft_large(self._store, requests, self._states.current)
+        with locked_after(self._store, requests, drafts) as log:
+            done = [
+                self._write(log, item, checked[item.table_id], now, drafts.get(item.table_id))
+                for item in requests
+            ]
             _txns_must_agree(requests, done)
             # What was committed before is not done again, neither is what went with it.
             if inside is not None and all(item.is_new for item in done):
                 inside(log)
             return done
 
-    def _write(self, log: LockedLog, request: CommitRequest, checked: int, now: int) -> Done:
+    def _write(
+        self,
+        log: LockedLog,
+        request: CommitRequest,
+        checked: int,
+        now: int,
+        drafted: DraftedCommit | None = None,
+    ) -> Done:
         head = log.heads.get(request.table_id)
         if head is None:
             raise _gone(request)
@@ -152,10 +164,14 @@ class CommitLoop:
         ):
             state = self._states.remember(request.table_id, log.state(request.table_id))
         _metadata_must_be_as_read(request, state)
-        self._must_be_writable(request, state)
+        # Asked on this connection: with the heads locked there may be no other.
+        self._must_be_writable(request, state, log)
         if not request.is_blind_append:
             # The metadata is as it was read, so that the check needs no other state.
             self._check(request, state, log.commits(request.table_id, after=checked))
+        ready = drafted.following(head) if drafted is not None else None
+        if ready is not None:
+            return _done(request, log.write(ready))
         validate_commit(request.actions, state)
         actions, at = settled(request.actions, state, head=head, log=log, now=now)
         with paused_for(len(actions)):
@@ -168,14 +184,16 @@ class CommitLoop:
             return request
         return fitted(request, state, self._store, base=self._base(request))
 
-    def _must_be_writable(self, request: CommitRequest, state: TableState) -> None:
+    def _must_be_writable(
+        self, request: CommitRequest, state: TableState, log: LockedLog | None = None
+    ) -> None:
         """Raise `ValidationError` if the table is read-only.
 
         Whatever makes it so changes its protocol in the same moment: one look a protocol will do.
         """
         if self._writable.get(request.table_id) == state.protocol_version:
             return
-        reason = self._store.read_only_reason(request.table_id)
+        reason = (log or self._store).read_only_reason(request.table_id)
         if reason is not None:
             raise ValidationError(
                 f"{request.table_name} is read-only",

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ class MirrorSettings:
     retry_backoff_base: float = 1.0
     parallelism: int = 10
     lag_alert: float = 60.0
+    lag_alert_versions: int = 1000
     validate_interval: float | None = None
 
     def backoff(self, retry_count: int) -> float:
@@ -80,12 +82,17 @@ class MirrorEngine:
         self._log = log
         self._objects = objects
         self.settings = settings
+        self.begin()
+        _engines.add(self)
+        self._not_ahead: set[int] = set()
+        self._look_again: dict[int, float] = {}
+
+    def begin(self) -> None:
+        """Begin without threads: a forked child has none of its parent's, only their locks."""
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._pilots: dict[int, Pilot] = {}
-        self._not_ahead: set[int] = set()
-        self._look_again: dict[int, float] = {}
 
     def mode_of(self, target: Target) -> str:
         """How the table is mirrored: its property wins over the lake's setting."""
@@ -255,3 +262,12 @@ def _is_visible(objects: Callable[[], ObjectStore], version: int) -> bool:
         return objects().head(LOG + commit_name(version)) is not None
     except StoreError:
         return False
+
+
+def _begin_anew() -> None:
+    for engine in list(_engines):
+        engine.begin()
+
+
+_engines: weakref.WeakSet[MirrorEngine] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_begin_anew)

@@ -114,7 +114,8 @@ class CommitFlight:
             return False
         if item.is_paused or item.age_ms is None:
             return item.is_paused
-        return item.age_ms < self._backoff(item.retry_count) * 1000
+        # An attempt in the future: the database's clock has gone back since.
+        return 0 <= item.age_ms < self._backoff(item.retry_count) * 1000
 
     def _mirror(self, part: Sequence[PendingVersion]) -> None:
         steps: list[_Step] = []

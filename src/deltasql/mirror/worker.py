@@ -17,6 +17,7 @@ from deltasql import logs, metrics
 from deltasql.errors import DeltaSqlError
 from deltasql.log.retention import MIRROR_MODE, OFF, mirror_mode
 from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.lag import LagWatch, is_due
 from deltasql.mirror.validate import ValidationReport
 from deltasql.store.interface import LogStore
 from deltasql.store.mirror_log import Backlog, Work
@@ -44,6 +45,7 @@ class Worker:
         self._log = log
         self._settings = engine.settings
         self._validate = validate
+        self._lag = LagWatch()
         self._alerted: set[int] = set()
         self._drifted: set[str] = set()
 
@@ -141,7 +143,7 @@ class Worker:
             ),
         )
         for work, count, retries, at in kinds:
-            if count and (at is None or now >= at + self._wait_ms(item, retries)):
+            if count and is_due(at, self._wait_ms(item, retries), now):
                 yield work
 
     def _wait_ms(self, item: Backlog, retries: int) -> float:
@@ -216,11 +218,13 @@ class Worker:
         for item in found:
             # A table that is not mirrored is not late.
             is_off = self._engine.mode_of(_target(item)) == OFF
-            oldest = None if is_off else item.oldest
-            lag = (now - oldest) / 1000 if oldest is not None else 0.0
+            lag = 0.0 if is_off else self._lag.seconds(item, now)
             metrics.MIRROR_LAG_SECONDS.labels(item.name).set(lag)
             metrics.MIRROR_LAG_VERSIONS.labels(item.name).set(0 if is_off else item.versions)
-            is_bad = not is_off and (item.is_failed or lag > self._settings.lag_alert)
+            is_late = (
+                lag > self._settings.lag_alert or item.versions > self._settings.lag_alert_versions
+            )
+            is_bad = not is_off and (item.is_failed or is_late)
             metrics.MIRROR_ALERT.labels(item.name).set(is_bad or item.name in self._drifted)
             if is_bad and item.table_id not in self._alerted:
                 facts = {"version": item.first_version, "error": item.error_message}

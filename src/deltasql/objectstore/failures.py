@@ -64,6 +64,8 @@ def local_failure(verb: str, path: str, error: OSError) -> StoreError:
         remedy = f"give the process the rights to {verb} it; {_PERMISSIONS}"
     elif error.errno in _FULL:
         remedy = "make space, or make the file system writable"
+    elif error.errno == errno.ETIMEDOUT and error.filename:
+        remedy = f"end the process that hangs with it (fuser {error.filename} names it)"
     else:
         remedy = "check the directory and the file system it is on"
     return StoreError(

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,9 @@ _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
 )
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+# How long anyone waits for a lock, which its holders have for the time of one small write.
+LOCK_LIMIT = 10.0
+_FIRST_LOOK, _LAST_LOOK = 0.0005, 0.02
 
 # The data and the size; times may be lost.
 sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -104,12 +108,14 @@ def locked(full: str) -> Iterator[None]:
     No system call replaces a file on condition of its content, so that writers who compare and
     replace have to wait for each other. The lock lies beside the file, because the file itself
     is replaced, and is removed by its holder: whoever waited for a removed one takes the next.
+    A holder that hangs keeps nobody for ever: `TimeoutError` after `LOCK_LIMIT` seconds.
     """
     path = lock_name(full)
+    deadline = time.monotonic() + LOCK_LIMIT
     while True:
         descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _lock(descriptor, path, deadline)
             if not _is_at(descriptor, path):
                 continue
             try:
@@ -119,6 +125,22 @@ def locked(full: str) -> Iterator[None]:
             return
         finally:
             os.close(descriptor)
+
+
+def _lock(descriptor: int, path: str, deadline: float) -> None:
+    """Look again and again: a system call that waits has no limit of its own."""
+    pause = _FIRST_LOOK
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                told = f"somebody else has held the lock on it for {LOCK_LIMIT:g} s"
+                raise TimeoutError(errno.ETIMEDOUT, told, path) from None
+            time.sleep(pause)
+            pause = min(pause * 2, _LAST_LOOK)
+        else:
+            return
 
 
 def _open(full: str, flags: int) -> int:

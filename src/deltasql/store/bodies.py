@@ -67,14 +67,26 @@ class PackedTemplate:
         self._template = template
         self._end = _compress(template.end) if size > LARGE else None
 
+    @property
+    def end(self) -> bytes | None:
+        """The last frame, which has no time in it; None where nothing is compressed."""
+        return self._end
+
     def fill(self, in_commit_timestamp: int) -> StoredBody:
         """The body with its time."""
+        filled = self.fill_start(in_commit_timestamp)
+        if self._end is None:
+            return filled
+        return StoredBody(filled.digest, filled.encoding, filled.data + self._end)
+
+    def fill_start(self, in_commit_timestamp: int) -> StoredBody:
+        """The same without the last frame, for who has that already."""
         body = self._template.fill(in_commit_timestamp)
         digest = sha256(body).digest()
         if self._end is None:
             return StoredBody(digest, "raw", body)
         start = body[: len(body) - len(self._template.end)]
-        return StoredBody(digest, "zstd", _compress(start) + self._end)
+        return StoredBody(digest, "zstd", _compress(start))
 
 
 def _compress(data: bytes) -> bytes:

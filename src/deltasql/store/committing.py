@@ -53,6 +53,12 @@ class Draft:
         self.body = PackedTemplate(proposal.body)
         self.rows = prepared_rows
 
+    def of(self, proposal: Proposal) -> Draft:
+        """The same for a proposal that has the same rows and body."""
+        draft = Draft.__new__(Draft)
+        draft.proposal, draft.body, draft.rows = proposal, self.body, self.rows
+        return draft
+
 
 def write(session: Session, draft: Draft, *, is_retry: bool) -> Outcome:
     """Check a proposal and write it as the table's next version."""
@@ -133,8 +139,11 @@ def _seen_txn(session: Session, table_id: int, txns: Sequence[Row]) -> int | Non
 class EmbeddedLockedLog:
     """Heads under lock, in a transaction that the caller's block ends."""
 
-    def __init__(self, session: Session, heads: dict[int, Head]) -> None:
+    def __init__(
+        self, session: Session, heads: dict[int, Head], ready: Sequence[Draft] = ()
+    ) -> None:
         self._session = session
+        self._ready = ready
         self.heads = heads
         # A write that failed halfway must not be committed by a caller who caught its error.
         self.failure: BaseException | None = None
@@ -156,6 +165,10 @@ class EmbeddedLockedLog:
         found = self._session.rows("commit_find", table_id=table_id, commit_id=commit_id)
         return Committed(*found[0]) if found else None
 
+    def read_only_reason(self, table_id: int) -> str | None:
+        found = self._session.rows("read_only_get", table_id=table_id)
+        return found[0][0] if found else None
+
     def set_read_only(self, table_id: int, reason: str) -> None:
         self._session.rows("read_only_set", table_id=table_id, reason=reason)
 
@@ -173,7 +186,7 @@ class EmbeddedLockedLog:
 
     def _written(self, proposal: Proposal, write_draft: Callable[[Draft], Outcome]) -> Outcome:
         try:
-            outcome = write_draft(Draft(proposal, self._session.prepare(proposal.rows)))
+            outcome = write_draft(self._draft(proposal))
         except BaseException as error:
             self.failure = error
             raise
@@ -182,6 +195,13 @@ class EmbeddedLockedLog:
                 self.heads[proposal.table_id], proposal, outcome
             )
         return outcome
+
+    def _draft(self, proposal: Proposal) -> Draft:
+        for draft in self._ready:
+            found = draft.proposal
+            if found.rows is proposal.rows and found.body is proposal.body:
+                return draft.of(proposal)
+        return Draft(proposal, self._session.prepare(proposal.rows))
 
 
 def _advanced(head: Head, proposal: Proposal, done: Committed) -> Head:

@@ -81,10 +81,14 @@ class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory, TrustQueries, E
             return committing.write(session, draft, is_retry=is_retry)
 
     @contextmanager
-    def locked(self, table_ids: Collection[int]) -> Iterator[EmbeddedLockedLog]:
+    def locked(
+        self, table_ids: Collection[int], *, drafts: Sequence[Proposal] = ()
+    ) -> Iterator[EmbeddedLockedLog]:
+        ready = [Draft(proposal, self._prepare(proposal.rows)) for proposal in drafts]
         with self._writing("committing") as session:
             found = session.rows("heads_get", table_ids=self._table_ids(table_ids))
-            log = EmbeddedLockedLog(session, {row[0]: Head(*row) for row in sorted(found)})
+            heads = {row[0]: Head(*row) for row in sorted(found)}
+            log = EmbeddedLockedLog(session, heads, ready)
             yield log
             if log.failure is not None:
                 raise log.failure

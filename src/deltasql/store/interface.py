@@ -304,6 +304,9 @@ class LockedLog(Protocol):
         must be after the head's.
         """
 
+    def read_only_reason(self, table_id: int) -> str | None:
+        """Why deltasql may not write the table; None if it may."""
+
     def set_read_only(self, table_id: int, reason: str) -> None:
         """Forbid writing a locked table, from the end of the block on."""
 
@@ -335,8 +338,14 @@ class TxnLogWriter(Protocol):
         `is_retry` says that the same commit may have been sent before.
         """
 
-    def locked(self, table_ids: Collection[int]) -> AbstractContextManager[LockedLog]:
-        """Lock the heads of tables, in id order; commit at the end, roll back on error."""
+    def locked(
+        self, table_ids: Collection[int], *, drafts: Sequence[Proposal] = ()
+    ) -> AbstractContextManager[LockedLog]:
+        """Lock the heads of tables, in id order; commit at the end, roll back on error.
+
+        `drafts` are what the block will probably write, as far as their rows and bodies go:
+        whatever takes long of them is done before the lock is taken.
+        """
 
 
 class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, Protocol):

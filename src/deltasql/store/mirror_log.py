@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Event
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
+
+# In seconds: a lease that ends later than this is not believed by those who want it.
+LONGEST_LEASE: Final = 60.0
 
 
 class Work(StrEnum):

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltasql.store.bodies import unpack
 from deltasql.store.mirror_log import (
+    LONGEST_LEASE,
     Backlog,
     DueCheckpoint,
     Lease,
@@ -21,6 +22,7 @@ from deltasql.store.mirror_log import (
 )
 from deltasql.store.rows import Row
 
+_LONGEST = round(LONGEST_LEASE * 1000)
 TOMBSTONES_SCHEMA = pa.schema([pa.field("action", pa.string(), nullable=False)])
 
 
@@ -52,6 +54,7 @@ class MirrorQueries(ABC):
             work=work.value,
             holder=holder,
             milliseconds=round(seconds * 1000),
+            longest=_LONGEST,
         )
         if not found:
             return None
@@ -71,7 +74,9 @@ class MirrorQueries(ABC):
         return [_pending(row) for row in found]
 
     def look(self, table_id: int, version: int) -> Look:
-        ((is_written, leases),) = self._rows("mirror_look", table_id=table_id, version=version)
+        ((is_written, leases),) = self._rows(
+            "mirror_look", table_id=table_id, version=version, longest=_LONGEST
+        )
         return Look(bool(is_written), not leases)
 
     def due_checkpoints(self, table_id: int) -> list[DueCheckpoint]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import select
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -13,6 +14,9 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import psycopg
 from psycopg import errors, generators, pq
 from psycopg.abc import PQGen
+from psycopg.errors import Diagnostic
+
+from deltasql.store.postgres.forks import forked_in_use
 
 Answer = TypeVar("Answer")
 # Parameters as libpq takes them.
@@ -21,6 +25,8 @@ Values: TypeAlias = Sequence[bytes | None]
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _WAKE_EVERY = 0.1
 _CANCEL_WITHIN = 5.0
+# For the server's last word on what we told it to give up.
+_AFTER_CANCEL = 1.0
 # Looked up once: an enumeration's members are slow to reach.
 _TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
 _WENT_WELL = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
@@ -53,22 +59,42 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up on a server that says nothing for `patience` seconds.
 
     TCP notices a peer that is gone, not one that hangs. The connection is closed then, and
-    whether the statement was done is as unknown as after any lost connection.
+    whether the statement was done is as unknown as after any lost connection. Before that,
+    where `cancels`, the server is told to give up, and its answer says what became of it: for
+    connections whose statements have no limit in the server itself. With `pulse` a server that
+    is at work may take its time: it tells whether there is one.
     """
 
     patience: float | None = None
+    cancels: bool = False
+    pulse: Callable[[], bool] | None = None
     uses: int = 0
+    # Closed, and kept only so that the pool counts it.
+    is_place: bool = False
     _calls: frozenset[bytes] = frozenset()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._pid = os.getpid()
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether it is that of the process that forked this one."""
+        return self._pid != os.getpid()
 
     def wait(
         self, gen: PQGen[Answer], interval: float = _WAKE_EVERY, timeout: float | None = None
     ) -> Answer:
         """Run a conversation with the server."""
+        if self._pid != os.getpid():
+            raise forked_in_use()
         if self.patience is not None and timeout is None:
             gen = self._impatient(gen, self.patience)
         return super().wait(gen, interval, timeout)
 
     def _impatient(self, gen: PQGen[Answer], patience: float) -> PQGen[Answer]:
+        warnings: list[Diagnostic] = []
+        is_cancelled = False
         try:
             wanted = next(gen)
             deadline = time.monotonic() + patience
@@ -77,12 +103,30 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
                 if ready:
                     deadline = time.monotonic() + patience
                 elif time.monotonic() > deadline:
-                    self.close()
-                    raise psycopg.OperationalError(f"the server did not answer for {patience:g} s")
+                    if self.pulse is not None and self.pulse():
+                        deadline = time.monotonic() + patience
+                    elif self.cancels and not is_cancelled:
+                        is_cancelled = True
+                        self.add_notice_handler(warnings.append)
+                        with suppress(psycopg.Error):
+                            self.cancel_safe(timeout=_AFTER_CANCEL)
+                        deadline = time.monotonic() + _AFTER_CANCEL
+                    else:
+                        raise self._given_up(f"the server did not answer for {patience:g} s")
                 wanted = gen.send(ready)
         except StopIteration as done:
+            if is_cancelled:
+                self.remove_notice_handler(warnings.append)
+            if warnings:
+                # It may have stopped waiting for a replica instead: done here, and nowhere else.
+                why = f"the server gave up, and warned: {warnings[0].message_primary}"
+                raise self._given_up(why) from None
             answer: Answer = done.value
             return answer
+
+    def _given_up(self, why: str) -> psycopg.OperationalError:
+        self.close()
+        return psycopg.OperationalError(why)
 
     def call(self, call: Call, values: Values) -> str:
         """Run a call as a transaction of its own; one round trip from the second time on."""
@@ -99,6 +143,8 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
         return self._call(call, values, prepared=False)
 
     def _call(self, call: Call, values: Values, *, prepared: bool) -> str:
+        if self._pid != os.getpid():
+            raise forked_in_use()
         with self.lock:
             if not prepared:
                 self.pgconn.send_query_params(

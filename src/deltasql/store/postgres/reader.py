@@ -12,7 +12,6 @@ from deltasql.log.ranges import Ranges
 from deltasql.store import queries, range_sql
 from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.postgres.pool import Connections
-from deltasql.store.postgres.spool import spooled
 from deltasql.store.postgres.wakeup import WakeUp
 from deltasql.store.reading import QueryReader
 from deltasql.store.rows import FILES_SCHEMA, Row
@@ -58,10 +57,7 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries):
         next(batches)
         return pa.RecordBatchReader.from_batches(
             schema,
-            (
-                pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-                for batch in spooled(batches)
-            ),
+            (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches),
         )
 
     def _change(self, name: str, /, **parameters: Any) -> list[Row]:

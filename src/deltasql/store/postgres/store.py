@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from deltasql.store.migrations import migrate
+from deltasql.store.migrations import is_current, migrate
 from deltasql.store.postgres.history import PostgresHistory
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL, PostgresReader
@@ -28,10 +28,11 @@ class PostgresStore(PostgresReader, PostgresWriter, PostgresHistory, PostgresReb
         connections.open()
         try:
             doing = "bringing the schema up to date"
-            with connections.transaction(doing, is_long=True) as connection:
-                # Two first connects at once: the second waits, then finds it done.
-                connection.execute(SQL["migration_lock"])
-                migrate(connection, "postgres", schema)
+            with connections.statement(doing) as connection:
+                # Whoever only connects waits for nobody: anyone may hold the lock below.
+                is_done = is_current(connection, "postgres")
+            if not is_done:
+                _bring_up_to_date(connections, doing, schema)
         except BaseException:
             connections.close()
             raise
@@ -40,3 +41,10 @@ class PostgresStore(PostgresReader, PostgresWriter, PostgresHistory, PostgresReb
     def close(self) -> None:
         self._wakeup.close()
         self._connections.close()
+
+
+def _bring_up_to_date(connections: Connections, doing: str, schema: str) -> None:
+    with connections.transaction(doing, is_long=True) as connection:
+        # Two first connects at once: the second waits, then finds it done.
+        connection.execute(SQL["migration_lock"])
+        migrate(connection, "postgres", schema)

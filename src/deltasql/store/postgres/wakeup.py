@@ -15,6 +15,7 @@ import psycopg
 from deltasql.errors import StoreError
 from deltasql.store import queries
 from deltasql.store.postgres.connection import LogConnection
+from deltasql.store.postgres.forks import forget_after_fork, keep_untouched
 from deltasql.store.postgres.pool import Connections, is_pooled
 
 _SQL = queries.load("postgres")
@@ -31,11 +32,20 @@ class WakeUp:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._begin()
+        forget_after_fork(self)
+
+    def _begin(self) -> None:
         self._sent = -_SEND_EVERY
         self._sending = threading.Lock()
         self._listening = threading.Lock()
         self._listener: LogConnection | None = None
         self._not_before = 0.0
+
+    def forget(self) -> None:
+        """In a forked child: the parent listens with what it has."""
+        keep_untouched(self._listener)
+        self._begin()
 
     def send(self) -> None:
         """Tell listeners, unless they were told a moment ago."""

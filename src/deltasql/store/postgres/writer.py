@@ -1,13 +1,12 @@
 """Committing to PostgreSQL.
 
-A small commit is one call of `dl_commit`, one round trip. A large one, and every commit
-over several tables, locks the heads first and writes under the lock.
+A small commit is one call of `dl_commit`, one round trip. A commit over several tables locks
+the heads first and writes under the lock; so does a large one, most of which is sent before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +14,6 @@ from psycopg import errors
 
 from deltasql.errors import DatabaseError
 from deltasql.store import rows
-from deltasql.store.bodies import stored_body
-from deltasql.store.committing import doubled_path
 from deltasql.store.interface import (
     CommitRecord,
     Committed,
@@ -30,7 +27,6 @@ from deltasql.store.interface import (
     VersionTaken,
 )
 from deltasql.store.postgres.connection import Call, LogConnection, encoded
-from deltasql.store.postgres.copy_text import copy_chunks
 from deltasql.store.postgres.payload import (
     PLAIN_COLUMNS,
     added_files,
@@ -40,10 +36,10 @@ from deltasql.store.postgres.payload import (
 )
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
+from deltasql.store.postgres.staging import COPY_FROM, Staging, copy_ahead, is_large, stage
+from deltasql.store.postgres.versions import WHO, txns, who, write_version
 from deltasql.store.reading import NO_LIMIT, to_commit
 
-# From here on COPY beats INSERT.
-COPY_FROM = 1_000
 _PLACE = (
     "table_id", "commit_id", "expected", "metadata_version", "protocol_version",
     "body_start", "body_middle", "body_end",
@@ -52,10 +48,9 @@ _WHAT = (
     "is_retry", "lock_timeout", "adds", "removes", "txns", "other", "may_have_vectors",
     "transaction_id",
 )  # fmt: skip
-_WHO = ("committer", "operation", "operation_params", "is_blind_append")
 _BODY = ("body_start", "body_middle", "body_end")
-_COMMIT_ONE = Call(SQL["commit_one"], [*_PLACE, *_WHAT, *_WHO], binary=_BODY)
-_APPEND_ONE = Call(SQL["append_one"], [*_PLACE, *PLAIN_COLUMNS, *_WHO], binary=[*_BODY, "path_key"])
+_COMMIT_ONE = Call(SQL["commit_one"], [*_PLACE, *_WHAT, *WHO], binary=_BODY)
+_APPEND_ONE = Call(SQL["append_one"], [*_PLACE, *PLAIN_COLUMNS, *WHO], binary=[*_BODY, "path_key"])
 
 
 class PostgresWriter:
@@ -80,7 +75,7 @@ class PostgresWriter:
         file = plain_file(proposal.rows.adds[0])
         if file is None:
             return ""
-        values = [*_place(proposal), *file, *encoded(_who(proposal))]
+        values = [*_place(proposal), *file, *encoded(who(proposal))]
         try:
             return self._connections.call(_APPEND_ONE, values, "committing")
         except DatabaseError as error:
@@ -89,7 +84,7 @@ class PostgresWriter:
             return ""
 
     def _commit_large(self, proposal: Proposal, *, is_retry: bool) -> Outcome:
-        with self.locked([proposal.table_id]) as log:
+        with self.locked([proposal.table_id], drafts=[proposal]) as log:
             if proposal.table_id not in log.heads:
                 return NoTable()
             if is_retry:
@@ -99,15 +94,40 @@ class PostgresWriter:
             return log.write(proposal)
 
     @contextmanager
-    def locked(self, table_ids: Collection[int]) -> Iterator[PostgresLockedLog]:
-        with self._connections.transaction("committing") as connection:
-            cursor = connection.execute(SQL["heads_lock"], {"table_ids": list(table_ids)})
-            found = cursor.fetchall()
-            yield PostgresLockedLog(connection, found)
+    def locked(
+        self, table_ids: Collection[int], *, drafts: Sequence[Proposal] = ()
+    ) -> Iterator[PostgresLockedLog]:
+        large = [proposal for proposal in drafts if is_large(proposal)]
+        with self._connections.transaction("committing", is_long=bool(large)) as connection:
+            if not large:
+                yield PostgresLockedLog(connection, _lock(connection, table_ids), Staging())
+                return
+            staging, found = self._staged(connection, table_ids, large)
+            yield PostgresLockedLog(connection, found, staging)
+            staging.forget(connection)
+
+    def _staged(
+        self, connection: LogConnection, table_ids: Collection[int], large: Sequence[Proposal]
+    ) -> tuple[Staging, Sequence[tuple[Any, ...]]]:
+        """The heads, locked once the proposals have arrived."""
+        seen = connection.execute(SQL["heads_get"], {"table_ids": list(table_ids)}).fetchall()
+        staging = copy_ahead(connection, large, {row[0]: Head(*row) for row in seen})
+        if staging is not None:
+            with self._connections.limited(connection):
+                found = _lock(connection, table_ids)
+            if staging.fits({row[0]: Head(*row[:6]) for row in found}):
+                return staging, found
+        self._connections.begin_again(connection)
+        staging = stage(connection, large)
+        with self._connections.limited(connection):
+            return staging, _lock(connection, table_ids)
 
     def create_table(self, name: str, location: str, proposal: Proposal) -> int | NameTaken:
         (metadata,), (protocol,) = proposal.rows.metadata, proposal.rows.protocol
-        with self._connections.transaction("creating a table") as connection:
+        large = is_large(proposal)
+        with self._connections.transaction("creating a table", is_long=large) as connection:
+            # Before anything that others of that name, or that place, would wait for.
+            staging = stage(connection, [proposal] if large else [])
             created = connection.execute(
                 SQL["table_create"],
                 {
@@ -122,7 +142,9 @@ class PostgresWriter:
                 return NameTaken()
             table_id, now_ms = created
             connection.execute(SQL["head_create"], {"table_id": table_id, "ict": now_ms})
-            write_version(connection, proposal, table_id=table_id, version=0, ict=now_ms)
+            staged = staging.take(connection, proposal)
+            place = {"table_id": table_id, "version": 0, "ict": now_ms}
+            write_version(connection, proposal, staged, **place)
             return int(table_id)
 
     def rename_table(self, table_id: int, name: str) -> bool | NameTaken:
@@ -152,8 +174,11 @@ class PostgresWriter:
 class PostgresLockedLog:
     """Heads under lock, in a transaction that the caller's block ends."""
 
-    def __init__(self, connection: LogConnection, found: Sequence[tuple[Any, ...]]) -> None:
+    def __init__(
+        self, connection: LogConnection, found: Sequence[tuple[Any, ...]], staging: Staging
+    ) -> None:
         self._connection = connection
+        self._staging = staging
         self._heads = {row[0]: Head(*row[:6]) for row in found}
         self._now = {row[0]: row[6] for row in found}
 
@@ -181,6 +206,11 @@ class PostgresLockedLog:
         row = self._connection.execute(SQL["commit_find"], parameters).fetchone()
         return Committed(*row) if row else None
 
+    def read_only_reason(self, table_id: int) -> str | None:
+        found = self._connection.execute(SQL["read_only_get"], {"table_id": table_id})
+        row = found.fetchone()
+        return row[0] if row else None
+
     def set_read_only(self, table_id: int, reason: str) -> None:
         self._connection.execute(SQL["read_only_set"], {"table_id": table_id, "reason": reason})
 
@@ -190,7 +220,8 @@ class PostgresLockedLog:
         return cursor.fetchall() if cursor.description else []
 
     def write(self, proposal: Proposal) -> Outcome:
-        if len(proposal.rows.adds) < COPY_FROM:
+        if not is_large(proposal):
+            self._staging.take(self._connection, proposal)
             # The transaction has set its limit on waiting for locks.
             values = _values(proposal, is_retry=False, lock_timeout=None)
             outcome = _outcome(proposal.table_id, self._connection.call_inside(_COMMIT_ONE, values))
@@ -210,7 +241,7 @@ class PostgresLockedLog:
     def _write_large(self, proposal: Proposal) -> Outcome:
         head = self._heads[proposal.table_id]
         if proposal.rows.txns:
-            parameters = {"table_id": proposal.table_id, "txns": _txns(proposal)}
+            parameters = {"table_id": proposal.table_id, "txns": txns(proposal)}
             row = self._connection.execute(SQL["txn_seen"], parameters).fetchone()
             if row is not None and row[0] is not None:
                 return TxnSeen(row[0])
@@ -227,8 +258,9 @@ class PostgresLockedLog:
             return VersionTaken(head)
         version = head.version + 1
         place = {"table_id": head.table_id, "version": version, "ict": ict}
+        staged = self._staging.take(self._connection, proposal)
         self._connection.execute(SQL["head_advance"], place)
-        write_version(self._connection, proposal, table_id=head.table_id, version=version, ict=ict)
+        write_version(self._connection, proposal, staged, **place)
         return Committed(version, ict)
 
     def _advance(self, proposal: Proposal, done: Committed) -> None:
@@ -243,80 +275,8 @@ class PostgresLockedLog:
         )
 
 
-def write_version(
-    connection: LogConnection, proposal: Proposal, *, table_id: int, version: int, ict: int
-) -> None:
-    """Write a version whose number and time are settled; the head is the caller's."""
-    adds = proposal.rows.adds
-    is_bulk = len(adds) >= COPY_FROM
-    body = proposal.body.fill(ict)
-    place = {"table_id": table_id, "version": version}
-    # Removes first: a file may be removed under one deletion vector and added under another.
-    connection.execute(
-        SQL["rows_write"],
-        {
-            **place,
-            "adds": None if is_bulk else added_files(adds),
-            "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
-            "txns": _txns(proposal),
-            "other": other_rows(proposal.rows),
-            "may_have_vectors": proposal.may_have_vectors,
-        },
-    )
-    if is_bulk:
-        # Hashing and compressing leave Python to the rows.
-        with ThreadPoolExecutor(1) as aside:
-            packing = aside.submit(stored_body, body)
-            _copy(connection, proposal, table_id=table_id, version=version)
-            stored = packing.result()
-    else:
-        stored = stored_body(body)
-    connection.execute(
-        SQL["version_write"],
-        {
-            **place,
-            "ict": ict,
-            "commit_id": proposal.commit_id,
-            "digest": stored.digest,
-            "encoding": stored.encoding,
-            "body": stored.data,
-            "transaction_id": proposal.transaction_id,
-            **dict(zip(_WHO, _who(proposal), strict=True)),
-        },
-        binary=True,
-    )
-
-
-def _copy(connection: LogConnection, proposal: Proposal, *, table_id: int, version: int) -> None:
-    adds = proposal.rows.adds
-    connection.execute("SAVEPOINT before_copy")
-    try:
-        with connection.cursor() as cursor, cursor.copy(SQL["adds_copy"]) as copy:
-            for chunk in copy_chunks(table_id, version, adds):
-                copy.write(chunk)
-    except errors.UniqueViolation:
-        # Some of the files are live already and restated: the function knows how.
-        connection.execute("ROLLBACK TO SAVEPOINT before_copy")
-        for start in range(0, len(adds), COPY_FROM):
-            part = added_files(adds[start : start + COPY_FROM])
-            connection.execute(
-                SQL["rows_write"],
-                {
-                    "table_id": table_id,
-                    "version": version,
-                    "adds": part,
-                    "removes": None,
-                    "txns": None,
-                    "other": None,
-                    "may_have_vectors": False,
-                },
-            )
-    connection.execute("RELEASE SAVEPOINT before_copy")
-    if proposal.may_have_vectors:
-        place = {"table_id": table_id, "version": version}
-        doubled = connection.execute(SQL["files_doubled"], place).fetchone()
-        if doubled is not None:
-            raise doubled_path(doubled[0])
+def _lock(connection: LogConnection, table_ids: Collection[int]) -> list[tuple[Any, ...]]:
+    return connection.execute(SQL["heads_lock"], {"table_ids": list(table_ids)}).fetchall()
 
 
 def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> list[bytes | None]:
@@ -325,12 +285,12 @@ def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> 
         lock_timeout,
         added_files(proposal.rows.adds),
         json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
-        _txns(proposal),
+        txns(proposal),
         other_rows(proposal.rows),
         proposal.may_have_vectors,
         proposal.transaction_id,
     )
-    return [*_place(proposal), *encoded(what), *encoded(_who(proposal))]
+    return [*_place(proposal), *encoded(what), *encoded(who(proposal))]
 
 
 def _is_one_new_file(proposal: Proposal) -> bool:
@@ -357,20 +317,6 @@ def _place(proposal: Proposal) -> tuple[bytes | None, ...]:
         body.middle,
         body.end,
     )
-
-
-def _who(proposal: Proposal) -> tuple[Any, ...]:
-    """The values of `_WHO`."""
-    return (
-        proposal.committer,
-        proposal.operation,
-        proposal.operation_params,
-        proposal.is_blind_append,
-    )
-
-
-def _txns(proposal: Proposal) -> str | None:
-    return json_rows(rows.TXN_COLUMNS, proposal.rows.txns)
 
 
 def _outcome(table_id: int, answer: str) -> Outcome:

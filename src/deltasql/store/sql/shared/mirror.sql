@@ -1,11 +1,13 @@
 -- name: lease_take
+-- One that ends later than any lease can was given by a clock that has gone back since: nobody
+-- waits until that clock has caught up.
 INSERT INTO dl_mirror_leases (table_id, work, holder, token, expires_at)
 VALUES (:table_id, :work, :holder, 1, @in_ms(:milliseconds))
 ON CONFLICT (table_id, work) DO UPDATE
 SET holder = excluded.holder,
     token = dl_mirror_leases.token + 1,
     expires_at = excluded.expires_at
-WHERE dl_mirror_leases.expires_at <= @now
+WHERE dl_mirror_leases.expires_at <= @now OR dl_mirror_leases.expires_at > @in_ms(:longest)
 RETURNING token, mirrored_version, total_files, total_bytes;
 
 -- name: lease_renew
@@ -15,8 +17,9 @@ WHERE table_id = :table_id AND work = :work AND token = :token AND expires_at > 
 RETURNING token;
 
 -- name: lease_end
+-- Long ago, not now: it is free at once, whatever the clock does next.
 UPDATE dl_mirror_leases
-SET expires_at = @now
+SET expires_at = '1970-01-01 00:00:00'
 WHERE table_id = :table_id AND work = :work AND token = :token
 RETURNING token;
 
@@ -53,7 +56,8 @@ LIMIT :most;
 SELECT (SELECT json_written FROM dl_mirror_status
         WHERE table_id = :table_id AND version = :version),
        (SELECT count(*) FROM dl_mirror_leases
-        WHERE table_id = :table_id AND work = 'COMMITS' AND expires_at > @now);
+        WHERE table_id = :table_id AND work = 'COMMITS' AND expires_at > @now
+          AND expires_at <= @in_ms(:longest));
 
 -- name: mirror_due
 SELECT version, retry_count, @ms(last_attempt_at)

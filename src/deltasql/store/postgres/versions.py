@@ -1,0 +1,94 @@
+"""A version written statement by statement, inside a transaction, in its settled place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deltasql.store import rows
+from deltasql.store.bodies import stored_body
+from deltasql.store.interface import Proposal
+from deltasql.store.postgres.connection import LogConnection
+from deltasql.store.postgres.payload import added_files, json_rows, other_rows
+from deltasql.store.postgres.reader import SQL
+from deltasql.store.postgres.staging import COPY_FROM, StagedCommit, check_doubled, write_files
+
+WHO = ("committer", "operation", "operation_params", "is_blind_append")
+
+
+def write_version(
+    connection: LogConnection,
+    proposal: Proposal,
+    staged: StagedCommit | None,
+    *,
+    table_id: int,
+    version: int,
+    ict: int,
+) -> None:
+    """Write a version whose number and time are settled; the head is the caller's."""
+    place = {"table_id": table_id, "version": version}
+    if staged is None:
+        _write_rows(connection, proposal, place)
+        stored, query = stored_body(proposal.body.fill(ict)), "version_write"
+    else:
+        write_files(connection, staged, **place)
+        stored, query = staged.body.fill_start(ict), "staged_version_write"
+        if staged.body.end is None:
+            query = "version_write"
+    connection.execute(
+        SQL[query],
+        {
+            **place,
+            "ict": ict,
+            "commit_id": proposal.commit_id,
+            "digest": stored.digest,
+            "encoding": stored.encoding,
+            "body": stored.data,
+            "body_start": stored.data,
+            "transaction_id": proposal.transaction_id,
+            **dict(zip(WHO, who(proposal), strict=True)),
+        },
+        binary=True,
+    )
+
+
+def _write_rows(connection: LogConnection, proposal: Proposal, place: Mapping[str, int]) -> None:
+    """The rows, some at a time: with a lock in hand nothing is streamed, because the server ends
+    the session of a client that falls silent between statements, and not of one in a COPY.
+    """
+    adds = proposal.rows.adds
+    is_bulk = len(adds) >= COPY_FROM
+    none = {"adds": None, "removes": None, "txns": None, "other": None, "may_have_vectors": False}
+    # Removes first: a file may be removed under one deletion vector and added under another.
+    connection.execute(
+        SQL["rows_write"],
+        {
+            **place,
+            "adds": None if is_bulk else added_files(adds),
+            "removes": json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
+            "txns": txns(proposal),
+            "other": other_rows(proposal.rows),
+            "may_have_vectors": proposal.may_have_vectors,
+        },
+    )
+    if is_bulk:
+        for start in range(0, len(adds), COPY_FROM):
+            part = added_files(adds[start : start + COPY_FROM])
+            connection.execute(SQL["rows_write"], {**place, **none, "adds": part})
+        if proposal.may_have_vectors:
+            check_doubled(connection, place)
+
+
+def who(proposal: Proposal) -> tuple[Any, ...]:
+    """The values of `WHO`."""
+    return (
+        proposal.committer,
+        proposal.operation,
+        proposal.operation_params,
+        proposal.is_blind_append,
+    )
+
+
+def txns(proposal: Proposal) -> str | None:
+    """The application transactions, as JSON."""
+    return json_rows(rows.TXN_COLUMNS, proposal.rows.txns)
