@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         VersionNotFoundError,
     )
     from deltasql.history import Change, HistoryEntry
+    from deltasql.recovering import RecoveredTable, RecoveryReport
     from deltasql.snapshot import Scan, Snapshot
     from deltasql.spec.actions import (
         AddFile,
@@ -93,6 +94,8 @@ __all__ = [
     "MirrorGapError",
     "Protocol",
     "ProtocolChangedError",
+    "RecoveredTable",
+    "RecoveryReport",
     "RemoveFile",
     "Scan",
     "SchemaMismatchError",
@@ -139,6 +142,8 @@ _MODULES = {
     "UnknownAction": "deltasql.spec.actions",
     "Change": "deltasql.history",
     "HistoryEntry": "deltasql.history",
+    "RecoveredTable": "deltasql.recovering",
+    "RecoveryReport": "deltasql.recovering",
     "Table": "deltasql.table",
     "Transaction": "deltasql.transaction",
     "TransactionTable": "deltasql.transaction",

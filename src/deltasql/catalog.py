@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
-from deltasql import config, creating, metrics, writing
+from deltasql import config, creating, metrics, recovering, writing
 from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
@@ -262,6 +262,8 @@ class Lake:
         if dry_run:
             return survey(self.objects(location), fence=fence, progress=progress)
         return adopt(self, location, name, fence=fence, validate=validate, progress=progress)
+
+    recover = recovering.recover
 
     def transaction(
         self, *, app_id: str | None = None, app_version: int | None = None

@@ -6,7 +6,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ import pyarrow as pa
 import pytest
 
 import deltasql
+from deltasql.config import variable_of
 from tests.adoption.logs import commit_file
 from tests.parts.postgres import PostgresServer
+from tests.parts.seaweedfs import SeaweedFs
 
 RUNBOOK = (Path(__file__).parents[2] / "docs" / "disaster-recovery.md").read_text()
 SECTIONS = {
@@ -31,17 +35,17 @@ def rows(*ids: int) -> pa.Table:
 class Operator:
     """Somebody who types what the runbook says."""
 
-    def __init__(self, url: str, folder: Path, programs: Path) -> None:
-        self.url = url
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str], server: PostgresServer | None = None
+    ) -> None:
         self.folder = folder
         self.root = folder / "lake"
         self.names: dict[str, Any] = {}
-        self._environment = {
-            **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "DELTASQL_URL": url,
-            "DELTASQL_LOCATION": self.root.as_uri(),
-        }
+        self.settings = {"location": self.root.as_uri(), **settings}
+        programs = [Path(sys.executable).parent, *([] if server is None else [server._binaries()])]
+        path = ":".join([*map(str, programs), os.environ["PATH"]])
+        self.environment = {variable_of(key): value for key, value in self.settings.items()}
+        self._environment = {**os.environ, **self.environment, "PATH": path}
 
     def follow(self, title: str, *only: int) -> None:
         """Do what a section says, or some of its blocks."""
@@ -56,11 +60,8 @@ class Operator:
                 exec(compile(text, title, "exec"), self.names)
 
     def lake(self, **settings: str) -> deltasql.Lake:
-        return deltasql.connect(
-            self.url,
-            location=self.root.as_uri(),
-            settings={f"mirror.{key}": value for key, value in settings.items()},
-        )
+        mirror = {f"mirror.{key}": value for key, value in settings.items()}
+        return deltasql.connect(settings={**self.settings, **mirror})
 
     def ids(self, name: str = "sales.orders") -> list[int]:
         table = self.names["lake"].table(name)
@@ -68,12 +69,17 @@ class Operator:
 
 
 @pytest.fixture
+def settings(postgres_url: str) -> dict[str, str]:
+    return {"url": postgres_url}
+
+
+@pytest.fixture
 def operator(
-    postgres_server: PostgresServer, postgres_url: str, tmp_path: Path, monkeypatch: Any
+    postgres_server: PostgresServer, settings: dict[str, str], tmp_path: Path, monkeypatch: Any
 ) -> Iterator[Operator]:
-    found = Operator(postgres_url, tmp_path, postgres_server._binaries())
-    monkeypatch.setenv("DELTASQL_URL", postgres_url)
-    monkeypatch.setenv("DELTASQL_LOCATION", found.root.as_uri())
+    found = Operator(tmp_path, settings, postgres_server)
+    for name, value in found.environment.items():
+        monkeypatch.setenv(name, value)
     with found.lake() as lake:
         table = lake.create_table("sales.orders", rows().schema)
         for number in range(3):
@@ -149,17 +155,29 @@ def test_diverged_and_the_mirror_is_right(diverged: Operator) -> None:
     assert diverged.ids() == [0, 1, 2, 10, 11]
 
 
-def test_no_dump_at_all(
-    operator: Operator, postgres_server: PostgresServer, postgres_dbname: str
-) -> None:
-    append(operator, 10)
-    postgres_server.drop_database(postgres_dbname)
-    postgres_server.create_database(postgres_dbname)
-    operator.follow("No dump at all")
-    operator.follow("After")
-    assert operator.ids() == [0, 1, 2, 10]
-    assert operator.ids("other") == [1]
-    assert operator.names["lake"].table("sales.orders").append(rows(20)) == 5
+class TestNoDumpAtAll:
+    @pytest.fixture(params=["local", "s3"])
+    def settings(self, settings: dict[str, str], request: pytest.FixtureRequest) -> dict[str, str]:
+        if request.param == "local":
+            return settings
+        bucket: SeaweedFs = request.getfixturevalue("seaweedfs")
+        return {**settings, **bucket.options(), "location": bucket.location(str(uuid.uuid4()))}
+
+    def test_every_table_comes_back(
+        self, operator: Operator, postgres_server: PostgresServer, postgres_dbname: str
+    ) -> None:
+        append(operator, 10)
+        postgres_server.drop_database(postgres_dbname)
+        postgres_server.create_database(postgres_dbname)
+        operator.follow("No dump at all")
+        operator.follow("After")
+        assert [table.name for table in operator.names["lake"].tables()] == [
+            "other",
+            "sales.orders",
+        ]
+        assert operator.ids() == [0, 1, 2, 10]
+        assert operator.ids("other") == [1]
+        assert operator.names["lake"].table("sales.orders").append(rows(20)) == 5
 
 
 def test_every_section_is_executed() -> None:
