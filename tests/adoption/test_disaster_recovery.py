@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import subprocess
-import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,56 +12,16 @@ import pyarrow as pa
 import pytest
 
 import deltasql
-from deltasql.config import variable_of
 from tests.adoption.logs import commit_file
+from tests.adoption.runbook import Operator, sections
 from tests.parts.postgres import PostgresServer
 from tests.parts.seaweedfs import SeaweedFs
 
-RUNBOOK = (Path(__file__).parents[2] / "docs" / "disaster-recovery.md").read_text()
-SECTIONS = {
-    title.strip(): re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL)
-    for title, _, text in (part.partition("\n") for part in RUNBOOK.split("\n## ")[1:])
-}
+PAGE = "disaster-recovery.md"
 
 
 def rows(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64())})
-
-
-class Operator:
-    """Somebody who types what the runbook says."""
-
-    def __init__(
-        self, folder: Path, settings: Mapping[str, str], server: PostgresServer | None = None
-    ) -> None:
-        self.folder = folder
-        self.root = folder / "lake"
-        self.names: dict[str, Any] = {}
-        self.settings = {"location": self.root.as_uri(), **settings}
-        programs = [Path(sys.executable).parent, *([] if server is None else [server._binaries()])]
-        path = ":".join([*map(str, programs), os.environ["PATH"]])
-        self.environment = {variable_of(key): value for key, value in self.settings.items()}
-        self._environment = {**os.environ, **self.environment, "PATH": path}
-
-    def follow(self, title: str, *only: int) -> None:
-        """Do what a section says, or some of its blocks."""
-        blocks = SECTIONS[title]
-        for number in only or range(len(blocks)):
-            kind, text = blocks[number]
-            if kind == "sh":
-                subprocess.run(
-                    ["bash", "-euc", text], cwd=self.folder, env=self._environment, check=True
-                )
-            else:
-                exec(compile(text, title, "exec"), self.names)
-
-    def lake(self, **settings: str) -> deltasql.Lake:
-        mirror = {f"mirror.{key}": value for key, value in settings.items()}
-        return deltasql.connect(settings={**self.settings, **mirror})
-
-    def ids(self, name: str = "sales.orders") -> list[int]:
-        table = self.names["lake"].table(name)
-        return sorted(table.scan().to_arrow().column("id").to_pylist())
 
 
 @pytest.fixture
@@ -77,7 +33,7 @@ def settings(postgres_url: str) -> dict[str, str]:
 def operator(
     postgres_server: PostgresServer, settings: dict[str, str], tmp_path: Path, monkeypatch: Any
 ) -> Iterator[Operator]:
-    found = Operator(tmp_path, settings, postgres_server)
+    found = Operator(PAGE, tmp_path, settings, postgres_server)
     for name, value in found.environment.items():
         monkeypatch.setenv(name, value)
     with found.lake() as lake:
@@ -181,9 +137,5 @@ class TestNoDumpAtAll:
 
 
 def test_every_section_is_executed() -> None:
-    followed: set[str] = set()
     source = Path(__file__).read_text()
-    for title in SECTIONS:
-        if f'"{title}"' in source:
-            followed.add(title)
-    assert followed == set(SECTIONS)
+    assert [title for title in sections(PAGE) if f'"{title}"' not in source] == []

@@ -48,7 +48,7 @@ class PostgresServer:
 
     def __init__(self, directory: Path, beside: PostgresServer | None = None) -> None:
         self.directory = directory
-        # Copies of the programs are large: one is enough for a primary and its standby.
+        # Copies of the programs are large: one is enough for all servers of a test.
         self._beside = beside
         self.data = directory / "data"
         self.port = free_port()

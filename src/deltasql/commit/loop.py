@@ -24,7 +24,9 @@ from deltasql.errors import (
     CommitStateUnknownError,
     ConcurrentTransactionError,
     DatabaseError,
+    DeltaSqlError,
     MetadataChangedError,
+    MirrorError,
     ProtocolChangedError,
     StoreError,
     TableError,
@@ -58,7 +60,16 @@ LONGEST_PAUSE = 2.0
 class CommitLoop:
     """Commits requests to a store, whatever the network does meanwhile."""
 
-    def __init__(self, store: LogStore, states: StateCache, *, timeout: float) -> None:
+    def __init__(
+        self,
+        store: LogStore,
+        states: StateCache,
+        *,
+        timeout: float,
+        before_again: Callable[[Iterable[int]], None] = lambda _: None,
+    ) -> None:
+        """`before_again` may object, by a `MirrorError`, to sending a commit again to tables."""
+        self._before_again = before_again
         self._store = store
         self._states = states
         self._timeout = timeout
@@ -236,7 +247,7 @@ class CommitLoop:
         may_be_in = False
         for number in count(1):
             try:
-                done = (self._find(requests) if may_be_in else None) or attempt(may_be_in)
+                done = (self._find_or_object(requests) if may_be_in else None) or attempt(may_be_in)
                 metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
                 metrics.VERSIONS_COMMITTED.inc(sum([item.is_new for item in done]))
                 tell_done(requests, done, number)
@@ -262,6 +273,18 @@ class CommitLoop:
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_PAUSE)
         raise AssertionError("unreachable")
+
+    def _find_or_object(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
+        """What was committed. If nothing, it may be again, unless the server that answers now
+        lacks commits: this one may be among them, and be taken back into SQL with its files.
+        """
+        found = self._find(requests)
+        if found is None:
+            try:
+                self._before_again([request.table_id for request in requests])
+            except MirrorError as error:
+                raise _unknown(requests, error) from error
+        return found
 
     def _find_refused(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
         """What a first try did that was still under way when the second was refused, perhaps by it.
@@ -351,7 +374,7 @@ def _gone(request: CommitRequest) -> TableNotFoundError:
     )
 
 
-def _unknown(requests: Sequence[CommitRequest], error: StoreError) -> CommitStateUnknownError:
+def _unknown(requests: Sequence[CommitRequest], error: DeltaSqlError) -> CommitStateUnknownError:
     ids = ", ".join(request.commit_id for request in requests)
     return CommitStateUnknownError(
         f"nobody can say whether commit {ids} succeeded",

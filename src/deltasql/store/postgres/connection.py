@@ -58,6 +58,8 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
 
     patience: float | None = None
     uses: int = 0
+    # How often another server had taken over when it was made.
+    takeovers: int = 0
     _calls: frozenset[bytes] = frozenset()
 
     def wait(

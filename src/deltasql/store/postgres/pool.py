@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 import pyarrow as pa
@@ -22,6 +22,7 @@ from deltasql.errors import DatabaseError
 from deltasql.store.postgres.arrow import ArrowConnections
 from deltasql.store.postgres.connection import Call, LogConnection, Values
 from deltasql.store.postgres.failures import FAILURES, translate, translated
+from deltasql.store.postgres.takeover import ServerWatch, TakenOverError
 
 # More than a server needs to say that it gave up on a lock.
 _GRACE = 1.0
@@ -60,6 +61,7 @@ class Connections:
             f" SET LOCAL idle_in_transaction_session_timeout = {limit}"
         )
         self._arrow = ArrowConnections(self._conninfo, size=size)
+        self.servers = ServerWatch()
         self._at_hand: deque[LogConnection] = deque()
         self._waiting = 0
         self._counting = threading.Lock()
@@ -80,9 +82,13 @@ class Connections:
                 max_size=self._size,
                 timeout=self._timeout,
                 kwargs={"autocommit": True},
-                configure=_prepare_only_without_pooler,
+                configure=self._configure,
                 open=True,
             )
+
+    def _configure(self, connection: LogConnection) -> None:
+        _prepare_only_without_pooler(connection)
+        self.servers.meet(connection)
 
     @contextmanager
     def statement(self, doing: str) -> Iterator[LogConnection]:
@@ -125,10 +131,13 @@ class Connections:
             raise translate(error, doing) from None
 
     def _take(self, patience: float | None) -> LogConnection:
+        takeovers = self.servers.takeovers
         try:
             connection = self._at_hand.pop()
         except IndexError:
             connection = self._wait_for_one()
+        if connection.takeovers != takeovers:
+            self._refuse(connection)
         connection.patience = patience
         return connection
 
@@ -143,6 +152,15 @@ class Connections:
         finally:
             with self._counting:
                 self._waiting -= 1
+
+    def _refuse(self, connection: LogConnection) -> NoReturn:
+        """Another server has taken over, before or while we waited: connections to the old one
+        go, and the caller is told, as of one that was lost.
+        """
+        if connection.takeovers < self.servers.takeovers:
+            self._pool.drain()
+        self._pool.putconn(connection)
+        raise TakenOverError
 
     def _give_back(self, connection: LogConnection) -> None:
         """Keep one connection at hand, past the pool: its bookkeeping is a tenth of a commit.
@@ -166,9 +184,12 @@ class Connections:
         After a restart of the server the pool is full of connections that are dead and don't
         know it; nothing was sent yet, so the next one may be tried.
         """
+        takeovers = self.servers.takeovers
         for is_last in (*[False] * self._size, True):
             connection = self._take(self._patience)
             try:
+                if connection.takeovers != takeovers:
+                    raise TakenOverError
                 connection.execute(self._begin)
             except psycopg.OperationalError:
                 self._give_back(connection)
