@@ -241,13 +241,14 @@ class CommitLoop:
     def _until_known(
         self, requests: Sequence[CommitRequest], attempt: Callable[[bool], list[Done]]
     ) -> list[Done]:
+        attempt = self._guarded(requests, attempt)
         started = time.monotonic()
         deadline = started + self._timeout
         pause = FIRST_PAUSE
         may_be_in = False
         for number in count(1):
             try:
-                done = (self._find_or_object(requests) if may_be_in else None) or attempt(may_be_in)
+                done = (self._find(requests) if may_be_in else None) or attempt(may_be_in)
                 metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
                 metrics.VERSIONS_COMMITTED.inc(sum([item.is_new for item in done]))
                 tell_done(requests, done, number)
@@ -274,17 +275,23 @@ class CommitLoop:
             pause = min(pause * 2, LONGEST_PAUSE)
         raise AssertionError("unreachable")
 
-    def _find_or_object(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
-        """What was committed. If nothing, it may be again, unless the server that answers now
-        lacks commits: this one may be among them, and be taken back into SQL with its files.
+    def _guarded(
+        self, requests: Sequence[CommitRequest], attempt: Callable[[bool], list[Done]]
+    ) -> Callable[[bool], list[Done]]:
+        """The attempt, but not again if another server answers by now that lacks commits which
+        the mirror has: this one may be among them, and be taken back into SQL with its files.
         """
-        found = self._find(requests)
-        if found is None:
-            try:
-                self._before_again([request.table_id for request in requests])
-            except MirrorError as error:
-                raise _unknown(requests, error) from error
-        return found
+        attempts = count()
+
+        def guarded(may_be_in: bool) -> list[Done]:  # noqa: FBT001
+            if next(attempts):
+                try:
+                    self._before_again([request.table_id for request in requests])
+                except MirrorError as error:
+                    raise _unknown(requests, error) from error
+            return attempt(may_be_in)
+
+        return guarded
 
     def _find_refused(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
         """What a first try did that was still under way when the second was refused, perhaps by it.
