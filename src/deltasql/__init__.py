@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         VersionNotFoundError,
     )
     from deltasql.history import Change, HistoryEntry
+    from deltasql.recovering import RecoveredTable, RecoveryReport
     from deltasql.snapshot import Scan, Snapshot
     from deltasql.spec.actions import (
         AddFile,
@@ -98,6 +99,8 @@ __all__ = [
     "Protocol",
     "ProtocolChangedError",
     "RebuildReport",
+    "RecoveredTable",
+    "RecoveryReport",
     "RemoveFile",
     "Scan",
     "SchemaMismatchError",
@@ -148,6 +151,8 @@ _MODULES = {
     "UnknownAction": "deltasql.spec.actions",
     "Change": "deltasql.history",
     "HistoryEntry": "deltasql.history",
+    "RecoveredTable": "deltasql.recovering",
+    "RecoveryReport": "deltasql.recovering",
     "Table": "deltasql.table",
     "Transaction": "deltasql.transaction",
     "TransactionTable": "deltasql.transaction",

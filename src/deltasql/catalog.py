@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -13,13 +12,13 @@ from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
-from deltasql import config, creating, metrics, writing
+from deltasql import config, creating, metrics, recovering, writing
 from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
 from deltasql.checks import LakeChecks
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
 from deltasql.commit.telling import tell_created
-from deltasql.configuration import Configuration, resolve
+from deltasql.configuration import Configuration, resolve, user_name
 from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, ValidationError
 from deltasql.history import HistoryEntry
 from deltasql.log.row_tracking import assign_row_ids
@@ -79,7 +78,7 @@ def open_lake(configuration: Configuration) -> Lake:
         store,
         url=mask(url),
         location=location,
-        committer=configuration.text("committer") or _user(),
+        committer=configuration.text("committer") or user_name(),
         settings=settings,
         storage=configuration.storage,
         opening={**configuration.arguments, "location": location},
@@ -117,9 +116,14 @@ class Lake(LakeChecks):
         self.committer = committer
         self.engine_info = f"deltasql/{__version__}"
         self.states = StateCache(store)
-        self.commits = CommitLoop(store, self.states, timeout=settings.sql_timeout)
         self.storage = storage
-        self.engine = MirrorEngine(store, self.objects, _mirror_settings(settings))
+        self.engine = engine = MirrorEngine(store, self.objects, _mirror_settings(settings))
+        self.commits = CommitLoop(
+            store,
+            self.states,
+            timeout=settings.sql_timeout,
+            before_again=engine.must_still_not_be_ahead,
+        )
         self.mirror = LakeMirror(self)
         self._objects: dict[str, ObjectStore] = {}
 
@@ -264,6 +268,8 @@ class Lake(LakeChecks):
             return survey(self.objects(location), fence=fence, progress=progress)
         return adopt(self, location, name, fence=fence, validate=validate, progress=progress)
 
+    recover = recovering.recover
+
     def transaction(
         self, *, app_id: str | None = None, app_version: int | None = None
     ) -> Transaction:
@@ -362,13 +368,6 @@ def _beside(url: str) -> str | None:
         return None
     path = Path(parts.path.removeprefix("/")).absolute()
     return path.with_suffix("").as_uri()
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
 
 
 def _check_name(name: str) -> None:

@@ -8,6 +8,7 @@ the file's own `profile`, does not.
 
 from __future__ import annotations
 
+import getpass
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -133,6 +134,14 @@ def resolve(
     # Ill-typed values are told now, whether anybody asks for them or not.
     _ = result.settings
     return result
+
+
+def user_name() -> str:
+    """Whoever runs this process: the committer, where none is set."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
 
 
 def known_keys() -> list[str]:

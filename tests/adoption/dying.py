@@ -24,3 +24,13 @@ def adopt_and_die(url: str, location: str, root: str, step: int, when: str) -> N
     with deltasql.connect(url, location=location, committer="victim") as lake:
         fuse.is_lit = True
         lake.adopt(root, name="t", validate=False)
+
+
+def recover_and_die(url: str, location: str, step: int) -> None:
+    """Recover all tables of a lake at once, but be killed before that statement of SQLite's."""
+    fuse = Fuse(step, "before")
+    watch_statements("sqlite", fuse)
+    parts.MOST_VERSIONS = 2  # type: ignore[misc]
+    with deltasql.connect(url, location=location, committer="victim") as lake:
+        fuse.is_lit = True
+        lake.recover(validate=False)

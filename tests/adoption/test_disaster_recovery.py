@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,65 +13,29 @@ import pytest
 
 import deltasql
 from tests.adoption.logs import commit_file
+from tests.adoption.runbook import Operator, sections
 from tests.parts.postgres import PostgresServer
+from tests.parts.seaweedfs import SeaweedFs
 
-RUNBOOK = (Path(__file__).parents[2] / "docs" / "disaster-recovery.md").read_text()
-SECTIONS = {
-    title.strip(): re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL)
-    for title, _, text in (part.partition("\n") for part in RUNBOOK.split("\n## ")[1:])
-}
+PAGE = "disaster-recovery.md"
 
 
 def rows(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64())})
 
 
-class Operator:
-    """Somebody who types what the runbook says."""
-
-    def __init__(self, url: str, folder: Path, programs: Path) -> None:
-        self.url = url
-        self.folder = folder
-        self.root = folder / "lake"
-        self.names: dict[str, Any] = {}
-        self._environment = {
-            **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "DELTASQL_URL": url,
-            "DELTASQL_LOCATION": self.root.as_uri(),
-        }
-
-    def follow(self, title: str, *only: int) -> None:
-        """Do what a section says, or some of its blocks."""
-        blocks = SECTIONS[title]
-        for number in only or range(len(blocks)):
-            kind, text = blocks[number]
-            if kind == "sh":
-                subprocess.run(
-                    ["bash", "-euc", text], cwd=self.folder, env=self._environment, check=True
-                )
-            else:
-                exec(compile(text, title, "exec"), self.names)
-
-    def lake(self, **settings: str) -> deltasql.Lake:
-        return deltasql.connect(
-            self.url,
-            location=self.root.as_uri(),
-            settings={f"mirror.{key}": value for key, value in settings.items()},
-        )
-
-    def ids(self, name: str = "sales.orders") -> list[int]:
-        table = self.names["lake"].table(name)
-        return sorted(table.scan().to_arrow().column("id").to_pylist())
+@pytest.fixture
+def settings(postgres_url: str) -> dict[str, str]:
+    return {"url": postgres_url}
 
 
 @pytest.fixture
 def operator(
-    postgres_server: PostgresServer, postgres_url: str, tmp_path: Path, monkeypatch: Any
+    postgres_server: PostgresServer, settings: dict[str, str], tmp_path: Path, monkeypatch: Any
 ) -> Iterator[Operator]:
-    found = Operator(postgres_url, tmp_path, postgres_server._binaries())
-    monkeypatch.setenv("DELTASQL_URL", postgres_url)
-    monkeypatch.setenv("DELTASQL_LOCATION", found.root.as_uri())
+    found = Operator(PAGE, tmp_path, settings, postgres_server)
+    for name, value in found.environment.items():
+        monkeypatch.setenv(name, value)
     with found.lake() as lake:
         table = lake.create_table("sales.orders", rows().schema)
         for number in range(3):
@@ -149,23 +111,31 @@ def test_diverged_and_the_mirror_is_right(diverged: Operator) -> None:
     assert diverged.ids() == [0, 1, 2, 10, 11]
 
 
-def test_no_dump_at_all(
-    operator: Operator, postgres_server: PostgresServer, postgres_dbname: str
-) -> None:
-    append(operator, 10)
-    postgres_server.drop_database(postgres_dbname)
-    postgres_server.create_database(postgres_dbname)
-    operator.follow("No dump at all")
-    operator.follow("After")
-    assert operator.ids() == [0, 1, 2, 10]
-    assert operator.ids("other") == [1]
-    assert operator.names["lake"].table("sales.orders").append(rows(20)) == 5
+class TestNoDumpAtAll:
+    @pytest.fixture(params=["local", "s3"])
+    def settings(self, settings: dict[str, str], request: pytest.FixtureRequest) -> dict[str, str]:
+        if request.param == "local":
+            return settings
+        bucket: SeaweedFs = request.getfixturevalue("seaweedfs")
+        return {**settings, **bucket.options(), "location": bucket.location(str(uuid.uuid4()))}
+
+    def test_every_table_comes_back(
+        self, operator: Operator, postgres_server: PostgresServer, postgres_dbname: str
+    ) -> None:
+        append(operator, 10)
+        postgres_server.drop_database(postgres_dbname)
+        postgres_server.create_database(postgres_dbname)
+        operator.follow("No dump at all")
+        operator.follow("After")
+        assert [table.name for table in operator.names["lake"].tables()] == [
+            "other",
+            "sales.orders",
+        ]
+        assert operator.ids() == [0, 1, 2, 10]
+        assert operator.ids("other") == [1]
+        assert operator.names["lake"].table("sales.orders").append(rows(20)) == 5
 
 
 def test_every_section_is_executed() -> None:
-    followed: set[str] = set()
     source = Path(__file__).read_text()
-    for title in SECTIONS:
-        if f'"{title}"' in source:
-            followed.add(title)
-    assert followed == set(SECTIONS)
+    assert [title for title in sections(PAGE) if f'"{title}"' not in source] == []

@@ -1,4 +1,4 @@
-"""adopt, release and export, on tables that delta-rs made."""
+"""adopt, recover, release and export, on tables that delta-rs made."""
 
 from __future__ import annotations
 
@@ -59,3 +59,39 @@ def test_adopt_what_is_no_table(program, lake):
     assert failed.code == 1
     assert "Traceback" not in failed.err
     assert len(failed.err.splitlines()) <= 3
+
+
+def test_recover(program, lake, tmp_path):
+    for name in ("sales/orders", "sales/lines"):
+        write_deltalake(str(tmp_path / "lake" / name), ROWS)
+    (tmp_path / "lake" / "broken" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "lake" / "broken" / "_delta_log" / f"{0:020}.json").write_text("{")
+
+    planned = program("recover", "--dry-run", "-o", "json")
+    assert planned.code == 1
+    assert {item["table"]: item["status"] for item in planned.json} == {
+        "broken": "failed",
+        "sales.lines": "found",
+        "sales.orders": "found",
+    }
+    assert lake.tables() == []
+
+    done = program("recover", "./lake", "--parallelism", "2")
+    assert done.code == 1, done.err
+    assert [row[:3] for row in done.rows] == [
+        ["broken", "failed", ""],
+        ["sales.lines", "adopted", "1"],
+        ["sales.orders", "adopted", "1"],
+    ]
+    assert "00000000000000000000.json" in done.rows[0][5]
+    (tmp_path / "lake" / "broken" / "_delta_log" / f"{0:020}.json").unlink()
+    (tmp_path / "lake" / "broken" / "_delta_log").rmdir()
+    again = program("recover", "./lake")
+    assert (again.code, [row[1] for row in again.rows]) == (0, ["present", "present"])
+    assert lake.table("sales.orders").scan().to_arrow().num_rows == 2
+
+
+def test_recover_where_nothing_is(program, lake):
+    failed = program("recover", "./nothing")
+    assert failed.code == 1
+    assert "there is no Delta table below" in failed.err

@@ -7,7 +7,9 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
 
@@ -44,9 +46,16 @@ def _reachable(path: Path) -> bool:
 class PostgresServer:
     """A cluster in `directory`, which any user must be able to reach (not a pytest `tmp_path`)."""
 
-    def __init__(self, directory: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        environment: Mapping[str, str] | None = None,
+        beside: PostgresServer | None = None,
+    ) -> None:
         self.directory = directory
         self._environment = [f"{name}={value}" for name, value in (environment or {}).items()]
+        # Copies of the programs are large: one is enough for all servers of a test.
+        self._beside = beside
         self.data = directory / "data"
         self.port = free_port()
         self.running = False
@@ -82,13 +91,48 @@ class PostgresServer:
     def kill(self) -> None:
         """SIGKILL to every process of the server: nothing gets to say goodbye."""
         postmaster = psutil.Process(int((self.data / "postmaster.pid").read_text().split()[0]))
-        family = [postmaster, *postmaster.children(recursive=True)]
         # Stopped first, so that the postmaster cannot start another child meanwhile.
         postmaster.send_signal(signal.SIGSTOP)
+        family = [postmaster, *postmaster.children(recursive=True)]
         for process in family:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         psutil.wait_procs(family, timeout=10)
         self.running = False
+
+    # --- replicas -----------------------------------------------------------------------
+
+    def follow(self, primary: PostgresServer) -> Self:
+        """Start anew as a standby of another server, whatever was here before."""
+        give_to_unprivileged(self.directory)
+        shutil.rmtree(self.data, ignore_errors=True)
+        source = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", "postgres")
+        how = ("--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast")
+        self._run("pg_basebackup", *source, "-D", str(self.data), *how)
+        self._configure({})
+        self.start()
+        primary.wait_for("SELECT count(*) > 0 FROM pg_stat_replication WHERE state = 'streaming'")
+        return self
+
+    def promote(self) -> None:
+        """Be a primary; who waits for standbys of its own would wait for ever."""
+        self._run("pg_ctl", "-w", "-t", "60", "-D", str(self.data), "promote")
+        self.alter("synchronous_standby_names", "")
+
+    def alter(self, name: str, value: str) -> None:
+        """Change a setting while the server runs."""
+        change = sql.SQL("ALTER SYSTEM SET {} = {}")
+        self._execute(change.format(sql.Identifier(name), sql.Literal(value)))
+        self._execute(sql.SQL("SELECT pg_reload_conf()"))
+
+    def wait_for(self, question: str, limit: float = 30) -> None:
+        """Until the server says true."""
+        deadline = time.monotonic() + limit
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            while connection.execute(question.encode()).fetchone() != (True,):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"not within {limit:g} s: {question}")
+                time.sleep(0.02)
 
     def restart(self) -> None:
         self.stop()
@@ -104,13 +148,13 @@ class PostgresServer:
         give_to_unprivileged(self.directory)
         options = ("-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8")
         self._run("initdb", "-D", str(self.data), *options)
-        settings = {
-            **SETTINGS,
-            "port": str(self.port),
-            "unix_socket_directories": str(self.data),
-        }
+        self._configure(SETTINGS)
+
+    def _configure(self, settings: Mapping[str, str]) -> None:
+        """Add to the configuration file, where the last line of a name counts."""
+        own = {"port": str(self.port), "unix_socket_directories": str(self.data)}
         with (self.data / "postgresql.conf").open("a") as conf:
-            conf.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+            conf.writelines(f"{name} = '{value}'\n" for name, value in {**settings, **own}.items())
 
     def _run(self, program: str, *arguments: str) -> None:
         # Output goes to a file: the daemon inherits it, and a pipe would never see its end.
@@ -133,6 +177,8 @@ class PostgresServer:
 
     def _binaries(self) -> Path:
         """The programs' folder, copied where the server's user could not reach it."""
+        if self._beside is not None:
+            return self._beside._binaries()
         installed = _installed()
         if os.geteuid() != 0 or _reachable(installed):
             return installed / "bin"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import psycopg
@@ -15,6 +16,7 @@ import deltasql
 from deltasql import metrics
 from deltasql.errors import DatabaseError, VersionConflictError
 from deltasql.spec.actions import AddFile
+from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.postgres.spool import spooled
 from deltasql.testing.proposals import commit
@@ -25,6 +27,16 @@ SCHEMA = pa.schema([("id", pa.int64())])
 
 def _files(count: int) -> list[AddFile]:
     return [AddFile(path=f"{n}.parquet", size=n, modification_time=0) for n in range(count)]
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Connections]:
+    connections = Connections(url, size=3, timeout=10)
+    connections.open()
+    try:
+        yield connections
+    finally:
+        connections.close()
 
 
 def _gauge(name: str, labels: dict[str, str] | None = None) -> float | None:
@@ -291,3 +303,33 @@ class TestSpool:
         assert [next(batches)["n"][0].as_py() for _ in range(3)] == [0, 1, 2]
         with pytest.raises(OSError, match="gone"):
             next(batches)
+
+
+class TestTakeovers:
+    """Which server answers: failovers themselves are in tests/faults."""
+
+    def test_a_restart_is_none(self, private_postgres):
+        with opened(private_postgres.create_database("lake")) as connections:
+            assert connections.rows("SELECT 1", {}) == [(1,)]
+            private_postgres.restart()
+            assert connections.rows("SELECT 1", {}) == [(1,)]
+            assert connections.servers.takeovers == 0
+
+    def test_a_database_made_anew_is_one(self, postgres_server, postgres_dbname):
+        with opened(postgres_server.url(postgres_dbname)) as connections:
+            connections.rows("SELECT 1", {})
+            postgres_server.drop_database(postgres_dbname)
+            postgres_server.create_database(postgres_dbname)
+            assert connections.rows("SELECT 1", {}) == [(1,)]
+            assert connections.servers.takeovers == 1
+
+    def test_who_may_not_ask_goes_on(self, postgres_url):
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("REVOKE EXECUTE ON FUNCTION pg_walfile_name(pg_lsn) FROM public")
+            connection.execute("DROP ROLE IF EXISTS nosy")
+            connection.execute("CREATE ROLE nosy LOGIN")
+        with opened(postgres_url.replace("postgres@", "nosy@")) as connections:
+            assert connections.rows("SELECT current_user::text", {}) == [("nosy",)]
+            assert connections.servers.takeovers == 0
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("DROP ROLE nosy")

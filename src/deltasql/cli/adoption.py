@@ -1,4 +1,4 @@
-"""Existing Delta tables taken in, and handed back: adopt, release."""
+"""Existing Delta tables taken in, one or all of a place, and handed back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deltasql.cli.failures import FAILED
 from deltasql.cli.session import Session, TableName, command
 
 
@@ -20,6 +21,14 @@ def register(app: typer.Typer) -> None:
             "deltasql adopt ./old/orders sales.orders",
         ],
     )(adopt)
+    command(
+        app,
+        "recover",
+        examples=[
+            "deltasql recover s3://bucket/lake --dry-run",
+            "deltasql recover s3://bucket/lake",
+        ],
+    )(recover)
     command(app, "release", examples=["deltasql release sales.orders --yes"])(release)
 
 
@@ -65,6 +74,54 @@ def adopt(
     if told["read_only"]:
         text += f"; read only: {told['read_only']}"
     session.out.done(text, told)
+
+
+def recover(
+    session: Session,
+    place: Annotated[
+        str | None,
+        typer.Argument(
+            help="Where the tables are; by default the lake's location.",
+            metavar="LOCATION",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read all logs, write nothing, and report.")
+    ] = False,
+    fence: Annotated[
+        bool, typer.Option(help="Keep other writers out of tables that they could write so far.")
+    ] = True,
+    validate: Annotated[
+        bool, typer.Option(help="Compare some versions with what another reader finds, first.")
+    ] = True,
+    parallelism: Annotated[
+        int, typer.Option("--parallelism", help="Tables read at once.", metavar="N", min=1)
+    ] = 4,
+) -> None:
+    """Adopt every Delta table below a location: the database of a lake is lost.
+
+    Names come from the folders: sales/orders is sales.orders. Run again, it goes on where it
+    was. The exit code is 1 if a table could not be taken.
+    """
+    with session.lake() as lake, session.out.progress("recovering tables") as advance:
+        report = lake.recover(
+            place,
+            dry_run=dry_run,
+            fence=fence,
+            validate=validate,
+            parallelism=parallelism,
+            progress=lambda done, total, _: advance(done, total),
+        )
+    columns = ("table", "status", "version", "location", "read_only", "problem", "remedy")
+    session.out.table(
+        columns,
+        [[getattr(item, name) for name in columns] for item in report.tables],
+        style=lambda row: "red" if row[1] == "failed" else None,
+        brief=("table", "status", "version", "problem"),
+    )
+    if not report.ok:
+        raise typer.Exit(FAILED)
 
 
 def release(

@@ -26,7 +26,9 @@ from deltasql.errors import (
     CommitStateUnknownError,
     ConcurrentTransactionError,
     DatabaseError,
+    DeltaSqlError,
     MetadataChangedError,
+    MirrorError,
     ProtocolChangedError,
     StoreError,
     TableError,
@@ -59,7 +61,16 @@ LONGEST_PAUSE = 2.0
 class CommitLoop:
     """Commits requests to a store, whatever the network does meanwhile."""
 
-    def __init__(self, store: LogStore, states: StateCache, *, timeout: float) -> None:
+    def __init__(
+        self,
+        store: LogStore,
+        states: StateCache,
+        *,
+        timeout: float,
+        before_again: Callable[[Iterable[int]], None] = lambda _: None,
+    ) -> None:
+        """`before_again` may object, by a `MirrorError`, to sending a commit again to tables."""
+        self._before_again = before_again
         self._store = store
         self._states = states
         self._timeout = timeout
@@ -254,6 +265,7 @@ class CommitLoop:
     def _until_known(
         self, requests: Sequence[CommitRequest], attempt: Callable[[bool], list[Done]]
     ) -> list[Done]:
+        attempt = self._guarded(requests, attempt)
         started = time.monotonic()
         deadline = started + self._timeout
         pause = FIRST_PAUSE
@@ -286,6 +298,24 @@ class CommitLoop:
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_PAUSE)
         raise AssertionError("unreachable")
+
+    def _guarded(
+        self, requests: Sequence[CommitRequest], attempt: Callable[[bool], list[Done]]
+    ) -> Callable[[bool], list[Done]]:
+        """The attempt, but not again if another server answers by now that lacks commits which
+        the mirror has: this one may be among them, and be taken back into SQL with its files.
+        """
+        attempts = count()
+
+        def guarded(may_be_in: bool) -> list[Done]:  # noqa: FBT001
+            if next(attempts):
+                try:
+                    self._before_again([request.table_id for request in requests])
+                except MirrorError as error:
+                    raise _unknown(requests, error) from error
+            return attempt(may_be_in)
+
+        return guarded
 
     def _find_refused(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
         """What a first try did that was still under way when the second was refused, perhaps by it.
@@ -375,7 +405,7 @@ def _gone(request: CommitRequest) -> TableNotFoundError:
     )
 
 
-def _unknown(requests: Sequence[CommitRequest], error: StoreError) -> CommitStateUnknownError:
+def _unknown(requests: Sequence[CommitRequest], error: DeltaSqlError) -> CommitStateUnknownError:
     ids = ", ".join(request.commit_id for request in requests)
     return CommitStateUnknownError(
         f"nobody can say whether commit {ids} succeeded",

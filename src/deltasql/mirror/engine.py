@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ logger = logging.getLogger("deltasql.mirror")
 
 # How long commits go on, once nobody could say whether the mirror is ahead.
 _LOOK_AGAIN: Final = 30.0
+_NEVER: Final = None, -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,8 @@ class MirrorEngine:
         self.settings = settings
         self.begin()
         _engines.add(self)
-        self._not_ahead: set[int] = set()
+        # By table: as whom it was looked at last, and how often servers had changed by then.
+        self._looked: dict[int, tuple[Target, int]] = {}
         self._look_again: dict[int, float] = {}
 
     def begin(self) -> None:
@@ -102,9 +104,12 @@ class MirrorEngine:
         """Raise `MirrorError` if the mirror has versions that SQL does not know.
 
         So it is after a restore of the database to an earlier time: another commit would give
-        a version that readers know a second meaning. Looked for once a table and process.
+        a version that readers know a second meaning. Looked for once a table and process, and
+        again when another server has taken over.
         """
-        if target.table_id in self._not_ahead or self.mode_of(target) == OFF:
+        takeovers = self._log.takeovers
+        _, looked = self._looked.get(target.table_id, _NEVER)
+        if looked == takeovers or self.mode_of(target) == OFF:
             return
         now = time.monotonic()
         if now < self._look_again.get(target.table_id, now):
@@ -119,7 +124,7 @@ class MirrorEngine:
             logger.warning(message, target.name, error, extra=facts)
             self._look_again[target.table_id] = time.monotonic() + _LOOK_AGAIN
             return
-        self._not_ahead.add(target.table_id)
+        self._looked[target.table_id] = target, takeovers
 
     def _look_ahead(self, target: Target) -> None:
         while (head := self._log.head(target.table_id)) is not None:
@@ -138,9 +143,16 @@ class MirrorEngine:
                     version=head.version,
                 )
 
+    def must_still_not_be_ahead(self, table_ids: Iterable[int]) -> None:
+        """Look again at tables that were looked at, if another server has taken over since."""
+        for table_id in table_ids:
+            target, _ = self._looked.get(table_id, _NEVER)
+            if target is not None:
+                self.must_not_be_ahead(target)
+
     def forget(self, target: Target) -> None:
         """Look again, before the next commit, whether the mirror is ahead."""
-        self._not_ahead.discard(target.table_id)
+        self._looked.pop(target.table_id, None)
 
     def after_commit(self, committed: Sequence[tuple[Target, int]]) -> None:
         """Mirror what was just committed, or leave it to the worker. Never fails."""

@@ -251,6 +251,18 @@ class LocalStore:
             elif (key > after or after.startswith(key)) and not entry.is_symlink():
                 yield from self._walk(key, after)
 
+    def folders(self, prefix: str = "") -> builtins.list[str]:
+        below = check_key(prefix.rstrip("/")) + "/" if prefix else ""
+        try:
+            with os.scandir(self._base + below) as entries:
+                return sorted(
+                    below + entry.name for entry in entries if entry.is_dir(follow_symlinks=False)
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise local_failure("list", prefix, error) from error
+
     def head(self, path: str) -> ObjectInfo | None:
         try:
             found = (self._root / check_key(path)).stat()

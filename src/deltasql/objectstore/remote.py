@@ -212,6 +212,11 @@ class RemoteStore:
                     if start_after is None or item["path"] > start_after:
                         yield _info(item)
 
+    def folders(self, prefix: str = "") -> builtins.list[str]:
+        below = check_key(prefix.rstrip("/")) if prefix else None
+        with self._calling("list", prefix):
+            return sorted(obstore.list_with_delimiter(self._store, below)["common_prefixes"])
+
     def head(self, path: str) -> ObjectInfo | None:
         try:
             with self._calling("read", path):

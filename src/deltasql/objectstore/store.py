@@ -99,6 +99,11 @@ class ObjectStore(Protocol):
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """The objects below a directory, at any depth, by name; those after a key only."""
 
+    def folders(self, prefix: str = "") -> builtins.list[str]:
+        """The keys of the directories directly below a directory, by name; on a disk links are
+        none of them.
+        """
+
     def head(self, path: str) -> ObjectInfo | None:
         """What a listing would say of the object, or None where there is none."""
 

@@ -360,6 +360,12 @@ class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, Prot
     def close(self) -> None:
         """Give back connections and locks."""
 
+    @property
+    def takeovers(self) -> int:
+        """How often another server has taken over since this store was opened: a standby, or a
+        restored one. It may lack commits that were acknowledged.
+        """
+
     def pool_usage(self) -> tuple[int, int]:
         """Connections in use, and threads that wait for one."""
 

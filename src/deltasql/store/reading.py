@@ -58,6 +58,11 @@ class QueryReader(ABC):
     def file_counts(self) -> dict[str, int]:
         return dict(self._rows("files_count"))
 
+    @property
+    def takeovers(self) -> int:
+        """None: no other process answers for a database in our own."""
+        return 0
+
     def pool_usage(self) -> tuple[int, int]:
         """No pool: a database in our own process has none to wait for."""
         return 0, 0

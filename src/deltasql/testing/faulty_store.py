@@ -190,6 +190,10 @@ class FaultyStore:
             return iter(whole[: len(whole) // 2])
         return found
 
+    def folders(self, prefix: str = "") -> builtins.list[str]:
+        self._begin("folders", prefix)
+        return self.inner.folders(prefix)
+
     def head(self, path: str) -> ObjectInfo | None:
         self._begin("head", path)
         return self.inner.head(path)

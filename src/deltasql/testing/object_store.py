@@ -300,6 +300,17 @@ class NameContract:
         object_store.delete(keys)
         assert list(object_store.list()) == []
 
+    def test_folders(self, object_store: ObjectStore) -> None:
+        assert object_store.folders() == []
+        for key in ["top", "a/b", "a/c/d", "a/c/e/f", "a b/100%/x", "é/p=a%3Ab/y", f"{LOG}/x"]:
+            object_store.put(key, b"1")
+        assert object_store.folders() == [LOG, "a", "a b", "é"]
+        assert object_store.folders("a") == object_store.folders("a/") == ["a/c"]
+        assert object_store.folders("a/c") == ["a/c/e"]
+        assert object_store.folders("a b") == ["a b/100%"]
+        assert object_store.folders("é") == ["é/p=a%3Ab"]
+        assert object_store.folders("a/c/e") == object_store.folders("absent") == []
+
     def test_listing_says_size_and_time(self, object_store: ObjectStore) -> None:
         object_store.put("a", b"123")
         (listed,) = object_store.list()

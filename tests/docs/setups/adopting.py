@@ -1,4 +1,4 @@
-"""What docs/adopting.md takes for granted: a lake, and a Delta table that somebody else wrote."""
+"""What docs/adopting.md takes for granted: a lake, and Delta tables that somebody else wrote."""
 
 import pyarrow as pa
 from deltalake import write_deltalake
@@ -14,4 +14,5 @@ PLACES = {
 
 for number in range(3):
     write_deltalake("bucket/sales", pa.table({"id": [number]}), mode="append")
+write_deltalake("bucket/old/orders", pa.table({"id": [1]}))
 lake = deltasql.connect("sqlite:///lake.db", location="./lake")

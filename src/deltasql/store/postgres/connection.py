@@ -71,6 +71,8 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
     uses: int = 0
     # Closed, and kept only so that the pool counts it.
     is_place: bool = False
+    # How often another server had taken over when it was made.
+    takeovers: int = 0
     _calls: frozenset[bytes] = frozenset()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 import pyarrow as pa
@@ -27,6 +27,7 @@ from deltasql.store.postgres.connection import Call, LogConnection, Values
 from deltasql.store.postgres.failures import FAILURES, translate, translated
 from deltasql.store.postgres.forks import forget_after_fork, keep_untouched
 from deltasql.store.postgres.limits import Limits
+from deltasql.store.postgres.takeover import ServerWatch, TakenOverError
 
 # Looked up once: an enumeration's members are slow to reach.
 _IDLE = pq.TransactionStatus.IDLE
@@ -57,6 +58,7 @@ class Connections:
         self.lock_timeout: str | None = f"{limits.lock_ms}ms"
         self._arrow = ArrowConnections(self._conninfo, size=size, places=self)
         self._pool: ConnectionPool[LogConnection] | None = None
+        self.servers = ServerWatch()
         self._begin_empty()
         forget_after_fork(self)
 
@@ -85,7 +87,7 @@ class Connections:
             max_size=self._size,
             timeout=self._limits.timeout,
             kwargs={"autocommit": True},
-            configure=_prepare_only_without_pooler,
+            configure=self._configure,
             open=is_open,
         )
 
@@ -103,6 +105,10 @@ class Connections:
                 if self._pool is None:
                     self._pool = self._new_pool()
         return self._pool
+
+    def _configure(self, connection: LogConnection) -> None:
+        _prepare_only_without_pooler(connection)
+        self.servers.meet(connection)
 
     @contextmanager
     def statement(self, doing: str) -> Iterator[LogConnection]:
@@ -159,10 +165,13 @@ class Connections:
             raise translate(error, doing) from None
 
     def _take(self) -> LogConnection:
+        takeovers = self.servers.takeovers
         try:
             connection = self._at_hand.pop()
         except IndexError:
             connection = self._wait_for_one()
+        if connection.takeovers != takeovers:
+            self._refuse(connection)
         connection.patience = self._limits.patience
         connection.cancels = self.lock_timeout is not None
         connection.pulse = None
@@ -187,6 +196,16 @@ class Connections:
     def _is_exhausted(self, pool: ConnectionPool[LogConnection]) -> bool:
         stats = pool.get_stats()
         return not stats.get("pool_available") and stats.get("pool_size", 0) >= self._size
+
+    def _refuse(self, connection: LogConnection) -> NoReturn:
+        """Another server has taken over, before or while we waited: connections to the old one
+        go, and the caller is told, as of one that was lost.
+        """
+        pool = self._opened()
+        if connection.takeovers < self.servers.takeovers:
+            pool.drain()
+        pool.putconn(connection)
+        raise TakenOverError
 
     def _give_back(self, connection: LogConnection) -> None:
         """Keep one connection at hand, past the pool: its bookkeeping is a tenth of a commit.
@@ -241,11 +260,14 @@ class Connections:
         know it; nothing was sent yet, so the next one may be tried.
         """
         deadline = time.monotonic() + self._limits.timeout
+        takeovers = self.servers.takeovers
         for is_last in (*[False] * self._size, True):
             connection = self._take()
             # The transaction has limits in the server itself.
             connection.cancels = False
             try:
+                if connection.takeovers != takeovers:
+                    raise TakenOverError
                 connection.execute(self._limits.begin_long if is_long else self._limits.begin)
             except psycopg.OperationalError:
                 self._give_back(connection)

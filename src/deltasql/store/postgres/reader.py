@@ -73,6 +73,10 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries):
     def wait_for_work(self, seconds: float, stop: Event) -> None:
         self._wakeup.wait(seconds, stop)
 
+    @property
+    def takeovers(self) -> int:
+        return self._connections.servers.takeovers
+
     def pool_usage(self) -> tuple[int, int]:
         return self._connections.usage()
 

@@ -163,3 +163,10 @@ WHERE version IS NOT NULL
   AND int8range((table_id << 40) | version, (table_id << 40) | removed_version)
       @> (({table_id}::bigint << 40) | {version}::bigint)
   AND table_id = {table_id} AND {filter};
+
+-- name: server_identity
+-- The timeline is that of the WAL being written: the control file's is one checkpoint late.
+SELECT
+    (SELECT system_identifier FROM pg_control_system()),
+    CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END,
+    (SELECT oid::bigint FROM pg_database WHERE datname = current_database());

@@ -1,0 +1,76 @@
+"""Where Delta tables are: the folders below a place that have a `_delta_log`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from deltasql.errors import StoreError
+from deltasql.mirror.publish import LOG
+from deltasql.objectstore import ObjectStore
+
+_LOG_FOLDER: Final = LOG.rstrip("/")
+_CHANGES: Final = "_change_data"
+# Listings at once: each is a request, and mostly waiting.
+_PARALLEL: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Folders of tables, and those that could not be looked into."""
+
+    tables: Sequence[str]
+    unread: Mapping[str, StoreError]
+
+
+def find_tables(objects: ObjectStore) -> Findings:
+    """The outermost tables of a store, its root included."""
+    return _search(objects, [""], lambda _: True)
+
+
+def find_inside(objects: ObjectStore, folder: str, *, is_sound: bool) -> Findings:
+    """The outermost tables inside the folder of a table.
+
+    A sound table's partitions hold its own files: they are passed by.
+    """
+
+    def may_hold_tables(name: str) -> bool:
+        return not is_sound or (name != _CHANGES and "=" not in name)
+
+    return _search(objects, [folder], may_hold_tables, is_inside=True)
+
+
+def _search(
+    objects: ObjectStore,
+    frontier: Sequence[str],
+    may_hold_tables: Callable[[str], bool],
+    *,
+    is_inside: bool = False,
+) -> Findings:
+    """Go down level by level, not into what is found; nor stop, inside a table, at itself."""
+    tables: list[str] = []
+    unread: dict[str, StoreError] = {}
+
+    def look(folder: str) -> list[str] | StoreError:
+        try:
+            return objects.folders(folder)
+        except StoreError as error:
+            return error
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        while frontier:
+            below: list[str] = []
+            for folder, found in zip(frontier, pool.map(look, frontier), strict=True):
+                if isinstance(found, StoreError):
+                    unread[folder] = found
+                    continue
+                named = {path.rpartition("/")[2]: path for path in found}
+                if _LOG_FOLDER in named and not is_inside:
+                    tables.append(folder)
+                    continue
+                named.pop(_LOG_FOLDER, None)
+                below += [path for name, path in named.items() if may_hold_tables(name)]
+            frontier, is_inside = below, False
+    return Findings(sorted(tables), unread)
