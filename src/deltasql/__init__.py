@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ConfigError,
         DatabaseError,
         DeltaSqlError,
+        LocationTakenError,
         LogFormatError,
         MetadataChangedError,
         MirrorConflictError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         VersionNotFoundError,
     )
     from deltasql.history import Change, HistoryEntry
+    from deltasql.purging import DroppedTable, PurgeReport
     from deltasql.snapshot import Scan, Snapshot
     from deltasql.spec.actions import (
         AddFile,
@@ -81,10 +83,12 @@ __all__ = [
     "DeletionVector",
     "DeltaSqlError",
     "DomainMetadata",
+    "DroppedTable",
     "ExportReport",
     "Format",
     "HistoryEntry",
     "Lake",
+    "LocationTakenError",
     "LogFormatError",
     "Metadata",
     "MetadataChangedError",
@@ -93,6 +97,7 @@ __all__ = [
     "MirrorGapError",
     "Protocol",
     "ProtocolChangedError",
+    "PurgeReport",
     "RemoveFile",
     "Scan",
     "SchemaMismatchError",
@@ -124,6 +129,8 @@ _MODULES = {
     "AuditEntry": "deltasql.catalog",
     "Lake": "deltasql.catalog",
     "connect": "deltasql.catalog",
+    "DroppedTable": "deltasql.purging",
+    "PurgeReport": "deltasql.purging",
     "Scan": "deltasql.snapshot",
     "Snapshot": "deltasql.snapshot",
     "AddFile": "deltasql.spec.actions",

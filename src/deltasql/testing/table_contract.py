@@ -83,10 +83,10 @@ class TableContract:
         assert store.commit(proposal(table_id, [add("b")])) == NoTable()
         assert [record.version for record in store.history(table_id)] == [0]
         assert live(store, table_id, 0) == [("a", 0)]
-        again = create(store, "a.b")
+        again = create(store, "a.b", location="memory:///second")
         assert again != table_id
         assert store.drop_table(again) is True
-        assert create(store, "a.b") not in (table_id, again)
+        assert create(store, "a.b", location="memory:///third") not in (table_id, again)
 
     def test_purge_leaves_nothing_and_touches_no_other_table(self, log_store: OpenStore) -> None:
         store = log_store()

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltasql.log.ranges import Ranges
 from deltasql.store import queries, range_sql
+from deltasql.store.claims import ClaimQueries
 from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.spool import spooled
@@ -20,7 +21,7 @@ from deltasql.store.rows import FILES_SCHEMA, Row
 SQL = queries.load("postgres")
 
 
-class PostgresReader(QueryReader, MirrorQueries):
+class PostgresReader(QueryReader, MirrorQueries, ClaimQueries):
     """The reading half of the store: every answer is one statement."""
 
     def __init__(self, connections: Connections) -> None:
@@ -62,6 +63,9 @@ class PostgresReader(QueryReader, MirrorQueries):
                 for batch in spooled(batches)
             ),
         )
+
+    def may_purge(self) -> bool:
+        return bool(self._rows("may_purge")[0][0])
 
     def _change(self, name: str, /, **parameters: Any) -> list[Row]:
         with self._connections.statement("mirroring") as connection:

@@ -16,6 +16,7 @@ from psycopg import errors
 from deltasql.errors import DatabaseError
 from deltasql.store import rows
 from deltasql.store.bodies import stored_body
+from deltasql.store.claims import take_place
 from deltasql.store.committing import doubled_path
 from deltasql.store.interface import (
     CommitRecord,
@@ -31,6 +32,7 @@ from deltasql.store.interface import (
 )
 from deltasql.store.postgres.connection import Call, LogConnection, encoded
 from deltasql.store.postgres.copy_text import copy_chunks
+from deltasql.store.postgres.history import placing
 from deltasql.store.postgres.payload import (
     PLAIN_COLUMNS,
     added_files,
@@ -108,6 +110,7 @@ class PostgresWriter:
     def create_table(self, name: str, location: str, proposal: Proposal) -> int | NameTaken:
         (metadata,), (protocol,) = proposal.rows.metadata, proposal.rows.protocol
         with self._connections.transaction("creating a table") as connection:
+            ask = placing(connection)
             created = connection.execute(
                 SQL["table_create"],
                 {
@@ -121,6 +124,7 @@ class PostgresWriter:
             if created is None:
                 return NameTaken()
             table_id, now_ms = created
+            take_place(ask, location, table_id=table_id)
             connection.execute(SQL["head_create"], {"table_id": table_id, "ict": now_ms})
             write_version(connection, proposal, table_id=table_id, version=0, ict=now_ms)
             return int(table_id)
