@@ -29,8 +29,8 @@ Tables = Annotated[
     ),
 ]
 _STATUS = ("table", "version", "mirrored_version", "lag_versions", "lag_seconds",
-           "pending_checkpoints", "is_paused", "is_failed", "error_message",
-           "is_released")  # fmt: skip
+           "pending_checkpoints", "is_paused", "is_failed", "is_released",
+           "error_message")  # fmt: skip
 
 
 @command(

@@ -99,12 +99,13 @@ class PostgresHistory:
         with self._connections.transaction("finishing a history", is_long=True) as connection:
             if not _holds(connection, lease):
                 return False
+            # Before a name is given up that somebody with the lock may wait for.
+            ask = placing(connection)
             if end.replaces is not None:
                 gone = {"table_id": end.replaces}
                 connection.execute(SQL["head_drop"], gone)
                 connection.execute(SQL["table_drop"], gone)
             values = {"table_id": lease.table_id, **asdict(end)}
-            ask = placing(connection)
             ((location,),) = ask("history_location", table_id=lease.table_id)
             take_over(ask, location, table_id=lease.table_id)
             connection.execute(SQL["history_head"], values)

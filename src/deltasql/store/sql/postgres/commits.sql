@@ -138,8 +138,9 @@ ON CONFLICT (name, dropped_id) DO NOTHING
 RETURNING table_id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: places_lock
--- Nobody but who takes a place, or begins a purge, writes this table: commits don't wait for it.
-LOCK TABLE dl_places IN SHARE ROW EXCLUSIVE MODE;
+-- One at a time who takes a place or begins a purge. Commits never touch the table, and a purge that
+-- deletes its row, in a long transaction, holds nobody up.
+LOCK TABLE dl_places IN SHARE UPDATE EXCLUSIVE MODE;
 
 -- name: may_purge
 SELECT bool_and(has_table_privilege(name, 'DELETE'))
