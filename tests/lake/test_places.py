@@ -8,6 +8,7 @@ import pytest
 from deltalake import write_deltalake
 
 import deltasql
+from deltasql import locations
 from tests.lake.conftest import ORDERS
 
 
@@ -94,7 +95,6 @@ def test_tables_from_before_hold_their_places_too(lake, tmp_path):
     [
         ("", "working directory"),
         (" ", "working directory"),
-        ("/", "the root of the file system"),
         ("~", "a home folder"),
         ("{home}/..", "a home folder"),
         ("{root}", "the location of the lake itself"),
@@ -116,6 +116,12 @@ def test_places_that_hold_more_than_a_table_are_refused(
             lake.adopt(wanted, "t")
     assert lake.tables() == []
     assert not (tmp_path / "_delta_log").exists()
+
+
+def test_the_root_of_all_is_refused(lake):
+    for root in ("/", "file:///", "file:/tmp/.."):
+        with pytest.raises(deltasql.ValidationError, match="can't lie"):
+            locations.check(lake, root)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
