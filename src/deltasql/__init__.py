@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         DamagedLogError,
         DatabaseError,
         DeltaSqlError,
+        LocationTakenError,
         LogFormatError,
         MetadataChangedError,
         MirrorConflictError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         VersionNotFoundError,
     )
     from deltasql.history import Change, HistoryEntry
+    from deltasql.purging import DroppedTable, PurgeReport
     from deltasql.recovering import RecoveredTable, RecoveryReport
     from deltasql.snapshot import Scan, Snapshot
     from deltasql.spec.actions import (
@@ -86,10 +88,12 @@ __all__ = [
     "DeletionVector",
     "DeltaSqlError",
     "DomainMetadata",
+    "DroppedTable",
     "ExportReport",
     "Format",
     "HistoryEntry",
     "Lake",
+    "LocationTakenError",
     "LogFormatError",
     "Metadata",
     "MetadataChangedError",
@@ -98,6 +102,7 @@ __all__ = [
     "MirrorGapError",
     "Protocol",
     "ProtocolChangedError",
+    "PurgeReport",
     "RebuildReport",
     "RecoveredTable",
     "RecoveryReport",
@@ -136,6 +141,8 @@ _MODULES = {
     "CheckReport": "deltasql.checks",
     "RebuildReport": "deltasql.checks",
     "TableCheck": "deltasql.checks",
+    "DroppedTable": "deltasql.purging",
+    "PurgeReport": "deltasql.purging",
     "Scan": "deltasql.snapshot",
     "Snapshot": "deltasql.snapshot",
     "AddFile": "deltasql.spec.actions",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from deltasql.adoption import adopting
 from deltasql.adoption.adopting import AdoptionReport, AdoptionSettings, survey
 from deltasql.adoption.loading import Progress
 from deltasql.adoption.proving import Proof
 from deltasql.errors import TableExistsError
+from deltasql.places import place_of
 
 if TYPE_CHECKING:
     from deltasql.catalog import Lake
@@ -46,7 +46,7 @@ def _replaced(lake: Lake, name: str, location: str) -> int | None:
     """The table that a new adoption takes the place of: the same one, no longer ours."""
     replaced = None
     for table in lake.tables():
-        is_same = _place(table.location) == _place(location)
+        is_same = place_of(table.location) == place_of(location)
         if table.name == name:
             if not is_same or table.read_only is None:
                 raise TableExistsError(
@@ -61,9 +61,3 @@ def _replaced(lake: Lake, name: str, location: str) -> int | None:
                 remedy=f"use {table.name}, or release it first",
             )
     return replaced
-
-
-def _place(location: str) -> str:
-    """A location in one of the forms that it can be written in; no store is opened for it."""
-    scheme, _, rest = location.rstrip("/").partition("://")
-    return unquote(rest).rstrip("/") if scheme == "file" else location.rstrip("/")

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, overload
-from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
-from deltasql import config, creating, metrics, recovering, writing
+from deltasql import config, creating, locations, metrics, purging, recovering, writing
 from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
 from deltasql.checks import LakeChecks
 from deltasql.commit import CommitLoop, CommitRequest, StateCache
 from deltasql.commit.request import propose
 from deltasql.commit.telling import tell_created
 from deltasql.configuration import Configuration, resolve, user_name
-from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, ValidationError
+from deltasql.errors import (
+    ConfigError,
+    LocationTakenError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from deltasql.history import HistoryEntry
 from deltasql.log.row_tracking import assign_row_ids
 from deltasql.log.validation import validate_commit
@@ -27,6 +29,7 @@ from deltasql.mirror.engine import MirrorEngine, MirrorSettings
 from deltasql.mirrors import LakeMirror
 from deltasql.moments import Moment, to_ms
 from deltasql.objectstore import ObjectStore, open_store
+from deltasql.purging import DroppedTable, PurgeReport
 from deltasql.spec.actions import Action, Protocol
 from deltasql.spec.schema import StructType
 from deltasql.store.connect import mask, open_log
@@ -34,9 +37,6 @@ from deltasql.store.interface import LogStore, NameTaken
 from deltasql.table import Table
 from deltasql.transaction import Transaction
 from deltasql.version import __version__
-
-_NAME = re.compile(r"[^\x00-\x1f\x7f/\\]+")
-_LONGEST_NAME = 255
 
 
 def connect(
@@ -73,7 +73,8 @@ def open_lake(configuration: Configuration) -> Lake:
         timeout=settings.sql_timeout,
         schema=settings.sql_schema,
     )
-    location = _absolute(configuration.text("location")) or _beside(url)
+    given = configuration.text("location")
+    location = locations.absolute(given) if given else locations.beside(url)
     return Lake(
         store,
         url=mask(url),
@@ -158,23 +159,34 @@ class Lake(LakeChecks):
         exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name
         location: str | None = None,
     ) -> Table:
-        """Create a table; with `exists_ok` an existing one is returned as it is."""
-        _check_name(name)
+        """Create a table; with `exists_ok` an existing one is returned as it is.
+
+        A `location` must be empty, and neither that of another table nor one around or within
+        it, however it is spelt: `LocationTakenError`.
+        """
+        creating.check_name(name)
         existing = self.store.table(name)
         if existing is not None:
             if exists_ok:
                 return Table(self, existing)
             raise _exists(name)
-        created = self.create_with(
-            name,
-            _absolute(location) or self.place(name),
-            creating.version_zero(schema, tuple(partition_by), properties),
-            operation="CREATE TABLE",
-            operation_params={
+        actions = creating.version_zero(schema, tuple(partition_by), properties)
+        details: dict[str, Any] = {
+            "operation": "CREATE TABLE",
+            "operation_params": {
                 "partitionBy": list(partition_by),
                 "properties": {creating.IN_COMMIT_TIMESTAMPS: "true", **(properties or {})},
             },
-        )
+        }
+        if location is not None:
+            place = locations.check_new(self, location)
+            created = self.create_with(name, place, actions, **details)
+        else:
+            try:
+                created = self.create_with(name, self.place(name), actions, **details)
+            except LocationTakenError:
+                # Somebody was faster; the place to look for now is another one.
+                created = self.create_with(name, self.place(name), actions, **details)
         if created is None and not exists_ok:
             raise _exists(name)
         return created or self.table(name)
@@ -192,7 +204,7 @@ class Lake(LakeChecks):
 
     def rename_table(self, name: str, new_name: str) -> Table:
         """Give a table another name; its files stay where they are."""
-        _check_name(new_name)
+        creating.check_name(new_name)
         renamed = self.store.rename_table(self.table(name).table_id, new_name)
         if isinstance(renamed, NameTaken):
             raise _exists(new_name)
@@ -200,15 +212,30 @@ class Lake(LakeChecks):
             raise _missing(name)
         return self.table(new_name)
 
-    def drop_table(self, name: str, purge: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Take a table out of the lake; with `purge` delete its log and files as well."""
+    def drop_table(self, name: str, purge: bool = False) -> PurgeReport | None:  # noqa: FBT001, FBT002
+        """Take a table out of the lake; with `purge` delete its log and files as well.
+
+        Without it they stay, and the name is free: see `dropped` and `purge`.
+        """
+        if purge:
+            purging.must_be_allowed(self.store)
         table = self.table(name)
         if not self.store.drop_table(table.table_id):
             raise _missing(name)
-        if purge:
-            objects = table.objects
-            objects.delete([item.path for item in objects.list("")])
-            self.store.purge_table(table.table_id)
+        return purging.purge(self, table.table_id) if purge else None
+
+    def dropped(self) -> list[DroppedTable]:
+        """Tables that were dropped and not purged, by name: they still hold their places."""
+        return purging.dropped(self)
+
+    def purge(self, table: str | int) -> PurgeReport:
+        """Delete the files, the log and the rows of a dropped table, by its name or id.
+
+        Files are deleted that its log knows, and the log itself; whatever else is at the location
+        stays, and is reported. A purge that was cut off goes on with the same call. Of a table
+        that was released, or otherwise not ours to write, only the rows go.
+        """
+        return purging.purge(self, table)
 
     @overload
     def adopt(
@@ -263,7 +290,8 @@ class Lake(LakeChecks):
         a report. `progress` is called after each version; `validate=False` leaves out the
         comparison with another reader.
         """
-        _check_name(name)
+        creating.check_name(name)
+        locations.check(self, location)
         if dry_run:
             return survey(self.objects(location), fence=fence, progress=progress)
         return adopt(self, location, name, fence=fence, validate=validate, progress=progress)
@@ -307,7 +335,7 @@ class Lake(LakeChecks):
         operation_params: Mapping[str, Any],
     ) -> Table | None:
         """Create a table whose version 0 has these actions; None when the name is taken."""
-        _check_name(name)
+        creating.check_name(name)
         validate_commit(actions, None)
         protocols = [action for action in actions if isinstance(action, Protocol)]
         if any("rowTracking" in (item.writer_features or ()) for item in protocols):
@@ -332,19 +360,7 @@ class Lake(LakeChecks):
 
     def place(self, name: str) -> str:
         """Where a new table of that name goes."""
-        if self.location is None:
-            raise ConfigError(
-                "the lake has no location for new tables",
-                remedy="pass location= to connect, or set DELTASQL_LOCATION",
-            )
-        root = self.location.rstrip("/")
-        folders = "/".join(quote(part, safe="") for part in name.split("."))
-        place = f"{root}/{folders}"
-        # A dropped table may still have its files there.
-        return place if not self._is_used(place) else f"{place}-{writing.new_id()[:8]}"
-
-    def _is_used(self, place: str) -> bool:
-        return next(iter(self.objects(place).list("")), None) is not None
+        return locations.default_place(self, name)
 
 
 def _mirror_settings(settings: config.Settings) -> MirrorSettings:
@@ -354,32 +370,6 @@ def _mirror_settings(settings: config.Settings) -> MirrorSettings:
     return MirrorSettings(**values)
 
 
-def _absolute(location: str | None) -> str | None:
-    """A location that means the same wherever it is read: paths from the root."""
-    if location is None or ":" in location:
-        return location
-    return str(Path(location).expanduser().absolute())
-
-
-def _beside(url: str) -> str | None:
-    """A folder beside an embedded database's file: `lake` for `lake.db`."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("sqlite", "duckdb"):
-        return None
-    path = Path(parts.path.removeprefix("/")).absolute()
-    return path.with_suffix("").as_uri()
-
-
-def _check_name(name: str) -> None:
-    parts = name.split(".")
-    legal = all(_NAME.fullmatch(part) and part.strip() == part for part in parts)
-    if not legal or len(name.encode()) > _LONGEST_NAME:
-        raise ValidationError(
-            f"{name!r:.80} is not a table's name",
-            cause="a name is words separated by dots, without slashes, control characters or "
-            f"blanks around them, of at most {_LONGEST_NAME} bytes",
-            remedy="choose another, such as sales.orders",
-        )
 
 
 def _exists(name: str) -> TableExistsError:

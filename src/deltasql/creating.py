@@ -1,7 +1,8 @@
-"""Version 0 of a new table: its protocol and its metadata."""
+"""Version 0 of a new table: its name, its protocol and its metadata."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ from deltasql.spec.properties import canonical_keys, is_true
 from deltasql.spec.protocol import protocol_for
 from deltasql.spec.schema import StructType, render_schema
 
+_NAME = re.compile(r"[^\x00-\x1f\x7f/\\]+")
+_LONGEST_NAME = 255
 FENCE_PROPERTY = "deltasql.fence"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 ROW_TRACKING = "delta.enableRowTracking"
@@ -23,6 +26,19 @@ ROW_TRACKING_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col",
 }
+
+
+def check_name(name: str) -> None:
+    """Raise `ValidationError` unless a table may have that name."""
+    parts = name.split(".")
+    legal = all(_NAME.fullmatch(part) and part.strip() == part for part in parts)
+    if not legal or len(name.encode()) > _LONGEST_NAME:
+        raise ValidationError(
+            f"{name!r:.80} is not a table's name",
+            cause="a name is words separated by dots, without slashes, control characters or "
+            f"blanks around them, of at most {_LONGEST_NAME} bytes",
+            remedy="choose another, such as sales.orders",
+        )
 
 
 def version_zero(

@@ -17,6 +17,7 @@ cross Spark workers, and never carry a secret.
     ├── TableError
     │   ├── TableNotFoundError
     │   ├── TableExistsError
+    │   │   └── LocationTakenError      another table holds the place, or one around or within it
     │   ├── VersionNotFoundError
     │   └── SchemaMismatchError
     ├── LogFormatError                  a log or an action breaks the Delta spec
@@ -125,6 +126,10 @@ class TableNotFoundError(TableError):
 
 class TableExistsError(TableError):
     """A table of that name exists already."""
+
+
+class LocationTakenError(TableExistsError):
+    """Another table holds the location, or one around or within it."""
 
 
 class VersionNotFoundError(TableError):

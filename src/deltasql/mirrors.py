@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from deltasql.adoption.exporting import ExportReport, export
-from deltasql.adoption.releasing import RELEASED
+from deltasql.adoption.released import is_released
 from deltasql.errors import DeltaSqlError, TableNotFoundError
 from deltasql.mirror.cleanup import CleanupReport, cleanup
 from deltasql.mirror.repair import RepairReport, repair
@@ -26,7 +26,8 @@ class MirrorStatus:
     """How far a table's mirror is.
 
     `mirrored_version` is the newest version whose commit file is in the object store, None
-    before the first; the mirror is `lag_versions` and `lag_seconds` behind SQL.
+    before the first; the mirror is `lag_versions` and `lag_seconds` behind SQL. The log of a
+    released table goes on without SQL.
     """
 
     table: str
@@ -38,6 +39,7 @@ class MirrorStatus:
     is_paused: bool
     is_failed: bool
     error_message: str | None
+    is_released: bool = False
 
 
 # Called after each table: how many are done, of how many, and what was found.
@@ -77,16 +79,21 @@ class LakeMirror:
 
     def status(self) -> list[MirrorStatus]:
         """How far the mirror of each table is."""
-        now = self._lake.store.clock_ms()
-        return [_status(item, now) for item in self._lake.store.backlog()]
+        store = self._lake.store
+        now = store.clock_ms()
+        released = {
+            record.table_id for record in store.tables() if is_released(record.read_only_reason)
+        }
+        return [
+            _status(item, now, is_released=item.table_id in released) for item in store.backlog()
+        ]
 
     def validate(self, progress: Progress | None = None) -> LakeValidationReport:
         """Compare the mirror of every table with SQL; what can't be read is in its report.
 
         Released tables are left out: their logs go on without SQL.
         """
-        found = ((table, table.read_only or "") for table in self._lake.tables())
-        tables = [table for table, reason in found if not reason.startswith(RELEASED)]
+        tables = [table for table in self._lake.tables() if not is_released(table.read_only)]
         reports = {}
         for number, table in enumerate(tables, start=1):
             try:
@@ -114,7 +121,7 @@ class TableMirror:
         now = self._lake.store.clock_ms()
         for item in self._lake.store.backlog():
             if item.table_id == self._table.table_id:
-                return _status(item, now)
+                return _status(item, now, is_released=is_released(self._table.read_only))
         raise TableNotFoundError(
             f"there is no table {self._table.name}",
             cause="it was dropped",
@@ -189,7 +196,7 @@ class TableMirror:
         return cleanup(lake.engine, lake.store, table.objects, table.target, dry_run=dry_run)
 
 
-def _status(item: Backlog, now: int) -> MirrorStatus:
+def _status(item: Backlog, now: int, *, is_released: bool) -> MirrorStatus:
     mirrored = item.head if item.first_version is None else item.first_version - 1
     return MirrorStatus(
         table=item.name,
@@ -201,4 +208,5 @@ def _status(item: Backlog, now: int) -> MirrorStatus:
         is_paused=item.is_paused,
         is_failed=item.is_failed,
         error_message=item.error_message,
+        is_released=is_released,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltasql import metrics, writing
+from deltasql.adoption.released import must_be_current
 from deltasql.adoption.releasing import release
 from deltasql.commit import CommitRequest
 from deltasql.commit.loop import Done
@@ -136,7 +137,10 @@ class Table:
     # --- reading ----------------------------------------------------------------------
 
     def snapshot(self, version: int | None = None, timestamp: Moment | None = None) -> Snapshot:
-        """The table as it is, at a version, or as it was at a point in time."""
+        """The table as it is, at a version, or as it was at a point in time.
+
+        `TableError` for a released table that others have written since: only versions by number.
+        """
         return self.snapshot_with(version=version, timestamp=timestamp)
 
     def snapshot_with(
@@ -151,6 +155,7 @@ class Table:
             raise ValidationError(
                 "version and timestamp were both given", remedy="give one of the two"
             )
+        is_given = version is not None
         if timestamp is not None:
             version = self._version_at(timestamp)
         started = time.monotonic()
@@ -163,7 +168,14 @@ class Table:
         state = record.parsed()
         # An adopted table may have versions from before a feature was dropped.
         check_readable(state.protocol)
+        if not is_given:
+            self.must_be_current(state, timestamp)
         return Snapshot(self._lake.store, self.objects, self.table_id, state, overlay)
+
+    def must_be_current(self, state: TableState, timestamp: Moment | None = None) -> None:
+        """Raise `TableError` if the table was released, and others have gone on from this state."""
+        at_ms = None if timestamp is None else to_ms(timestamp)
+        must_be_current(self._lake.store, self.objects, self.target, state, at_ms=at_ms)
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows of the newest version, lazily: `.to_arrow()`, `.to_batches()`, …"""

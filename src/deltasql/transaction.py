@@ -223,6 +223,7 @@ class TransactionTable:
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows, lazily; what is read here is part of the conflict check."""
         snapshot = self.snapshot()
+        self._table.must_be_current(snapshot.state)
         self.has_read(snapshot.bind(where))
         return snapshot.scan(where, columns)
 

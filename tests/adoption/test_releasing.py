@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from deltasql.errors import ValidationError
+from deltasql.errors import TableError, ValidationError
 from tests.adoption.logs import commit_file
 
 
@@ -57,6 +57,44 @@ def test_there_and_back_and_there_again(stock: Path, any_lake: Any) -> None:
     assert again.read_only is None
     assert again.append(rows(5)) == 7
     assert again.mirror.validate().ok
+
+
+def test_reads_of_a_released_table_are_not_silently_stale(stock: Path, any_lake: Any) -> None:
+    table = any_lake.adopt(str(stock), name="t")
+    version = table.release()
+    assert ids(table) == [0, 1], "nobody has written it since"
+    write_deltalake(stock, rows(4), mode="append")
+    theirs = any_lake.table("t")
+    for read in (
+        theirs.scan,
+        theirs.snapshot,
+        table.scan,
+        lambda: theirs.snapshot(timestamp="2999-01-01"),
+    ):
+        with pytest.raises(TableError, match="released") as caught:
+            read()
+        assert "adopt it again" in caught.value.remedy
+    with pytest.raises(TableError, match="released"), any_lake.transaction() as tx:
+        tx.table("t").scan()
+    # What SQL has of it never changes.
+    assert ids(theirs, version) == [0, 1]
+    assert ids(theirs, 0) == [0]
+    released_at = theirs.snapshot(version=version).timestamp
+    before = theirs.snapshot(timestamp=released_at)
+    assert before.version == version
+    again = any_lake.adopt(str(stock), name="t")
+    assert ids(again) == [0, 1, 4]
+
+
+def test_a_released_log_may_have_been_cleaned_up(stock: Path, lake: Any) -> None:
+    """Others write checkpoints and delete commit files: the next one may be gone."""
+    table = lake.adopt(str(stock), name="t")
+    version = table.release()
+    write_deltalake(stock, rows(4), mode="append")
+    DeltaTable(stock).create_checkpoint()
+    commit_file(stock, version + 1).unlink()
+    with pytest.raises(TableError, match="released"):
+        table.scan()
 
 
 def test_release_twice_is_one_release(stock: Path, lake: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
 import deltasql
@@ -46,3 +47,24 @@ def test_on_s3(tmp_path: Path, sqlite_url: str, seaweedfs: SeaweedFs) -> None:
         assert ids(lake.adopt(refers, name="refers")) == [0, 1, 2, 7]
         assert table.release() == 5
         assert lake.adopt(place, name="t").version == 6
+
+
+def test_places_and_purge_on_s3(sqlite_url: str, seaweedfs: SeaweedFs) -> None:
+    place = seaweedfs.location(f"places/{uuid.uuid4()}")
+    bucket = open_store(place, seaweedfs.options())
+    with deltasql.connect(
+        sqlite_url, location=f"{place}/lake", settings=seaweedfs.options()
+    ) as lake:
+        lake.create_table("a", rows().schema).append(rows(1))
+        inner = lake.create_table("a.b", rows().schema)
+        inner.append(rows(2))
+        for taken in (f"{place}/lake/a", f"{place}/lake/a/x/".replace("s3://", "s3a://")):
+            with pytest.raises(deltasql.LocationTakenError):
+                lake.create_table("c", rows().schema, location=taken)
+        with pytest.raises(deltasql.ValidationError):
+            lake.create_table("c", rows().schema, location=f"{place}/lake")
+        bucket.put("lake/a/photos/cat.jpg", b"meow")
+        report = lake.drop_table("a", purge=True)
+        assert (report.files, report.kept) == (1, ("photos/cat.jpg",))
+        assert ids(inner) == [2]
+        assert [item.path for item in bucket.list("lake/a")] == ["lake/a/photos/cat.jpg"]

@@ -21,6 +21,7 @@ PARENT_OF_ERROR = {
     "TableError": "DeltaSqlError",
     "TableNotFoundError": "TableError",
     "TableExistsError": "TableError",
+    "LocationTakenError": "TableExistsError",
     "VersionNotFoundError": "TableError",
     "SchemaMismatchError": "TableError",
     "LogFormatError": "DeltaSqlError",

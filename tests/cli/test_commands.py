@@ -43,12 +43,65 @@ def test_no_command_but_init_and_migrate_makes_a_database(program):
 
 def test_tables(program, orders):
     done = program("tables")
-    assert done.out.splitlines()[0] == "table\tversion\tlocation"
-    assert done.rows == [["sales.orders", "2", orders.location]]
+    assert done.out.splitlines()[0] == "table\tversion\tlocation\tread_only"
+    assert done.rows == [["sales.orders", "2", orders.location, ""]]
     assert program("tables", "other.*").rows == []
     found = program("tables", "sales.*", "--output", "json").json
-    assert found == [{"table": "sales.orders", "version": 2, "location": orders.location}]
+    (told,) = found
+    assert told == {
+        "table": "sales.orders",
+        "version": 2,
+        "location": orders.location,
+        "read_only": None,
+    }
     assert program("--output", "json", "tables").json == found
+
+
+def test_drop_and_purge(program, orders):
+    root = program.folder / "lake/sales/orders"
+    (root / "notes.txt").write_text("mine")
+    assert program("drop", "sales.orders").code == 130, "nobody answered"
+    assert program("drop", "sales.orders", "--yes").code == 0
+    assert program("tables").rows == []
+    (found,) = program("tables", "--dropped", "-o", "json").json
+    assert (found["table"], found["id"], found["is_purging"]) == (
+        "sales.orders",
+        orders.table_id,
+        False,
+    )
+    assert program("tables", "other.*", "--dropped").rows == []
+    assert program("purge", "sales.orders").code == 130
+    done = program("purge", str(found["id"]), "--yes", "-o", "json").json
+    assert (done["files"], done["kept"]) == (2, ["notes.txt"])
+    assert [path.name for path in root.rglob("*") if path.is_file()] == ["notes.txt"]
+    assert program("tables", "--dropped").rows == []
+    again = program("purge", "sales.orders", "--yes")
+    assert again.code == 1
+    assert "no dropped table" in again.err
+
+
+def test_drop_with_purge(program, orders):
+    done = program("drop", "sales.orders", "--purge", "--yes")
+    assert done.code == 0, done.err
+    assert "2 files" in done.out + done.err
+    assert not list((program.folder / "lake").rglob("*.parquet"))
+
+
+def test_a_released_table_says_so(program, orders):
+    assert program("release", "sales.orders", "--yes").code == 0
+    (row,) = program("tables").rows
+    assert row[3].startswith("released at version 3")
+    (found,) = program("mirror", "status", "-o", "json").json
+    assert found["is_released"] is True
+    (found,) = program("mirror", "status", "sales.orders", "-o", "json").json
+    assert found["is_released"] is True
+    assert len(program("scan", "sales.orders").rows) == 3
+    (program.folder / LOG / f"{4:020}.json").write_text("{}")
+    assert "released" in program("show", "sales.orders").out
+    refused = program("scan", "sales.orders")
+    assert refused.code == 1
+    assert "released" in refused.err
+    assert len(program("scan", "sales.orders", "--version", "3").rows) == 3
 
 
 def test_show(program, orders):

@@ -113,6 +113,32 @@ def test_writer_commits_and_mirrors(connect_as):
     lake.mirror.run(once=True)
 
 
+def test_writer_cannot_purge_and_learns_it_first(connect_as, tmp_path):
+    lake = connect_as("writer")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(DatabaseError, match="permission denied"):
+        lake.drop_table("t", purge=True)
+    assert lake.table("t").scan().to_arrow().num_rows == 2, "it is not even dropped"
+    lake.drop_table("t")
+    with pytest.raises(DatabaseError, match="permission denied"):
+        lake.purge("t")
+    assert sorted(tmp_path.rglob("*")) == before
+    (found,) = lake.dropped()
+    assert not found.is_purging
+    owner = connect_as("owner")
+    assert owner.purge("t").files == 1
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_writer_takes_places(connect_as, postgres_url, tmp_path):
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("DELETE FROM dl_places")  # as after the migration
+    lake = connect_as("writer")
+    lake.create_table("elsewhere", ROWS.schema, location=str(tmp_path / "elsewhere"))
+    with pytest.raises(deltasql.LocationTakenError):
+        lake.create_table("within", ROWS.schema, location=str(tmp_path / "elsewhere" / "in"))
+
+
 def test_mirror_mirrors(connect_as, postgres_url, tmp_path):
     owner = deltasql.connect(
         postgres_url, location=str(tmp_path / "lake"), settings={"mirror.mode": "off"}

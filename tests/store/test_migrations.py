@@ -13,10 +13,11 @@ import duckdb
 import psycopg
 import pytest
 
-from deltasql.errors import ConfigError, SchemaVersionError
+from deltasql.errors import ConfigError, LocationTakenError, SchemaVersionError
 from deltasql.store import queries
 from deltasql.store.connect import open_log
 from deltasql.store.migrations import migrate
+from deltasql.testing.proposals import create
 from tests.parts.postgres import PostgresServer
 
 Catalog = list[tuple[Any, ...]]
@@ -210,6 +211,27 @@ def test_newer_database_is_refused(store_url: str):
             open_log(store_url, schema=schema)
         assert caught.value.found == 999
         assert "upgrade" in caught.value.remedy
+
+
+def test_tables_from_version_1_hold_their_places(store_url: str, monkeypatch: pytest.MonkeyPatch):
+    everything = queries.migrations
+    with monkeypatch.context() as patch:
+        patch.setattr(queries, "migrations", lambda dialect: everything(dialect)[:1])
+        store = open_log(store_url)
+        with store.locked([]) as log:
+            log.execute(
+                "INSERT INTO dl_tables (name, location, protocol_min_reader, protocol_min_writer,"
+                " properties) VALUES ('old', 'memory:///a', 1, 2, '{}')"
+            )
+        store.close()
+    store = open_log(store_url)
+    with pytest.raises(LocationTakenError, match="old"):
+        create(store, "new", location="memory:///a/b")
+    create(store, "new", location="memory:///b")
+    with store.locked([]) as log:
+        found = log.execute("SELECT place FROM dl_places ORDER BY table_id")
+    assert found == [("memory:///a/",), ("memory:///b/",)]
+    store.close()
 
 
 def test_unknown_mode_is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -67,6 +68,13 @@ class TestAudit:
             newest, oldest = times[0], times[-1]
             found = lake.store.audit(oldest, newest)
             assert [record.version for _, record in found] == [0, 1, 2]
+
+
+class TestPurge:
+    def test_all_that_is_deleted_is_asked_for_first(self):
+        deletes = {name: text for name, text in SQL.items() if name.startswith("purge_")}
+        tables = {text.split()[2] for text in deletes.values()}
+        assert tables == set(re.findall(r"'(dl_\w+)'", SQL["may_purge"]))
 
 
 class TestMetrics:

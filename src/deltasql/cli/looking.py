@@ -36,9 +36,15 @@ Limit = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    command(app, "tables", examples=["deltasql tables", "deltasql tables 'sales.*' --output json"])(
-        tables
-    )
+    command(
+        app,
+        "tables",
+        examples=[
+            "deltasql tables",
+            "deltasql tables 'sales.*' --output json",
+            "deltasql tables --dropped",
+        ],
+    )(tables)
     command(
         app,
         "show",
@@ -74,21 +80,38 @@ def register(app: typer.Typer) -> None:
 def tables(
     session: Session,
     pattern: Annotated[str, typer.Argument(help="Which, with * and ?.", metavar="PATTERN")] = "*",
+    dropped: Annotated[
+        bool, typer.Option("--dropped", help="Those that were dropped and not purged.")
+    ] = False,
 ) -> None:
     """List the tables of the lake."""
     with session.lake() as lake:
-        rows = [
-            (table.name, table.version, table.location)
-            for table in lake.tables()
-            if fnmatchcase(table.name, pattern)
-        ]
-    session.out.table(("table", "version", "location"), rows)
+        if dropped:
+            columns: tuple[str, ...] = ("id", "table", "dropped_at", "is_purging", "location")
+            rows: list[tuple[Any, ...]] = [
+                (item.table_id, item.name, item.dropped_at, item.is_purging, item.location)
+                for item in lake.dropped()
+                if fnmatchcase(item.name, pattern)
+            ]
+        else:
+            columns = ("table", "version", "location", "read_only")
+            rows = [
+                (table.name, table.version, table.location, table.read_only)
+                for table in lake.tables()
+                if fnmatchcase(table.name, pattern)
+            ]
+    # Few tables are read-only: the column is shown where one is.
+    brief = columns if dropped or any(row[3] for row in rows) else columns[:3]
+    session.out.table(columns, rows, brief=brief)
 
 
 def show(session: Session, table: TableName, version: Version = None, as_of: AsOf = None) -> None:
     """Show a table: schema, properties, size."""
     with session.lake() as lake:
         found = lake.table(table)
+        if version is None and as_of is None:
+            # By its number: what SQL knows of a released table may be shown, and says so.
+            version = found.version
         snapshot = found.snapshot(version=version, timestamp=as_of)
         described = _described(found, snapshot)
     out = session.out
@@ -112,6 +135,7 @@ def _described(table: Table, snapshot: Snapshot) -> dict[str, Any]:
     return {
         "table": table.name,
         "location": table.location,
+        "read only": table.read_only,
         "version": snapshot.version,
         "timestamp": snapshot.timestamp,
         "partitioned by": list(snapshot.metadata.partition_columns),

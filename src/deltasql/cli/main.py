@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from deltasql.cli import adoption, configuring, database, demo, looking, mirror
+from deltasql.cli import adoption, configuring, database, demo, dropping, looking, mirror
 from deltasql.cli.failures import (
     DONE,
     FAILED,
@@ -81,7 +81,12 @@ def start(
     )
 
 
-for register in (configuring.register, looking.register, adoption.register):
+for register in (
+    configuring.register,
+    looking.register,
+    adoption.register,
+    dropping.register,
+):
     register(app)
 for group in (mirror.app, database.app, configuring.app):
     app.add_typer(group)

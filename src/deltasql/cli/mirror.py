@@ -29,7 +29,8 @@ Tables = Annotated[
     ),
 ]
 _STATUS = ("table", "version", "mirrored_version", "lag_versions", "lag_seconds",
-           "pending_checkpoints", "is_paused", "is_failed", "error_message")  # fmt: skip
+           "pending_checkpoints", "is_paused", "is_failed", "is_released",
+           "error_message")  # fmt: skip
 
 
 @command(
@@ -48,7 +49,7 @@ def status(session: Session, tables: Tables = None) -> None:
         _STATUS,
         [tuple(getattr(item, name) for name in _STATUS) for item in found],
         style=lambda row: "red" if row[7] else "yellow" if row[3] else None,
-        brief=(*_STATUS[:5], "is_paused", "error_message"),
+        brief=(*_STATUS[:5], "is_paused", "is_released", "error_message"),
     )
     if any(_is_behind(item) for item in found):
         raise typer.Exit(BEHIND)

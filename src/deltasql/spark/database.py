@@ -71,6 +71,10 @@ class Database:
         """The snapshot that a read sees: pinned inside `with db.snapshot():`."""
         if version is None and timestamp is None:
             version = self._cut.version_of(table)
+            if version is not None:
+                pinned = table.snapshot(version=version)
+                table.must_be_current(pinned.state)
+                return pinned
         return table.snapshot(version=version, timestamp=timestamp)
 
     def changes(self, name: str, from_version: int, to_version: int | None = None) -> DataFrame:

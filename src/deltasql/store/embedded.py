@@ -12,6 +12,7 @@ import pyarrow as pa
 from deltasql.errors import ValidationError
 from deltasql.log.ranges import Ranges
 from deltasql.store import committing, range_sql
+from deltasql.store.claims import Ask, ClaimQueries, take_place
 from deltasql.store.committing import Draft, EmbeddedLockedLog, Session
 from deltasql.store.embedded_history import EmbeddedHistory
 from deltasql.store.interface import Head, NameTaken, Outcome, Proposal
@@ -26,7 +27,9 @@ _KEPT = ("table_id", "token", "last_version", "files", "bytes", "milliseconds")
 _MARKED = ("table_id", "first_version", "last_version", "interval")
 
 
-class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory, TrustQueries, EmbeddedRebuilding):
+class EmbeddedStore(
+    QueryReader, MirrorQueries, EmbeddedHistory, TrustQueries, EmbeddedRebuilding, ClaimQueries
+):
     """A log store whose commits queue for the whole database.
 
     `locks_tables_apart` is what can't be equal: a block of `locked` holds up the writers of
@@ -75,6 +78,11 @@ class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory, TrustQueries, E
                 return False
             return bool(session.rows("mirror_mark_json", **marked))
 
+    @contextmanager
+    def _placing(self, doing: str) -> Iterator[Ask]:
+        with self._writing(doing) as session:
+            yield session.rows
+
     def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
         draft = Draft(proposal, self._prepare(proposal.rows))
         with self._writing("committing") as session:
@@ -113,6 +121,7 @@ class EmbeddedStore(QueryReader, MirrorQueries, EmbeddedHistory, TrustQueries, E
                 protocol_min_writer=protocol[1],
                 properties=metadata[2],
             )
+            take_place(session.rows, location, table_id=table_id)
             now = committing.now_ms()
             session.rows("head_create", table_id=table_id, ict=now)
             committing.write_version(session, draft, table_id=table_id, version=0, ict=now)

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any, ClassVar
 
+from deltasql.store.claims import staged_at, take_over, take_place
 from deltasql.store.committing import Session
 from deltasql.store.history import (
     TRIMS,
@@ -15,7 +16,6 @@ from deltasql.store.history import (
     HistoryRows,
     StagedTable,
     name_taken,
-    place_taken,
 )
 from deltasql.store.mirror_log import Lease
 from deltasql.store.rows import Row
@@ -45,9 +45,12 @@ class EmbeddedHistory:
 
     def stage_table(self, name: str, location: str) -> int:
         with self._writing("staging a table") as session:
-            found = session.rows("history_staged_at", location=location)
-            found = found or session.rows("history_stage", name=name, location=location)
-            return int(found[0][0])
+            found = staged_at(session.rows, location)
+            if found is not None:
+                return found
+            ((table_id,),) = session.rows("history_stage", name=name, location=location)
+            take_place(session.rows, location, table_id=table_id, adopting=True)
+            return int(table_id)
 
     def staged_tables(self) -> list[StagedTable]:
         return [StagedTable(*row) for row in self._rows("history_staged")]
@@ -86,8 +89,8 @@ class EmbeddedHistory:
                 return False
             if end.replaces is not None:
                 _drop(session, end.replaces)
-            for (rival,) in session.rows("history_rivals", table_id=lease.table_id):
-                raise place_taken(rival)
+            ((location,),) = session.rows("history_location", table_id=lease.table_id)
+            take_over(session.rows, location, table_id=lease.table_id)
             if session.rows("table_by_name", name=end.name):
                 raise name_taken(end.name)
             session.rows("history_head", **_named(values, _HEAD))

@@ -93,7 +93,11 @@ class HistoryLog(Protocol):
     """Takes histories. What shows a lease is refused, by False, once somebody else has it."""
 
     def stage_table(self, name: str, location: str) -> int:
-        """A table that nobody sees yet, or the one that is staged at the location; its id."""
+        """A table that nobody sees yet, or the one that is staged at the location; its id.
+
+        `LocationTakenError` when another table holds the place, unless it was dropped or may
+        not be written.
+        """
 
     def staged_tables(self) -> list[StagedTable]:
         """Tables that were staged and not finished."""
@@ -105,8 +109,8 @@ class HistoryLog(Protocol):
         """Take away whatever is loaded of versions above `after`, halves of them too."""
 
     def finish_history(self, lease: Lease, end: HistoryEnd) -> bool:
-        """Let everybody see the table; `TableExistsError` when a live one has its name, or is
-        written at its location.
+        """Let everybody see the table, alone at its place; `TableExistsError` when a live one has
+        its name, or is written at its location.
         """
 
     def read_only_reason(self, table_id: int) -> str | None:
@@ -137,13 +141,4 @@ def name_taken(name: str) -> TableExistsError:
         f"there is a table {name} already",
         cause="it came while this one was being loaded",
         remedy="choose another name; what was loaded is kept and found again",
-    )
-
-
-def place_taken(name: str) -> TableExistsError:
-    """The error for a place whose table the lake has already."""
-    return TableExistsError(
-        f"the table is in the lake already: it is {name}",
-        cause="it was adopted while this adoption was under way",
-        remedy=f"use {name}, or release it first",
     )

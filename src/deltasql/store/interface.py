@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deltasql.log.ranges import Ranges
 from deltasql.log.state import TableState
+from deltasql.store.claims import ClaimLog
 from deltasql.store.history import HistoryLog
 from deltasql.store.mirror_log import MirrorLog
 from deltasql.store.rows import CommitRows
@@ -320,7 +321,8 @@ class TxnLogWriter(Protocol):
     def create_table(self, name: str, location: str, proposal: Proposal) -> int | NameTaken:
         """Register a table with its version 0; returns the table id.
 
-        The proposal's own table id and expected version are ignored.
+        The proposal's own table id and expected version are ignored. `LocationTakenError` when
+        another table holds the place of the location, or one around or within it.
         """
 
     def rename_table(self, table_id: int, name: str) -> bool | NameTaken:
@@ -348,7 +350,7 @@ class TxnLogWriter(Protocol):
         """
 
 
-class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, Protocol):
+class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, ClaimLog, Protocol):
     """A SQL database that holds the log of a lake.
 
     `locks_tables_apart` says whether a block of `locked` holds up the writers of its own

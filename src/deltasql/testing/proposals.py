@@ -54,11 +54,16 @@ def proposal(table_id: int, actions: Iterable[Action] = (), **changes: Any) -> P
     return replace(made, **changes)
 
 
-def create(store: LogStore, name: str | None = None, actions: Sequence[Action] = ()) -> int:
-    """A new table, by default with a name that is free; its id."""
+def create(
+    store: LogStore,
+    name: str | None = None,
+    actions: Sequence[Action] = (),
+    location: str | None = None,
+) -> int:
+    """A new table, by default with a name and a place that are free; its id."""
     name = name or f"contract.t{uuid.uuid4().hex}"
     first = proposal(0, [METADATA, PROTOCOL, *actions])
-    table_id = store.create_table(name, f"memory:///{name}", first)
+    table_id = store.create_table(name, location or f"memory:///{name}", first)
     assert isinstance(table_id, int)
     return table_id
 

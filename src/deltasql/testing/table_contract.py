@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 
-from deltasql.errors import DeltaSqlError
+from deltasql.errors import DeltaSqlError, LocationTakenError
 from deltasql.spec.actions import Metadata, Protocol
 from deltasql.spec.codec import loads
-from deltasql.store.interface import NameTaken, NoTable, VersionTaken
+from deltasql.store.interface import LogStore, NameTaken, NoTable, VersionTaken
 from deltasql.testing.proposals import (
     METADATA,
     PROTOCOL,
@@ -83,10 +86,10 @@ class TableContract:
         assert store.commit(proposal(table_id, [add("b")])) == NoTable()
         assert [record.version for record in store.history(table_id)] == [0]
         assert live(store, table_id, 0) == [("a", 0)]
-        again = create(store, "a.b")
+        again = create(store, "a.b", location="memory:///second")
         assert again != table_id
         assert store.drop_table(again) is True
-        assert create(store, "a.b") not in (table_id, again)
+        assert create(store, "a.b", location="memory:///third") not in (table_id, again)
 
     def test_purge_leaves_nothing_and_touches_no_other_table(self, log_store: OpenStore) -> None:
         store = log_store()
@@ -100,6 +103,76 @@ class TableContract:
         assert live(store, other, 0) == [("a", 0)]
         # Ids are never given again: a reader with an old one must not see another table.
         assert create(store) > max(table_id, other)
+
+    def test_places_are_taken_once(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store, "t", location="memory:///a/b")
+        for taken in ("memory:///a/b", "memory:///a/b/", "memory:///a", "memory:///a/b/c/d"):
+            with pytest.raises(LocationTakenError, match="t"):
+                create(store, "u", location=taken)
+            with pytest.raises(LocationTakenError, match="t"):
+                store.stage_table("u", taken)
+            (claim,) = store.claims(taken)
+            assert (claim.table_id, claim.status) == (table_id, "live")
+        assert store.claims("memory:///a/bc") == []
+        assert store.staged_tables() == []
+        create(store, "u", location="memory:///a/bc")
+        staged = store.stage_table("v", "memory:///a/v")
+        assert store.stage_table("w", "memory:///a//v/") == staged
+        with pytest.raises(LocationTakenError, match="v"):
+            create(store, "x", location="memory:///a/v/x")
+
+    def test_a_dropped_table_holds_its_place_until_it_is_purged(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store, "t", [add("a"), add("b", "v")], location="memory:///a")
+        assert store.begin_purge(table_id) is None, "it lives"
+        assert store.may_purge()
+        commit(store, table_id, remove("a"))
+        store.drop_table(table_id)
+        with pytest.raises(LocationTakenError, match="t"):
+            create(store, "u", location="memory:///a")
+        (found,) = store.dropped_tables()
+        assert (found.table_id, found.name, found.is_purging) == (table_id, "t", False)
+        assert abs(found.dropped_at - store.clock_ms()) < 60_000
+        # Whoever takes the table in again gets the place at the end; until a purge begins.
+        staged = store.stage_table("u", "memory:///a")
+        other = store.begin_purge(table_id)
+        assert other is not None
+        assert "u" in (other.keeps_files or "")
+        store.purge_table(staged)
+        begun = store.begin_purge(table_id)
+        assert begun is not None
+        assert (begun.table.is_purging, begun.keeps_files) == (True, None)
+        with pytest.raises(LocationTakenError, match="t"):
+            store.stage_table("u", "memory:///a")
+        known = store.known_files(table_id).read_all().to_pylist()
+        assert sorted((row["path"], row["deletion_vector"] is None) for row in known) == [
+            ("a", True),
+            ("b", False),
+        ]
+        store.purge_table(table_id)
+        assert store.dropped_tables() == []
+        assert store.begin_purge(table_id) is None
+        create(store, "u", location="memory:///a")
+
+    def test_of_two_in_one_place_at_once_one_wins(self, log_store: OpenStore) -> None:
+        stores = [log_store(), log_store()]
+        for number in range(5):
+            start = Barrier(2)
+
+            def make(
+                store: LogStore, ending: str, start: Barrier = start, at: int = number
+            ) -> bool:
+                start.wait()
+                try:
+                    create(store, f"t{at}{ending}", location=f"memory:///race{at}{ending}")
+                except LocationTakenError:
+                    return False
+                return True
+
+            with ThreadPoolExecutor(2) as pool:
+                made = list(pool.map(make, stores, ("", "/in")))
+            assert sorted(made) == [False, True]
 
     def test_failed_create_leaves_nothing(self, log_store: OpenStore) -> None:
         store = log_store()

@@ -10,13 +10,13 @@ import psycopg
 from psycopg import errors
 
 from deltasql.store import rows
+from deltasql.store.claims import Ask, staged_at, take_over, take_place
 from deltasql.store.history import (
     TRIMS,
     HistoryEnd,
     HistoryRows,
     StagedTable,
     name_taken,
-    place_taken,
 )
 from deltasql.store.mirror_log import Lease
 from deltasql.store.postgres.connection import LogConnection
@@ -68,13 +68,13 @@ class PostgresHistory:
 
     def stage_table(self, name: str, location: str) -> int:
         with self._connections.transaction("staging a table") as connection:
-            # One at a time, so that nobody misses what another is about to stage.
-            connection.execute(SQL["history_stage_lock"])
-            place = {"name": name, "location": location}
-            row = connection.execute(SQL["history_staged_at"], place).fetchone()
-            row = row or connection.execute(SQL["history_stage"], place).fetchone()
-            assert row is not None, "INSERT … RETURNING"
-            return int(row[0])
+            ask = placing(connection)
+            found = staged_at(ask, location)
+            if found is not None:
+                return found
+            ((table_id,),) = ask("history_stage", name=name, location=location)
+            take_place(ask, location, table_id=table_id, adopting=True)
+            return int(table_id)
 
     def staged_tables(self) -> list[StagedTable]:
         return [StagedTable(*row) for row in self._connections.rows(SQL["history_staged"], {})]
@@ -99,14 +99,15 @@ class PostgresHistory:
         with self._connections.transaction("finishing a history", is_long=True) as connection:
             if not _holds(connection, lease):
                 return False
+            # Before a name is given up that somebody with the lock may wait for.
+            ask = placing(connection)
             if end.replaces is not None:
                 gone = {"table_id": end.replaces}
                 connection.execute(SQL["head_drop"], gone)
                 connection.execute(SQL["table_drop"], gone)
             values = {"table_id": lease.table_id, **asdict(end)}
-            rival = connection.execute(SQL["history_rivals"], values).fetchone()
-            if rival is not None:
-                raise place_taken(rival[0])
+            ((location,),) = ask("history_location", table_id=lease.table_id)
+            take_over(ask, location, table_id=lease.table_id)
             connection.execute(SQL["history_head"], values)
             try:
                 connection.execute(SQL["history_show"], values)
@@ -122,6 +123,16 @@ class PostgresHistory:
         with self._connections.statement("changing a table") as connection:
             place = {"table_id": table_id, "reason": reason}
             return connection.execute(SQL["read_only_set"], place).fetchone() is not None
+
+
+def placing(connection: LogConnection) -> Ask:
+    """Keep everybody else from taking a place until the transaction ends; runs named queries."""
+    connection.execute(SQL["places_lock"])
+
+    def ask(name: str, /, **parameters: Any) -> list[Row]:
+        return connection.execute(SQL[name], parameters).fetchall()
+
+    return ask
 
 
 def _holds(connection: LogConnection, lease: Lease) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltasql.log.ranges import Ranges
 from deltasql.store import queries, range_sql
+from deltasql.store.claims import ClaimQueries
 from deltasql.store.mirroring import MirrorQueries
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.wakeup import WakeUp
@@ -20,7 +21,7 @@ from deltasql.store.trusting import TrustQueries
 SQL = queries.load("postgres")
 
 
-class PostgresReader(QueryReader, MirrorQueries, TrustQueries):
+class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries):
     """The reading half of the store: every answer is one statement."""
 
     def __init__(self, connections: Connections) -> None:
@@ -59,6 +60,9 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries):
             schema,
             (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches),
         )
+
+    def may_purge(self) -> bool:
+        return bool(self._rows("may_purge")[0][0])
 
     def _change(self, name: str, /, **parameters: Any) -> list[Row]:
         with self._connections.statement("mirroring") as connection:

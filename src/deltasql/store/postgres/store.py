@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
+from deltasql.store.claims import Ask
 from deltasql.store.migrations import is_current, migrate
-from deltasql.store.postgres.history import PostgresHistory
+from deltasql.store.postgres.history import PostgresHistory, placing
 from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL, PostgresReader
 from deltasql.store.postgres.rebuilding import PostgresRebuilding
@@ -37,6 +40,11 @@ class PostgresStore(PostgresReader, PostgresWriter, PostgresHistory, PostgresReb
             connections.close()
             raise
         return cls(connections)
+
+    @contextmanager
+    def _placing(self, doing: str) -> Iterator[Ask]:
+        with self._connections.transaction(doing) as connection:
+            yield placing(connection)
 
     def close(self) -> None:
         self._wakeup.close()

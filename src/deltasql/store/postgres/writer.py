@@ -14,6 +14,7 @@ from psycopg import errors
 
 from deltasql.errors import DatabaseError
 from deltasql.store import rows
+from deltasql.store.claims import take_place
 from deltasql.store.interface import (
     CommitRecord,
     Committed,
@@ -27,6 +28,7 @@ from deltasql.store.interface import (
     VersionTaken,
 )
 from deltasql.store.postgres.connection import Call, LogConnection, encoded
+from deltasql.store.postgres.history import placing
 from deltasql.store.postgres.payload import (
     PLAIN_COLUMNS,
     added_files,
@@ -128,6 +130,7 @@ class PostgresWriter:
         with self._connections.transaction("creating a table", is_long=large) as connection:
             # Before anything that others of that name, or that place, would wait for.
             staging = stage(connection, [proposal] if large else [])
+            ask = placing(connection)
             created = connection.execute(
                 SQL["table_create"],
                 {
@@ -141,6 +144,7 @@ class PostgresWriter:
             if created is None:
                 return NameTaken()
             table_id, now_ms = created
+            take_place(ask, location, table_id=table_id)
             connection.execute(SQL["head_create"], {"table_id": table_id, "ict": now_ms})
             staged = staging.take(connection, proposal)
             place = {"table_id": table_id, "version": 0, "ict": now_ms}

@@ -42,6 +42,22 @@ COMMENT ON COLUMN dl_tables.dropped_id IS '0 while it lives, then its table_id, 
 COMMENT ON COLUMN dl_tables.read_only_reason IS 'Why deltasql may not write it; null if it may';
 COMMENT ON COLUMN dl_tables.mirror_paused IS 'Whether mirroring is paused';
 
+CREATE TABLE dl_places (
+    table_id  BIGINT PRIMARY KEY,
+    place     VARCHAR NOT NULL
+);
+COMMENT ON TABLE dl_places IS 'Which table lies where; no two live in one place, nor one within another';
+COMMENT ON COLUMN dl_places.table_id IS 'The table';
+COMMENT ON COLUMN dl_places.place IS 'Its location in one spelling for all, with a slash at the end; empty once another table has it';
+
+CREATE TABLE dl_purges (
+    table_id    BIGINT PRIMARY KEY,
+    started_at  TIMESTAMPTZ NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE dl_purges IS 'Purges that have begun and not ended';
+COMMENT ON COLUMN dl_purges.table_id IS 'The dropped table';
+COMMENT ON COLUMN dl_purges.started_at IS 'When it began';
+
 CREATE TABLE dl_table_heads (
     table_id          BIGINT PRIMARY KEY,
     current_version   BIGINT NOT NULL CHECK (current_version >= 0),

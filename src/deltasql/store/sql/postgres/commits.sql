@@ -137,6 +137,21 @@ VALUES (:name, :location, :protocol_min_reader, :protocol_min_writer, :propertie
 ON CONFLICT (name, dropped_id) DO NOTHING
 RETURNING table_id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
+-- name: places_lock
+-- One at a time who takes a place or begins a purge. Commits never touch the table, and a purge that
+-- deletes its row, in a long transaction, holds nobody up.
+LOCK TABLE dl_places IN SHARE UPDATE EXCLUSIVE MODE;
+
+-- name: may_purge
+SELECT bool_and(has_table_privilege(name, 'DELETE'))
+       AND has_table_privilege('dl_purges', 'INSERT')
+FROM unnest(ARRAY[
+    'dl_active_files', 'dl_cdc_files', 'dl_dead_files', 'dl_domain_metadata',
+    'dl_metadata_updates', 'dl_mirror_leases', 'dl_mirror_status', 'dl_partitions', 'dl_places',
+    'dl_protocol_updates', 'dl_purges', 'dl_table_heads', 'dl_table_versions', 'dl_tables',
+    'dl_txn_actions'
+]) AS name;
+
 -- name: server_settings
 SELECT name, setting
 FROM pg_settings

@@ -21,6 +21,7 @@ GRANT SELECT ON
     {schema}.dl_partitions, {schema}.dl_metadata_updates, {schema}.dl_protocol_updates,
     {schema}.dl_txn_actions, {schema}.dl_domain_metadata, {schema}.dl_cdc_files,
     {schema}.dl_mirror_status, {schema}.dl_mirror_leases, {schema}.dl_trusted_versions,
+    {schema}.dl_places, {schema}.dl_purges,
     {schema}.dl_add_files, {schema}.dl_remove_files,
     {schema}.vw_latest_action_per_path, {schema}.vw_active_files
 TO {reader}, {writer}, {mirror};
@@ -30,10 +31,10 @@ GRANT INSERT ON
     {schema}.dl_tables, {schema}.dl_table_heads, {schema}.dl_table_versions,
     {schema}.dl_active_files, {schema}.dl_dead_files, {schema}.dl_partitions,
     {schema}.dl_metadata_updates, {schema}.dl_protocol_updates, {schema}.dl_txn_actions,
-    {schema}.dl_domain_metadata, {schema}.dl_cdc_files
+    {schema}.dl_domain_metadata, {schema}.dl_cdc_files, {schema}.dl_places
 TO {writer};
 GRANT UPDATE, DELETE ON {schema}.dl_table_heads TO {writer};
-GRANT UPDATE ON {schema}.dl_tables TO {writer};
+GRANT UPDATE ON {schema}.dl_tables, {schema}.dl_places TO {writer};
 GRANT DELETE ON {schema}.dl_active_files TO {writer};
 
 -- The mirror: its status, its leases, what its checkpoints rest on, and the switch that pauses a

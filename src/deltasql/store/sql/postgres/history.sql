@@ -1,8 +1,5 @@
 -- Differs: arrays in, COPY, and the lease's row locked until the part is in.
 
--- name: history_stage_lock
-SELECT pg_advisory_xact_lock(7306642187412);
-
 -- name: history_stage
 INSERT INTO dl_tables (table_id, name, location, protocol_min_reader, protocol_min_writer,
                        properties, dropped_id)

@@ -8,18 +8,8 @@ FROM dl_tables AS t
 WHERE t.dropped_id = t.table_id AND t.dropped_at IS NULL
 ORDER BY t.table_id;
 
--- name: history_staged_at
-SELECT table_id
-FROM dl_tables
-WHERE location = :location AND dropped_id = table_id AND dropped_at IS NULL
-ORDER BY table_id;
-
--- name: history_rivals
--- Whoever else writes what is at the same place.
-SELECT r.name
-FROM dl_tables AS t
-JOIN dl_tables AS r ON r.location = t.location AND r.dropped_id = 0
-WHERE t.table_id = :table_id AND r.read_only_reason IS NULL;
+-- name: history_location
+SELECT location FROM dl_tables WHERE table_id = :table_id;
 
 -- name: history_lease
 -- A table that is finished is nobody's to load any more.

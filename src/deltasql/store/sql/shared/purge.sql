@@ -39,3 +39,9 @@ DELETE FROM dl_trusted_versions WHERE table_id = :table_id;
 
 -- name: purge_txn_actions
 DELETE FROM dl_txn_actions WHERE table_id = :table_id;
+
+-- name: purge_places
+DELETE FROM dl_places WHERE table_id = :table_id;
+
+-- name: purge_purges
+DELETE FROM dl_purges WHERE table_id = :table_id;

@@ -27,6 +27,16 @@ CREATE TABLE dl_tables (  -- The tables of the lake
     UNIQUE (name, dropped_id)
 ) STRICT;
 
+CREATE TABLE dl_places (  -- Which table lies where; no two live in one place, nor one within another
+    table_id  INTEGER PRIMARY KEY,  -- The table
+    place     TEXT NOT NULL  -- Its location in one spelling for all, with a slash at the end; empty once another table has it
+) STRICT;
+
+CREATE TABLE dl_purges (  -- Purges that have begun and not ended
+    table_id    INTEGER PRIMARY KEY,  -- The dropped table
+    started_at  TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP  -- When it began
+) STRICT;
+
 CREATE TABLE dl_table_heads (  -- The newest version of each table
     table_id          INTEGER PRIMARY KEY,  -- The table
     current_version   INTEGER NOT NULL CHECK (current_version >= 0),  -- Newest committed version

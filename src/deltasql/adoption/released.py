@@ -1,0 +1,57 @@
+"""Reading a released table: as long as SQL knows its newest version, and not silently after."""
+
+from __future__ import annotations
+
+from deltasql.adoption.fencing import is_fenced
+from deltasql.adoption.releasing import RELEASED
+from deltasql.errors import TableError
+from deltasql.log.state import TableState
+from deltasql.mirror.engine import Target
+from deltasql.mirror.log_names import LogKind, commit_name, parse_name
+from deltasql.mirror.publish import LOG
+from deltasql.objectstore import ObjectStore
+from deltasql.store.interface import LogStore
+
+
+def is_released(reason: str | None) -> bool:
+    """Whether the reason for not writing a table is that it was handed back."""
+    return (reason or "").startswith(RELEASED)
+
+
+def must_be_current(
+    log: LogStore,
+    objects: ObjectStore,
+    target: Target,
+    state: TableState,
+    *,
+    at_ms: int | None = None,
+) -> None:
+    """Raise `TableError` if the table was released and others have committed since.
+
+    With `at_ms`, only if they did up to that time. Versions that SQL has never change: whoever
+    asks for one by its number may have it.
+    """
+    # Release lets the fence down: of all other tables nothing is asked.
+    if is_fenced(state) or not is_released(log.read_only_reason(target.table_id)):
+        return
+    if not _has_gone_on(objects, state.version, at_ms):
+        return
+    raise TableError(
+        f"{target.name} is not read: it was released, and others have written it since",
+        cause=f"SQL does not follow them and ends at version {state.version}",
+        remedy=f"read {target.location} with any Delta reader, adopt it again, or ask for "
+        f"version {state.version} or an older one",
+        version=state.version,
+    )
+
+
+def _has_gone_on(objects: ObjectStore, version: int, at_ms: int | None) -> bool:
+    last = LOG + commit_name(version)
+    for item in objects.list(LOG.rstrip("/"), start_after=last):
+        name = parse_name(item.path.removeprefix(LOG))
+        if name is None or name.version is None or name.version <= version:
+            continue
+        # The next commit tells when they went on; without it nobody knows.
+        is_next = name.kind is LogKind.COMMIT and name.version == version + 1
+        return not (is_next and at_ms is not None and item.modified > at_ms)
+    return False

@@ -1,0 +1,222 @@
+"""Places and who holds them, dropped tables, and purges that have begun.
+
+A table holds its place from its creation, or from the begin of its adoption, until it is purged.
+Whoever wants a place asks in the transaction that takes it, one at a time: the database lets no
+two tables into one place, nor one within another.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from deltasql.errors import LocationTakenError
+from deltasql.places import overlap, place_of
+from deltasql.store.rows import Row
+
+# Runs a named query, inside the transaction of whoever gives it.
+Ask: TypeAlias = Callable[..., list[Row]]
+
+KNOWN_SCHEMA: Final = pa.schema([("path", pa.string()), ("deletion_vector", pa.string())])
+# No table has this id.
+_NOBODY: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A table that holds a place; a staged one is being adopted."""
+
+    table_id: int
+    name: str
+    location: str
+    place: str
+    status: Literal["live", "staged", "dropped"]
+    is_read_only: bool
+    is_purging: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedRecord:
+    """A table that was dropped and not purged; `dropped_at` is in epoch milliseconds."""
+
+    table_id: int
+    name: str
+    location: str
+    dropped_at: int
+    is_purging: bool
+    read_only_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRecord:
+    """A purge that has begun; `keeps_files` says why the files at the location are not its own,
+    None where they are.
+    """
+
+    table: DroppedRecord
+    keeps_files: str | None
+
+
+class ClaimLog(Protocol):
+    """Answers who holds a place, and begins purges."""
+
+    def claims(self, location: str) -> list[Claim]:
+        """Who holds the place of a location, one around it or one within it."""
+
+    def dropped_tables(self) -> list[DroppedRecord]:
+        """Tables that were dropped and not purged, by name."""
+
+    def may_purge(self) -> bool:
+        """Whether the database lets us delete the rows of a table."""
+
+    def begin_purge(self, table_id: int) -> PurgeRecord | None:
+        """Write down that a dropped table is being purged; None if it is not there, or lives.
+
+        From then on nobody adopts what is at its place.
+        """
+
+    def known_files(self, table_id: int) -> pa.RecordBatchReader:
+        """Path and deletion vector (JSON) of all that any version of a table names, in bounded
+        memory; changes have no vector. A path may come more than once.
+        """
+
+
+class ClaimQueries:
+    """The same on named queries; a dialect says how one transaction at a time gets there."""
+
+    @abstractmethod
+    def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
+        """All rows of a named query."""
+
+    @abstractmethod
+    def _text(self, name: str) -> str:
+        """The text of a named query."""
+
+    @abstractmethod
+    def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
+        """The rows of a query without parameters."""
+
+    @abstractmethod
+    def _placing(self, doing: str) -> AbstractContextManager[Ask]:
+        """A transaction in which nobody else takes a place; it commits at the end."""
+
+    def claims(self, location: str) -> list[Claim]:
+        return overlapping(self._rows, place_of(location), table_id=_NOBODY)
+
+    def dropped_tables(self) -> list[DroppedRecord]:
+        return [_dropped(row) for row in self._rows("tables_dropped")]
+
+    def may_purge(self) -> bool:
+        """Whoever may write a database in our own process may do everything in it."""
+        return True
+
+    def begin_purge(self, table_id: int) -> PurgeRecord | None:
+        with self._placing("beginning a purge") as ask:
+            found = [row for row in ask("tables_dropped") if row[0] == table_id]
+            if not found:
+                return None
+            record, place = _dropped(found[0]), found[0][-1]
+            reason = _foreign_because(ask, record, place)
+            ask("purges_begin", table_id=table_id)
+            return PurgeRecord(record, reason)
+
+    def known_files(self, table_id: int) -> pa.RecordBatchReader:
+        query = self._text("files_known").format(table_id=int(table_id))
+        return self._stream(query, KNOWN_SCHEMA)
+
+
+def overlapping(ask: Ask, place: str, *, table_id: int) -> list[Claim]:
+    """The claims of other tables on a place, on one around it or one within it."""
+    found = []
+    for row in ask("places_claimed", place=place, table_id=table_id):
+        found_id, name, location, known, status, is_read_only, is_purging = row
+        held = known or place_of(location)
+        claim = Claim(found_id, name, location, held, status, bool(is_read_only), bool(is_purging))
+        if overlap(claim.place, place):
+            found.append(claim)
+    return found
+
+
+def take_place(ask: Ask, location: str, *, table_id: int, adopting: bool = False) -> None:
+    """Give a place to a table, or raise `LocationTakenError`.
+
+    Whoever adopts may find the table itself there, dropped or no longer ours to write.
+    """
+    place = place_of(location)
+    for known_id, known_location in ask("places_missing", table_id=table_id):
+        ask("place_claim", table_id=known_id, place=place_of(known_location))
+    for claim in overlapping(ask, place, table_id=table_id):
+        if not (adopting and _gives_way(claim, place)):
+            raise taken(location, place, claim)
+    ask("place_claim", table_id=table_id, place=place)
+
+
+def staged_at(ask: Ask, location: str) -> int | None:
+    """The table that is being adopted at a location, by its id."""
+    place = place_of(location)
+    found = overlapping(ask, place, table_id=_NOBODY)
+    same = [claim for claim in found if claim.place == place and claim.status == "staged"]
+    return same[0].table_id if same else None
+
+
+def take_over(ask: Ask, location: str, *, table_id: int) -> None:
+    """Let an adopted table be the only one at its place: the files there are nobody else's."""
+    take_place(ask, location, table_id=table_id, adopting=True)
+    ask("place_give_up", place=place_of(location), table_id=table_id)
+
+
+def taken(location: str, place: str, claim: Claim) -> LocationTakenError:
+    """The error for a place that another table holds, lies in or lies around."""
+    if claim.place == place:
+        problem = f"the location {location} belongs to the table {claim.name}"
+    elif place.startswith(claim.place):
+        problem = f"the location {location} lies within that of the table {claim.name}"
+    else:
+        problem = f"the table {claim.name} lies within the location {location}"
+    remedy = "choose another location"
+    if claim.status == "dropped":
+        remedy += f", or purge the dropped table: lake.purge({claim.table_id})"
+    elif claim.place == place and claim.status == "live":
+        remedy = f"use {claim.name}, release it first, or choose another location"
+    return LocationTakenError(
+        problem,
+        cause=f"{_STATUS[claim.status]} at {claim.location}; tables don't share places",
+        remedy=remedy,
+        table=claim.name,
+        location=claim.location,
+    )
+
+
+_STATUS: Final = {
+    "live": "it is",
+    "staged": "it is being adopted",
+    "dropped": "it was dropped, and its files are still",
+}
+
+
+def _gives_way(claim: Claim, place: str) -> bool:
+    if claim.place != place or claim.is_purging:
+        return False
+    return claim.status == "dropped" or (claim.status == "live" and claim.is_read_only)
+
+
+def _dropped(row: Row) -> DroppedRecord:
+    table_id, name, location, dropped_at, is_purging, reason, _ = row
+    return DroppedRecord(table_id, name, location, dropped_at, bool(is_purging), reason)
+
+
+def _foreign_because(ask: Ask, record: DroppedRecord, place: str | None) -> str | None:
+    if record.read_only_reason is not None:
+        return f"the table was not deltasql's to write: {record.read_only_reason}"
+    if place == "":
+        return "the table was adopted again, and the files are those of the new one"
+    place = place or place_of(record.location)
+    for claim in overlapping(ask, place, table_id=record.table_id):
+        if claim.place == place:
+            return f"the table {claim.name} is at the same place"
+    return None

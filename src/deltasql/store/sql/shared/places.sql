@@ -1,0 +1,58 @@
+-- Which table holds which place: see store/claims.py.
+
+-- name: places_claimed
+-- Tables from before there were places have none: whoever asks works theirs out.
+SELECT t.table_id, t.name, t.location, p.place,
+       CASE WHEN t.dropped_id = 0 THEN 'live'
+            WHEN t.dropped_at IS NULL THEN 'staged'
+            ELSE 'dropped' END,
+       t.read_only_reason IS NOT NULL, g.table_id IS NOT NULL
+FROM dl_tables AS t
+LEFT JOIN dl_places AS p ON p.table_id = t.table_id
+LEFT JOIN dl_purges AS g ON g.table_id = t.table_id
+WHERE t.table_id <> :table_id
+  AND (p.place IS NULL
+       OR p.place <> '' AND (
+           substr(p.place, 1, length(CAST(:place AS text))) = CAST(:place AS text)
+           OR substr(CAST(:place AS text), 1, length(p.place)) = p.place))
+ORDER BY t.table_id;
+
+-- name: places_missing
+SELECT t.table_id, t.location
+FROM dl_tables AS t
+WHERE t.table_id <> :table_id
+  AND NOT EXISTS (SELECT 1 FROM dl_places AS p WHERE p.table_id = t.table_id);
+
+-- name: place_claim
+INSERT INTO dl_places (table_id, place)
+VALUES (:table_id, :place)
+ON CONFLICT (table_id) DO NOTHING
+RETURNING table_id;
+
+-- name: place_give_up
+UPDATE dl_places SET place = ''
+WHERE place = :place AND table_id <> :table_id
+RETURNING table_id;
+
+-- name: tables_dropped
+SELECT t.table_id, t.name, t.location, @ms(t.dropped_at), g.table_id IS NOT NULL,
+       t.read_only_reason, p.place
+FROM dl_tables AS t
+LEFT JOIN dl_places AS p ON p.table_id = t.table_id
+LEFT JOIN dl_purges AS g ON g.table_id = t.table_id
+WHERE t.dropped_id <> 0 AND t.dropped_at IS NOT NULL
+ORDER BY t.name, t.table_id;
+
+-- name: purges_begin
+INSERT INTO dl_purges (table_id)
+VALUES (:table_id)
+ON CONFLICT (table_id) DO NOTHING
+RETURNING table_id;
+
+-- name: files_known
+-- Everything that any version of a table names: data, deletion vectors, changes.
+SELECT path, deletion_vector FROM dl_active_files WHERE table_id = {table_id}
+UNION ALL
+SELECT path, deletion_vector FROM dl_dead_files WHERE table_id = {table_id}
+UNION ALL
+SELECT path, NULL FROM dl_cdc_files WHERE table_id = {table_id};
