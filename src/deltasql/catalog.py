@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
@@ -15,19 +15,17 @@ import pyarrow as pa
 
 from deltasql import config, creating, metrics, writing
 from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
-from deltasql.commit import CommitLoop, CommitRequest, StateCache
-from deltasql.commit.request import propose
-from deltasql.commit.telling import tell_created
+from deltasql.commit import CommitLoop, StateCache
+from deltasql.commit.discarding import Discarder
 from deltasql.configuration import Configuration, resolve
+from deltasql.data.writer import NewFile
 from deltasql.errors import ConfigError, TableExistsError, TableNotFoundError, ValidationError
 from deltasql.history import HistoryEntry
-from deltasql.log.row_tracking import assign_row_ids
-from deltasql.log.validation import validate_commit
 from deltasql.mirror.engine import MirrorEngine, MirrorSettings
 from deltasql.mirrors import LakeMirror
 from deltasql.moments import Moment, to_ms
 from deltasql.objectstore import ObjectStore, open_store
-from deltasql.spec.actions import Action, Protocol
+from deltasql.spec.actions import Action
 from deltasql.spec.schema import StructType
 from deltasql.store.connect import mask, open_log
 from deltasql.store.interface import LogStore, NameTaken
@@ -117,6 +115,7 @@ class Lake:
         self.engine_info = f"deltasql/{__version__}"
         self.states = StateCache(store)
         self.commits = CommitLoop(store, self.states, timeout=settings.sql_timeout)
+        self.discarder = Discarder(store, self.objects)
         self.storage = storage
         self.engine = MirrorEngine(store, self.objects, _mirror_settings(settings))
         self.mirror = LakeMirror(self)
@@ -298,33 +297,26 @@ class Lake:
         *,
         operation: str,
         operation_params: Mapping[str, Any],
+        files: Sequence[NewFile] = (),
     ) -> Table | None:
-        """Create a table whose version 0 has these actions; None when the name is taken."""
+        """Create a table whose version 0 has these actions; None when the name is taken.
+
+        `files` were written for it, and are deleted when there is surely no such table.
+        """
         _check_name(name)
-        validate_commit(actions, None)
-        protocols = [action for action in actions if isinstance(action, Protocol)]
-        if any("rowTracking" in (item.writer_features or ()) for item in protocols):
-            actions = assign_row_ids(actions, version=0, domains={})
-        request = CommitRequest(
-            table_id=0,
-            table_name=name,
-            actions=actions,
-            commit_id=writing.new_id(),
+        return creating.create(
+            self,
+            name,
+            location,
+            actions,
             operation=operation,
             operation_params=operation_params,
-            committer=self.committer,
-            engine=self.engine_info,
+            files=files,
         )
-        created = self.store.create_table(name, location, propose(request, None))
-        if isinstance(created, NameTaken):
-            return None
-        tell_created(request)
-        table = self.table(name)
-        self.engine.after_commit([(table.target, 0)])
-        return table
 
     def place(self, name: str) -> str:
         """Where a new table of that name goes."""
+        _check_name(name)
         if self.location is None:
             raise ConfigError(
                 "the lake has no location for new tables",

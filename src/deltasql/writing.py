@@ -12,12 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltasql.commit.discarding import Abandon
 from deltasql.data.conform import as_arrow, conform, merge
 from deltasql.data.layout import Layout, layout_of
 from deltasql.data.lengths import check_lengths
 from deltasql.data.reader import read_files
 from deltasql.data.row_filter import row_mask
-from deltasql.data.writer import NewFile, discard, write_files
+from deltasql.data.writer import NewFile, write_files
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import Predicate, bind, parse
@@ -64,11 +65,16 @@ def new_id() -> str:
 
 
 def append(
-    objects: ObjectStore, state: TableState, data: Any, *, schema_mode: str | None = None
+    objects: ObjectStore,
+    state: TableState,
+    data: Any,
+    *,
+    schema_mode: str | None = None,
+    abandon: Abandon | None = None,
 ) -> Write:
-    """Write rows as new files."""
+    """Write rows as new files; `abandon` gets those of a write that fails half-way."""
     metadata, changes = _evolved(state, data, schema_mode)
-    files = write_rows(objects, metadata, data)
+    files = write_rows(objects, metadata, data, abandon=abandon)
     return Write(
         actions=[*changes, *files],
         operation="WRITE",
@@ -86,7 +92,12 @@ def _append_params(partition_columns: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def overwrite(
-    objects: ObjectStore, snapshot: Snapshot, data: Any, *, where: str | None = None
+    objects: ObjectStore,
+    snapshot: Snapshot,
+    data: Any,
+    *,
+    where: str | None = None,
+    abandon: Abandon | None = None,
 ) -> Write:
     """Write rows in place of those that satisfy `where`, by default of all."""
     metadata = snapshot.metadata
@@ -97,12 +108,13 @@ def overwrite(
     replaced = list(snapshot.adds(predicate))
     files: list[AddFile] = []
     try:
-        files += write_rows(objects, metadata, rows)
+        files += write_rows(objects, metadata, rows, abandon=abandon)
         kept, replaced = _survivors(objects, snapshot, predicate, replaced)
         if kept is not None:
-            files += write_rows(objects, metadata, kept)
-    except BaseException:
-        discard(objects, files)
+            files += write_rows(objects, metadata, kept, abandon=abandon)
+    except Exception:
+        if abandon is not None:
+            abandon([file.path for file in files])
         raise
     stamp = now_ms()
     params: dict[str, Any] = {
@@ -122,7 +134,9 @@ def overwrite(
     )
 
 
-def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddFile]:
+def write_rows(
+    objects: ObjectStore, metadata: Metadata, data: Any, *, abandon: Abandon | None = None
+) -> list[AddFile]:
     """Conform rows to a table, check its constraints, and write them as files."""
     layout = layout_of(metadata)
     _must_fit_arrow(layout)
@@ -130,7 +144,9 @@ def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddF
         data = conform(data, layout.schema, arrow_schema=layout.logical)
         data = check_lengths(data, layout.limits)
     rows = _checked(data, layout)
-    return write_files(objects, layout=layout, data=rows, new_id=new_id, now_ms=now_ms)
+    return write_files(
+        objects, layout=layout, data=rows, new_id=new_id, now_ms=now_ms, abandon=abandon
+    )
 
 
 def check_from_arrow(metadata: Metadata) -> None:

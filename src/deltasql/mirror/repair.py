@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from deltasql.commit.loop import CommitLoop
 from deltasql.errors import DeltaSqlError, MirrorError, TableNotFoundError, VersionNotFoundError
 from deltasql.mirror.checkpointing import CheckpointFlight, kept_alive
 from deltasql.mirror.digests import commit_digests, differing
@@ -75,9 +76,12 @@ def repair(
     *,
     version: int | None = None,
     force: bool = False,
-    taking_back: bool = False,
+    taking_back: CommitLoop | None = None,
 ) -> RepairReport:
-    """Repair a table's mirror: one version, or all of it, commit files read and compared."""
+    """Repair a table's mirror: one version, or all of it, commit files read and compared.
+
+    With `taking_back` versions that only the mirror has are committed to SQL.
+    """
     with held_leases(engine, log, target) as leases:
         run = _Repair(engine, log, objects, target, leases, force=force)
         try:
@@ -169,12 +173,12 @@ class _Repair:
 
     # --- versions that SQL does not know --------------------------------------------------
 
-    def versions_ahead(self, *, taking_back: bool) -> None:
+    def versions_ahead(self, *, taking_back: CommitLoop | None) -> None:
         """Report them, take them back into SQL, or by force move them aside."""
         ahead = sorted(version for version in self._listing.commits if version > self._head)
-        if ahead and taking_back:
+        if ahead and taking_back is not None:
             self.report.taken_back = take_back(
-                self._log, self._objects, self._target, [self._listing.commits[v] for v in ahead]
+                taking_back, self._objects, self._target, [self._listing.commits[v] for v in ahead]
             )
             self._head = self._read_head()
         beyond = self._listing.beyond(self._head)

@@ -21,7 +21,7 @@ from psycopg_pool import ConnectionPool
 from deltasql.errors import DatabaseError
 from deltasql.store.postgres.arrow import ArrowConnections
 from deltasql.store.postgres.connection import Call, LogConnection, Values
-from deltasql.store.postgres.failures import FAILURES, translate, translated
+from deltasql.store.postgres.failures import FAILURES, not_committed, translate, translated
 
 # More than a server needs to say that it gave up on a lock.
 _GRACE = 1.0
@@ -103,12 +103,12 @@ class Connections:
         with translated(doing):
             connection = self._begun(None if is_long else self._patience)
             try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if not connection.closed:
-                    connection.execute("ROLLBACK")
-                raise
+                try:
+                    yield connection
+                except BaseException:
+                    _roll_back(connection)
+                    raise
+                _commit(connection, doing)
             finally:
                 self._give_back(connection)
 
@@ -186,7 +186,7 @@ class Connections:
                 with self.statement("reading the log") as connection:
                     return connection.execute(query, parameters).fetchall()
             except DatabaseError as error:
-                if is_last or not error.details.get("connection_lost"):
+                if is_last or not error.is_transient:
                     raise
         raise AssertionError("unreachable")
 
@@ -210,6 +210,27 @@ class Connections:
             self._pool.putconn(self._at_hand.pop())
         self._pool.close()
         self._arrow.close()
+
+
+def _commit(connection: LogConnection, doing: str) -> None:
+    """End a transaction; whatever goes wrong here, it may have been committed."""
+    try:
+        answer = connection.execute("COMMIT").statusmessage
+    except FAILURES as error:
+        raise translate(error, doing, at_commit=True) from None
+    if answer != "COMMIT":
+        raise not_committed(doing)
+
+
+def _roll_back(connection: LogConnection) -> None:
+    """Undo a transaction; the failure that led here is the one to show."""
+    if connection.closed:
+        return
+    try:
+        connection.execute("ROLLBACK")
+    except psycopg.Error:
+        # Never to be used again, so that nobody commits what is open in it.
+        connection.close()
 
 
 def _prepare_only_without_pooler(connection: psycopg.Connection[Any]) -> None:

@@ -163,3 +163,19 @@ WHERE version IS NOT NULL
   AND int8range((table_id << 40) | version, (table_id << 40) | removed_version)
       @> (({table_id}::bigint << 40) | {version}::bigint)
   AND table_id = {table_id} AND {filter};
+
+-- name: files_known
+SELECT f.path_key, f.dv_key
+FROM dl_active_files AS f
+WHERE f.table_id = :table_id AND f.path_key IN (SELECT unnest(:keys::bytea[]))
+UNION
+SELECT f.path_key, f.dv_key
+FROM dl_dead_files AS f
+WHERE f.table_id = :table_id AND f.removed_version > :after
+  AND f.path_key IN (SELECT unnest(:keys::bytea[]));
+
+-- name: changes_known
+SELECT path
+FROM dl_cdc_files
+WHERE table_id = :table_id AND version > :after
+  AND path IN (SELECT unnest(:paths::text[]));
