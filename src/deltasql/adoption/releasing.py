@@ -10,7 +10,7 @@ from typing import Final
 from deltasql.adoption.fencing import ENABLED_SINCE, is_fenced, lower_fence
 from deltasql.commit.loop import CommitLoop, Done
 from deltasql.commit.request import CommitRequest, propose
-from deltasql.errors import MirrorError, TableNotFoundError
+from deltasql.errors import DeltaSqlError, MirrorError, TableNotFoundError
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.flight import LEASE_SECONDS
@@ -55,7 +55,15 @@ def release(
         version = _head(log, target)
         if not reason.startswith(RELEASED):
             log.set_read_only(target.table_id, _reason(version))
-    mirror_all(engine, log, target)
+    try:
+        mirror_all(engine, log, target)
+    except DeltaSqlError as error:
+        raise MirrorError(
+            f"{target.name} is released at version {version}, but not all of it is in the mirror",
+            cause=error.problem,
+            remedy="release it again: that only mirrors what is missing",
+            version=version,
+        ) from error
     return version
 
 
