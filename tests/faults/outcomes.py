@@ -51,7 +51,8 @@ class Faults:
         self.was_committed = False
         self._is_armed = False
         store = lake.store
-        self._real = {name: getattr(store, name) for name in ("commit", "create_table", "locked")}
+        names = ("commit", "create_table", "finish_history", "locked")
+        self._real = {name: getattr(store, name) for name in names}
 
     def arm(self) -> None:
         """From now on, until it has struck."""
@@ -59,6 +60,7 @@ class Faults:
         self._is_armed = True
         store.commit = self._broken("commit")
         store.create_table = self._broken("create_table")
+        store.finish_history = self._broken("finish_history")
         store.locked = self._locked
         if self.point == "mirror":
             self.lake.engine.after_commit = self._fails(MirrorError("injected: no mirror"))
@@ -111,12 +113,12 @@ class Faults:
             return
         self._is_armed = False
         self.was_committed = True
-        if self.point in ("lost", "lost for good"):
-            raise DatabaseError("injected: the answer is lost")
-        if self.point == "after":
+        if self.point in ("after", "lost for good"):
             error = DatabaseError("injected: the database is away")
             self.lake.store.state = self._fails(error)
             self.lake.store.table = self._fails(error)
+        if self.point in ("lost", "lost for good"):
+            raise DatabaseError("injected: the answer is lost")
 
 
 class Verb:
@@ -128,8 +130,10 @@ class Verb:
         before: tuple[int, ...],
         then: tuple[int, ...],
         name: str = "t",
+        prepare: Callable[[deltasql.Lake], object] | None = None,
     ) -> None:
         self.run = run
+        self.prepare = prepare
         self.before = before
         self.then = then
         self.name = name
@@ -187,6 +191,12 @@ VERBS = {
     "create": Verb(lambda lake: lake.create_table("new", SCHEMA), (), (), "new"),
     "create with rows": Verb(_with_rows, (), (2,), "new"),
     "release": Verb(lambda lake: lake.table("t").release(), (1,), (1,)),
+    "adopt": Verb(
+        lambda lake: lake.adopt(lake.table("t").location, "t", validate=False),
+        (1,),
+        (1,),
+        prepare=lambda lake: lake.table("t").release(),
+    ),
 }
 
 

@@ -24,6 +24,17 @@ def _ids(lake: deltasql.Lake, name: str) -> tuple[int, ...] | None:
     return tuple(sorted(table.scan().to_arrow().column("id").to_pylist()))
 
 
+def _run(lake: deltasql.Lake, verb, faults: Faults) -> deltasql.DeltaSqlError | None:
+    faults.arm()
+    try:
+        verb.run(lake)
+    except deltasql.DeltaSqlError as error:
+        return error
+    finally:
+        faults.heal()
+    return None
+
+
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS.keys())
 def test_a_commit_that_fails(store_url: str, tmp_path: Path, verb, point):
@@ -34,15 +45,10 @@ def test_a_commit_that_fails(store_url: str, tmp_path: Path, verb, point):
             lake.create_table(name, SCHEMA).append(rows(1))
         if verb.name == "t" and point != "discard":
             lake.table("t").append(rows())  # the process has looked at the table
+        if verb.prepare is not None:
+            verb.prepare(lake)
         before = lake.table("t").version if verb.name == "t" else -1
-        faults = Faults(lake, point)
-        faults.arm()
-        raised = None
-        try:
-            verb.run(lake)
-        except deltasql.DeltaSqlError as error:
-            raised = error
-        faults.heal()
+        raised = _run(lake, verb, Faults(lake, point))
     with deltasql.connect(store_url, location=location) as lake:
         found = _ids(lake, verb.name)
         version = -1 if found is None else lake.table(verb.name).version
