@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from urllib.parse import urlsplit
+from itertools import product
 
 import pytest
 
 from deltasql.errors import CommitStateUnknownError
-from deltasql.spark.source import DeltaSqlSource
-from deltasql.spark.source_writer import WrittenFiles
 from tests.faults.outcomes import Faults
-from tests.spark.judge import rows
 
 BEFORE = "SELECT id, 'old' AS v FROM range(3)"
 NEW = "SELECT 9L AS id, 'new' AS v"
@@ -57,8 +53,11 @@ def _ids(db, name):
     return sorted(row.id for row in db.read(name).select("id").collect())
 
 
-@pytest.mark.parametrize("point", ["lost", "after"])
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("verb", "point"),
+    # Only commits with metadata do anything afterwards but mirror.
+    [*product(VERBS, ["lost"]), ("merge_schema", "after"), ("overwrite_schema", "after")],
+)
 def test_a_write_whose_commit_is_in(spark, db, name, verb, point):
     run, expected = VERBS[verb]
     db.write(spark.sql(BEFORE), name)
@@ -86,43 +85,3 @@ def test_a_table_created_from_rows(spark, db, name, point, monkeypatch):
     finally:
         faults.heal()
     assert _ids(db, name) == [0, 1, 2]
-
-
-class TestDataSource:
-    """The writer of `format("deltasql")`: Spark calls `abort` when `commit` raises."""
-
-    @pytest.mark.parametrize("is_new", [True, False], ids=["new table", "append"])
-    @pytest.mark.parametrize("streams", [False, True], ids=["batch", "stream"])
-    def test_abort_after_a_commit_that_may_be_in(self, spark, db, name, is_new, streams):
-        source = DeltaSqlSource({"path": name, "txnAppId": "app"})
-        if not is_new:
-            db.write(spark.sql(BEFORE), name)
-        schema = spark.sql(BEFORE).schema
-        batch = () if not streams else (7,)
-        if streams:
-            writer = source.streamWriter(schema, overwrite=False)
-        else:
-            source = DeltaSqlSource({"path": name})
-            writer = source.writer(schema, overwrite=False)
-        table = spark.sql(BEFORE.replace("old", "new")).toArrow()
-        messages = [writer.write(iter(table.to_batches())), WrittenFiles(())]
-        writer.commit(messages, *batch)
-        version = db.lake.table(name).version
-        # The answer was lost, for all that Spark knows.
-        writer.abort(messages, *batch)
-        assert db.lake.table(name).version == version
-        assert _ids(db, name) == ([0, 1, 2] if is_new else [0, 0, 1, 1, 2, 2])
-
-    def test_abort_after_a_task_failed(self, spark, db, name):
-        db.write(spark.sql(BEFORE), name)
-        folder = Path(urlsplit(db.lake.table(name).location).path)
-        before = sorted(folder.glob("*.parquet"))
-        writer = DeltaSqlSource({"path": name}).writer(spark.sql(BEFORE).schema, overwrite=False)
-        message = writer.write(iter(spark.sql(BEFORE).toArrow().to_batches()))
-        assert sorted(folder.glob("*.parquet")) != before
-        writer.abort([message, None])
-        assert sorted(folder.glob("*.parquet")) == before
-        # Whatever Spark says: what a version has stays.
-        known = WrittenFiles(tuple(db.lake.table(name).snapshot().adds()))
-        writer.abort([known, None])
-        assert rows(db.read(name)) == ["(0, 'old')", "(1, 'old')", "(2, 'old')"]
