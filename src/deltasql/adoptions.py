@@ -11,10 +11,11 @@ from deltasql.adoption.loading import Progress
 from deltasql.adoption.proving import Proof
 from deltasql.errors import TableExistsError
 from deltasql.places import place_of
+from deltasql.store.interface import TableRecord
+from deltasql.table import Table
 
 if TYPE_CHECKING:
     from deltasql.catalog import Lake
-    from deltasql.table import Table
 
 __all__ = ["AdoptionReport", "Progress", "adopt", "survey"]
 
@@ -38,8 +39,9 @@ def adopt(
         progress=progress,
         prove=Proof(lake.store, objects, lake.reader_options) if validate else None,
     )
-    adopting.adopt(lake.engine, lake.store, objects, name, settings)
-    return lake.table(name)
+    table_id = adopting.adopt(lake.engine, lake.store, objects, name, settings)
+    # Not looked up again: whatever fails now, it is adopted.
+    return Table(lake, TableRecord(table_id, name, objects.location))
 
 
 def _replaced(lake: Lake, name: str, location: str) -> int | None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 
 import pyarrow as pa
 
-from deltasql import config, creating, locations, metrics, purging, recovering, writing
+from deltasql import config, creating, locations, metrics, purging, recovering
 from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
 from deltasql.checks import LakeChecks
-from deltasql.commit import CommitLoop, CommitRequest, StateCache
-from deltasql.commit.request import propose
-from deltasql.commit.telling import tell_created
+from deltasql.commit import CommitLoop, StateCache
+from deltasql.commit.discarding import Discarder
 from deltasql.configuration import Configuration, resolve, user_name
+from deltasql.data.writer import NewFile
 from deltasql.errors import (
     ConfigError,
     LocationTakenError,
@@ -23,14 +23,12 @@ from deltasql.errors import (
     TableNotFoundError,
 )
 from deltasql.history import HistoryEntry
-from deltasql.log.row_tracking import assign_row_ids
-from deltasql.log.validation import validate_commit
 from deltasql.mirror.engine import MirrorEngine, MirrorSettings
 from deltasql.mirrors import LakeMirror
 from deltasql.moments import Moment, to_ms
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.purging import DroppedTable, PurgeReport
-from deltasql.spec.actions import Action, Protocol
+from deltasql.spec.actions import Action
 from deltasql.spec.schema import StructType
 from deltasql.store.connect import mask, open_log
 from deltasql.store.interface import LogStore, NameTaken
@@ -117,6 +115,7 @@ class Lake(LakeChecks):
         self.committer = committer
         self.engine_info = f"deltasql/{__version__}"
         self.states = StateCache(store)
+        self.discarder = Discarder(store, self.objects)
         self.storage = storage
         self.engine = engine = MirrorEngine(store, self.objects, _mirror_settings(settings))
         self.commits = CommitLoop(
@@ -333,33 +332,26 @@ class Lake(LakeChecks):
         *,
         operation: str,
         operation_params: Mapping[str, Any],
+        files: Sequence[NewFile] = (),
     ) -> Table | None:
-        """Create a table whose version 0 has these actions; None when the name is taken."""
+        """Create a table whose version 0 has these actions; None when the name is taken.
+
+        `files` were written for it, and are deleted when there is surely no such table.
+        """
         creating.check_name(name)
-        validate_commit(actions, None)
-        protocols = [action for action in actions if isinstance(action, Protocol)]
-        if any("rowTracking" in (item.writer_features or ()) for item in protocols):
-            actions = assign_row_ids(actions, version=0, domains={})
-        request = CommitRequest(
-            table_id=0,
-            table_name=name,
-            actions=actions,
-            commit_id=writing.new_id(),
+        return creating.create(
+            self,
+            name,
+            location,
+            actions,
             operation=operation,
             operation_params=operation_params,
-            committer=self.committer,
-            engine=self.engine_info,
+            files=files,
         )
-        created = self.store.create_table(name, location, propose(request, None))
-        if isinstance(created, NameTaken):
-            return None
-        tell_created(request)
-        table = self.table(name)
-        self.engine.after_commit([(table.target, 0)])
-        return table
 
     def place(self, name: str) -> str:
         """Where a new table of that name goes."""
+        creating.check_name(name)
         return locations.default_place(self, name)
 
 
@@ -368,8 +360,6 @@ def _mirror_settings(settings: config.Settings) -> MirrorSettings:
         item.name: getattr(settings, f"mirror_{item.name}") for item in fields(MirrorSettings)
     }
     return MirrorSettings(**values)
-
-
 
 
 def _exists(name: str) -> TableExistsError:

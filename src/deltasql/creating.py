@@ -1,21 +1,32 @@
-"""Version 0 of a new table: its name, its protocol and its metadata."""
+"""New tables: version 0 with its name, its protocol and its metadata, and its commit."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from deltasql import writing
+from deltasql.commit import CommitRequest
+from deltasql.commit.telling import after_commit
 from deltasql.data.arrow_schema import check_names, from_arrow
-from deltasql.errors import ValidationError
-from deltasql.spec.actions import Action, Metadata
+from deltasql.data.writer import NewFile
+from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError
+from deltasql.log.row_tracking import assign_row_ids
+from deltasql.log.validation import validate_commit
+from deltasql.spec.actions import Action, Metadata, Protocol
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
 from deltasql.spec.features import stored_properties
 from deltasql.spec.properties import canonical_keys, is_true
 from deltasql.spec.protocol import protocol_for
 from deltasql.spec.schema import StructType, render_schema
+from deltasql.store.interface import TableRecord
+from deltasql.table import Table
+
+if TYPE_CHECKING:
+    from deltasql.catalog import Lake
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\]+")
 _LONGEST_NAME = 255
@@ -92,3 +103,47 @@ def _must_be_texts(properties: Mapping[str, str]) -> None:
                 cause="the keys and values of properties are strings",
                 remedy='write it as a string, such as "true" or "10"',
             )
+
+
+def create(
+    lake: Lake,
+    name: str,
+    location: str,
+    actions: list[Action],
+    *,
+    operation: str,
+    operation_params: Mapping[str, Any],
+    files: Sequence[NewFile] = (),
+) -> Table | None:
+    """Create a table; see `Lake.create_with`."""
+    request = CommitRequest(
+        table_id=0,
+        table_name=name,
+        actions=actions,
+        commit_id=writing.new_id(),
+        operation=operation,
+        operation_params=operation_params,
+        committer=lake.committer,
+        engine=lake.engine_info,
+    )
+    paths = [file.path for file in files]
+    try:
+        validate_commit(actions, None)
+        protocols = [action for action in actions if isinstance(action, Protocol)]
+        if any("rowTracking" in (item.writer_features or ()) for item in protocols):
+            request.actions = assign_row_ids(actions, version=0, domains={})
+        created = lake.commits.create(request, location)
+    except CommitStateUnknownError:
+        # The files may belong to a table: they stay.
+        raise
+    except DeltaSqlError:
+        lake.discarder.discard(location, paths, after=-1, request=request)
+        raise
+    if created is None:
+        lake.discarder.discard(location, paths, after=-1, request=request)
+        return None
+    # Not looked up again: it may have another name by now, and is ours all the same.
+    table = Table(lake, TableRecord(created, name, location))
+    with after_commit("mirroring", name):
+        lake.engine.after_commit([(table.target, 0)])
+    return table

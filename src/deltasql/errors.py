@@ -149,7 +149,27 @@ class UnsupportedFeatureError(LogFormatError):
 
 
 class StoreError(DeltaSqlError):
-    """The SQL database, or the object store, failed."""
+    """The SQL database, or the object store, failed.
+
+    `is_refusal` says that nothing was done, and never will be: only what stands on a short list
+    is one, and after any other failure nobody knows. `is_transient` says that the same call may
+    work soon.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cause: str = "",
+        remedy: str = "",
+        is_refusal: bool = False,
+        is_transient: bool = False,
+        **details: Any,
+    ) -> None:
+        facts = {"is_refusal": is_refusal, "is_transient": is_transient, **details}
+        super().__init__(problem, cause=cause, remedy=remedy, **facts)
+        self.is_refusal = is_refusal
+        self.is_transient = is_transient
 
 
 class DatabaseError(StoreError):

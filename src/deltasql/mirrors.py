@@ -158,10 +158,10 @@ class TableMirror:
                 table.target,
                 version=version,
                 force=force,
-                taking_back=take_back,
+                taking_back=lake.commits if take_back else None,
             )
         finally:
-            lake.states.refresh(table.table_id)
+            lake.states.forget(table.table_id)
 
     def validate(self, version: int | None = None) -> ValidationReport:
         """Compare the mirror with SQL: every commit file's digest, and the snapshot that

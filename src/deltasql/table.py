@@ -12,8 +12,10 @@ from deltasql import metrics, writing
 from deltasql.adoption.released import must_be_current
 from deltasql.adoption.releasing import release
 from deltasql.commit import CommitRequest
+from deltasql.commit.discarding import Abandon
 from deltasql.commit.loop import Done
-from deltasql.data.writer import discard
+from deltasql.commit.telling import after_commit
+from deltasql.data.conform import as_arrow
 from deltasql.errors import (
     CommitStateUnknownError,
     DeltaSqlError,
@@ -126,13 +128,14 @@ class Table:
             return release(
                 lake.engine,
                 lake.store,
+                lake.commits,
                 self.target,
                 committer=lake.committer,
                 engine_info=lake.engine_info,
                 keep_timestamps=keep_timestamps,
             )
         finally:
-            lake.states.refresh(self.table_id)
+            lake.states.forget(self.table_id)
 
     # --- reading ----------------------------------------------------------------------
 
@@ -213,11 +216,20 @@ class Table:
         With `app_id` and `app_version` the append happens once, however often it is called.
         """
         extra = txn_actions(app_id, app_version)
-        # A stream can be read once only; a changed schema needs the rows again.
-        data = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+        if not isinstance(data, pa.Table):
+            rows = as_arrow(data)
+            # What streams may be read once only, whatever it is, and a changed schema needs the
+            # rows again.
+            data = rows if isinstance(rows, pa.Table) else rows.read_all()
         for attempt in range(_SCHEMA_RETRIES):
             state = self._lake.states.current(self.table_id)
-            write = writing.append(self.objects, state, data, schema_mode=schema_mode)
+            write = writing.append(
+                self.objects,
+                state,
+                data,
+                schema_mode=schema_mode,
+                abandon=self.abandon(state.version),
+            )
             try:
                 return self.commit_write(write, extra)
             except (MetadataChangedError, ProtocolChangedError):
@@ -228,8 +240,10 @@ class Table:
 
     def overwrite(self, data: Any, where: str | None = None) -> int:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
+        snapshot = self.snapshot()
+        abandon = self.abandon(snapshot.version)
         return self.commit_write(
-            writing.overwrite(self.objects, self.snapshot(), data, where=where)
+            writing.overwrite(self.objects, snapshot, data, where=where, abandon=abandon)
         )
 
     def commit(
@@ -263,7 +277,9 @@ class Table:
             read_version=read_version,
             reads=self.parse_reads(reads),
         )
-        return self.send(request).version
+        done = self.send(request)
+        self.mirror_commit(request, done)
+        return done.version
 
     def _upgrade(self, actions: Sequence[Action]) -> list[Action]:
         """The protocol that new metadata or domains need, if it is not there yet."""
@@ -296,17 +312,19 @@ class Table:
         )
 
     def send(self, request: CommitRequest) -> Done:
-        """Commit to SQL, then mirror."""
-        target = self.target
-        self._lake.engine.must_not_be_ahead(target)
-        done = self._lake.commits.commit(request)
-        if done.is_new:
+        """Commit to SQL; `mirror_commit` is what comes after."""
+        self._lake.engine.must_not_be_ahead(self.target)
+        return self._lake.commits.commit(request)
+
+    def mirror_commit(self, request: CommitRequest, done: Done) -> None:
+        """Mirror what was committed; whatever fails here, the version stands."""
+        if not done.is_new:
+            return
+        with after_commit("mirroring", self.name):
             if not request.is_blind_append and Metadata in map(type, request.actions):
                 # It may say how the table is mirrored from now on.
-                self._lake.states.refresh(self.table_id)
-                target = self.target
-            self._lake.engine.after_commit([(target, done.version)])
-        return done
+                self._lake.states.forget(self.table_id)
+            self._lake.engine.after_commit([(self.target, done.version)])
 
     def parse_reads(self, reads: str | None) -> Reads:
         """What a commit read, from the words of the low-level interface."""
@@ -314,7 +332,8 @@ class Table:
             return Reads.nothing()
         if reads == "all":
             return Reads.all()
-        return Reads.where(bind(parse(reads), self._lake.states.current(self.table_id).schema))
+        # As the table is now: what this process remembers may lack a column.
+        return Reads.where(bind(parse(reads), self._lake.states.refresh(self.table_id).schema))
 
     def commit_write(self, write: writing.Write, extra: Sequence[Action] = ()) -> int:
         """Commit what was written; its files are deleted when they surely don't count."""
@@ -332,11 +351,28 @@ class Table:
             # The files may belong to a version: they stay. So they do on Ctrl-C.
             raise
         except DeltaSqlError:
-            discard(self.objects, write.files)
+            self._discard(write, request)
             raise
         if not done.is_new:
-            discard(self.objects, write.files)
+            self._discard(write, request)
+        self.mirror_commit(request, done)
         return done.version
+
+    def _discard(self, write: writing.Write, request: CommitRequest) -> None:
+        if write.files:
+            self._lake.discarder.discard(
+                self.location,
+                [file.path for file in write.files],
+                after=-1 if write.read_version is None else write.read_version,
+                table_id=self.table_id,
+                request=request,
+            )
+
+    def abandon(self, after: int) -> Abandon:
+        """What deletes new files, written after a version, for which no commit was sent."""
+        return lambda paths: self._lake.discarder.discard(
+            self.location, paths, after=after, table_id=self.table_id
+        )
 
     def _version_at(self, timestamp: Moment) -> int:
         version = self._lake.store.version_at(self.table_id, to_ms(timestamp))

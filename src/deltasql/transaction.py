@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from deltasql import writing
 from deltasql.commit import CommitRequest
+from deltasql.commit.discarding import Abandon
+from deltasql.commit.telling import after_commit
 from deltasql.data.change_files import ChangeWriter
-from deltasql.data.writer import NewFile, discard
+from deltasql.data.writer import NewFile
 from deltasql.errors import (
     CommitStateUnknownError,
     DeltaSqlError,
+    StoreError,
     TableNotFoundError,
     ValidationError,
 )
@@ -26,6 +29,7 @@ from deltasql.snapshot import Overlay, Scan, Snapshot
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol, RemoveFile
 from deltasql.store.interface import LockedLog
+from deltasql.store.statements import refuse_transaction_control
 from deltasql.table import Table, txn_actions
 
 if TYPE_CHECKING:
@@ -84,9 +88,11 @@ class Transaction:
 
         It runs when the transaction commits, in the same database transaction, after the
         tables of the lake: all of it counts, or none. It is not run when `app_id` and
-        `app_version` say that the transaction has happened already.
+        `app_version` say that the transaction has happened already. What ends or steers a
+        transaction, such as COMMIT, is refused.
         """
         self._must_be_open()
+        refuse_transaction_control(statement)
         wanted = Statement(statement, parameters)
         self._statements.append(wanted)
         return wanted
@@ -126,9 +132,7 @@ class Transaction:
     def _commit(self) -> None:
         changed = [table for table in self._tables.values() if table.has_changes]
         if not changed:
-            if self._statements:
-                with self._lake.store.locked([]) as log:
-                    self._execute(log)
+            self._commit_statements()
             return
         requests = [table.request(self.id, self._txn) for table in changed]
         try:
@@ -140,25 +144,49 @@ class Transaction:
             # The files may belong to versions: they stay. So they do on Ctrl-C.
             raise
         except DeltaSqlError:
-            self._discard_files()
+            self._discard_files(requests)
             raise
-        if not all(item.is_new for item in done):
-            self._discard_files()
-        new = [
-            (t.target, item.version) for t, item in zip(changed, done, strict=True) if item.is_new
-        ]
-        self._lake.engine.after_commit(new)
         self.versions = {
             table.name: item.version for table, item in zip(changed, done, strict=True)
         }
+        if not all(item.is_new for item in done):
+            self._discard_files(requests)
+        with after_commit("mirroring", *self.versions):
+            for request in requests:
+                if Metadata in map(type, request.actions):
+                    self._lake.states.forget(request.table_id)
+            self._lake.engine.after_commit(
+                [
+                    (table.target, item.version)
+                    for table, item in zip(changed, done, strict=True)
+                    if item.is_new
+                ]
+            )
+
+    def _commit_statements(self) -> None:
+        if not self._statements:
+            return
+        try:
+            with self._lake.store.locked([]) as log:
+                self._execute(log)
+        except StoreError as error:
+            if error.is_refusal:
+                raise
+            raise CommitStateUnknownError(
+                "nobody can say whether the transaction's statements were committed",
+                cause=f"the answer was lost: {error.problem}",
+                remedy="look for what they should have done before you run them again",
+                commit_id=self.id,
+            ) from error
 
     def _execute(self, log: LockedLog) -> None:
         for wanted in self._statements:
             wanted.rows = log.execute(wanted.text, wanted.parameters)
 
-    def _discard_files(self) -> None:
-        for table in self._tables.values():
-            table.discard_files()
+    def _discard_files(self, requests: Sequence[CommitRequest] = ()) -> None:
+        sent = {request.table_id: request for request in requests}
+        for table_id, table in self._tables.items():
+            table.discard_files(sent.get(table_id))
 
 
 class TransactionTable:
@@ -235,12 +263,15 @@ class TransactionTable:
 
     def append(self, data: Any) -> None:
         """Add rows when the transaction commits."""
-        snapshot = self.snapshot()
-        self.take(writing.append(self.objects, snapshot.state, data))
+        abandon = self._table.abandon(self._version)
+        self.take(writing.append(self.objects, self.snapshot().state, data, abandon=abandon))
 
     def overwrite(self, data: Any, where: str | None = None) -> None:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
-        self.take(writing.overwrite(self._table.objects, self.snapshot(), data, where=where))
+        abandon = self._table.abandon(self._version)
+        self.take(
+            writing.overwrite(self.objects, self.snapshot(), data, where=where, abandon=abandon)
+        )
 
     def commit(
         self,
@@ -277,9 +308,20 @@ class TransactionTable:
             transaction_id=transaction_id,
         )
 
-    def discard_files(self) -> None:
-        """Delete the files that were written and will not be committed."""
-        discard(self._table.objects, self._written)
+    def abandon(self, after: int) -> Abandon:
+        """What deletes new files, written after a version, for which no commit was sent."""
+        return self._table.abandon(after)
+
+    def discard_files(self, request: CommitRequest | None = None) -> None:
+        """Delete the files that were written, if `request`, when it was sent, was not committed."""
+        if self._written:
+            self._lake.discarder.discard(
+                self.location,
+                [file.path for file in self._written],
+                after=self._version,
+                table_id=self._table.table_id,
+                request=request,
+            )
 
     def take(self, write: writing.Write) -> None:
         """Keep what was written, for the commit."""

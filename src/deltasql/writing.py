@@ -12,13 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltasql.commit.discarding import Abandon
 from deltasql.data.change_files import ChangeWriter
 from deltasql.data.conform import as_arrow, conform, merge
 from deltasql.data.layout import Layout, layout_of
 from deltasql.data.lengths import check_lengths
 from deltasql.data.remainder import Remainder
 from deltasql.data.row_filter import row_mask
-from deltasql.data.writer import NewFile, discard, write_files
+from deltasql.data.writer import NewFile, write_files
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import Predicate, bind, parse
@@ -73,11 +74,16 @@ def new_id() -> str:
 
 
 def append(
-    objects: ObjectStore, state: TableState, data: Any, *, schema_mode: str | None = None
+    objects: ObjectStore,
+    state: TableState,
+    data: Any,
+    *,
+    schema_mode: str | None = None,
+    abandon: Abandon | None = None,
 ) -> Write:
-    """Write rows as new files."""
+    """Write rows as new files; `abandon` gets those of a write that fails half-way."""
     metadata, changes = _evolved(state, data, schema_mode)
-    files = write_rows(objects, metadata, data)
+    files = write_rows(objects, metadata, data, abandon=abandon)
     return Write(
         actions=[*changes, *files],
         operation="WRITE",
@@ -95,7 +101,12 @@ def _append_params(partition_columns: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def overwrite(
-    objects: ObjectStore, snapshot: Snapshot, data: Any, *, where: str | None = None
+    objects: ObjectStore,
+    snapshot: Snapshot,
+    data: Any,
+    *,
+    where: str | None = None,
+    abandon: Abandon | None = None,
 ) -> Write:
     """Write rows in place of those that satisfy `where`, by default of all."""
     metadata = snapshot.metadata
@@ -106,15 +117,17 @@ def overwrite(
     found = _found(snapshot, predicate)
     files: list[AddFile | CdcFile] = []
     try:
-        new = write_rows(objects, metadata, rows)
+        new = write_rows(objects, metadata, rows, abandon=abandon)
         files += new
         rest = Remainder(objects, snapshot.state, predicate, found.partial)
-        kept = write_rows(objects, metadata, rest.rows()) if found.partial else []
-        files += kept
-        if kept and snapshot.state.has_change_feed:
-            files += _changes(objects, snapshot.state, rest, found.whole, new)
-    except BaseException:
-        discard(objects, files)
+        if found.partial:
+            kept = write_rows(objects, metadata, rest.rows(), abandon=abandon)
+            files += kept
+            if kept and snapshot.state.has_change_feed:
+                files += _changes(objects, snapshot.state, rest, found.whole, new)
+    except Exception:
+        if abandon is not None:
+            abandon([file.path for file in files])
         raise
     replaced: list[Removable] = [*found.whole, *rewritten(rest.touched)]
     params: dict[str, Any] = {
@@ -134,7 +147,9 @@ def overwrite(
     )
 
 
-def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddFile]:
+def write_rows(
+    objects: ObjectStore, metadata: Metadata, data: Any, *, abandon: Abandon | None = None
+) -> list[AddFile]:
     """Conform rows to a table, check its constraints, and write them as files."""
     layout = layout_of(metadata)
     _must_fit_arrow(layout)
@@ -142,7 +157,9 @@ def write_rows(objects: ObjectStore, metadata: Metadata, data: Any) -> list[AddF
         data = conform(data, layout.schema, arrow_schema=layout.logical)
         data = check_lengths(data, layout.limits)
     rows = _checked(data, layout)
-    return write_files(objects, layout=layout, data=rows, new_id=new_id, now_ms=now_ms)
+    return write_files(
+        objects, layout=layout, data=rows, new_id=new_id, now_ms=now_ms, abandon=abandon
+    )
 
 
 def check_from_arrow(metadata: Metadata) -> None:

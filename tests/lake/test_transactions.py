@@ -149,6 +149,17 @@ def test_the_applications_own_rows_join(lake, orders, rows, ids):
     assert ids(orders) == [1]
 
 
+@pytest.mark.parametrize("ending", ["COMMIT", "SELECT 1; commit", "/* */ ROLLBACK", "BEGIN"])
+def test_a_statement_may_not_end_the_transaction(lake, orders, rows, ids, data_files, ending):
+    """Committed by it, and followed by an error, the rows' files would have been deleted."""
+    refused = pytest.raises(deltasql.ValidationError, match="inside a transaction")
+    with refused, lake.transaction() as tx:
+        tx.table("sales.orders").append(rows(1))
+        tx.sql_execute(ending)
+        tx.sql_execute("SELECT nonsense FROM nowhere")
+    assert (orders.version, ids(orders), data_files()) == (0, [], [])
+
+
 def test_a_transaction_of_an_application_happens_once(lake, orders, lines, rows, ids, data_files):
     with lake.transaction() as tx:
         tx.sql_execute("CREATE TABLE offsets (id bigint)")

@@ -7,8 +7,10 @@ store decides, by put-if-absent. Whoever won, its commit is read from the log li
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -16,7 +18,14 @@ from typing import Final
 from deltasql.adoption.fencing import Author, is_fenced, raise_fence, read_only_reason
 from deltasql.adoption.foreign_log import LogPlan, plan_log
 from deltasql.adoption.loading import Loader, Progress
-from deltasql.errors import DeltaSqlError, LogFormatError, MirrorError, StoreError, TableError
+from deltasql.errors import (
+    CommitStateUnknownError,
+    DeltaSqlError,
+    LogFormatError,
+    MirrorError,
+    StoreError,
+    TableError,
+)
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.log_names import commit_name
@@ -36,6 +45,7 @@ logger = logging.getLogger("deltasql.adoption")
 _MOST_ATTEMPTS: Final = 200
 # How often the log is looked at again where no fence can hold it still.
 _MOST_LOOKS: Final = 5
+_LOOK_EVERY: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +86,7 @@ def adopt(
             run.resume(plan)
             run.settle(plan)
             run.finish(name)
-        except (StoreError, MirrorError, TableError):
+        except (CommitStateUnknownError, StoreError, MirrorError, TableError):
             raise  # what is loaded stays for the next try
         except DeltaSqlError:
             # Only while it is ours: another process may have gone on with it meanwhile.
@@ -218,7 +228,31 @@ class _Adoption:
         if begins_with_state(self._log, self._lease.table_id, self._earliest):
             # No commit tells it: whoever checks the table later has to take it from here.
             trust_first_state(self._log, self._lease.table_id, self._earliest)
-        self._must_hold(held=self._log.finish_history(self._lease, end))
+        try:
+            held = self._log.finish_history(self._lease, end)
+        except StoreError as error:
+            if error.is_refusal or not self._is_shown(name, error):
+                raise
+            return  # the answer was lost, and it is done
+        self._must_hold(held=held)
+
+    def _is_shown(self, name: str, error: StoreError) -> bool:
+        """Whether everybody sees the table; asked for a while, since the last try may be late."""
+        was_asked = False
+        for _ in range(_MOST_LOOKS):
+            with suppress(StoreError):
+                shown = self._log.table(name)
+                was_asked = True
+                if shown is not None and shown.table_id == self._lease.table_id:
+                    return True
+            time.sleep(_LOOK_EVERY)
+        if was_asked:
+            return False
+        raise CommitStateUnknownError(
+            f"nobody can say whether {name} was adopted",
+            cause=f"the answer was lost, and could not be asked for again: {error.problem}",
+            remedy="when the database is back, look for it in lake.tables(); else adopt it again",
+        ) from error
 
 
 # --- without writing anything ---------------------------------------------------------------

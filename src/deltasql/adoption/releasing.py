@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 import uuid
+from dataclasses import replace
 from typing import Final
 
 from deltasql.adoption.fencing import ENABLED_SINCE, is_fenced, lower_fence
+from deltasql.commit.loop import CommitLoop, Done
 from deltasql.commit.request import CommitRequest, propose
-from deltasql.errors import MirrorError, TableNotFoundError
+from deltasql.errors import DeltaSqlError, MirrorError, TableNotFoundError
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.flight import LEASE_SECONDS
-from deltasql.store.interface import Committed, LogStore
+from deltasql.store.interface import Committed, LockedLog, LogStore
 
 RELEASED: Final = "released"
 _LOOK_EVERY: Final = 0.05
@@ -21,6 +23,7 @@ _LOOK_EVERY: Final = 0.05
 def release(
     engine: MirrorEngine,
     log: LogStore,
+    commits: CommitLoop,
     target: Target,
     *,
     committer: str | None,
@@ -37,21 +40,38 @@ def release(
     mirror_all(engine, log, target)
     reason = log.read_only_reason(target.table_id)
     if reason is None:
-        version = _commit_release(log, target, committer, engine_info, keep_timestamps)
+        request = CommitRequest(
+            table_id=target.table_id,
+            table_name=target.name,
+            actions=(),
+            commit_id=str(uuid.uuid4()),
+            operation="RELEASE",
+            committer=committer,
+            engine=engine_info,
+        )
+        version = _commit_release(log, commits, request, target, keep_timestamps)
     else:
         # Nothing of ours is in its log: there is no fence to let down.
         version = _head(log, target)
         if not reason.startswith(RELEASED):
             log.set_read_only(target.table_id, _reason(version))
-    mirror_all(engine, log, target)
+    try:
+        mirror_all(engine, log, target)
+    except DeltaSqlError as error:
+        raise MirrorError(
+            f"{target.name} is released at version {version}, but not all of it is in the mirror",
+            cause=error.problem,
+            remedy="release it again: that only mirrors what is missing",
+            version=version,
+        ) from error
     return version
 
 
 def _commit_release(
     log: LogStore,
+    commits: CommitLoop,
+    request: CommitRequest,
     target: Target,
-    committer: str | None,
-    engine_info: str,
     keep_timestamps: bool | None,  # noqa: FBT001
 ) -> int:
     head = log.state(target.table_id)
@@ -59,25 +79,21 @@ def _commit_release(
         raise _gone(target)
     if keep_timestamps is None:
         keep_timestamps = not adoption_set_timestamps(log, target.table_id, head.parsed())
-    with log.locked([target.table_id]) as locked:
+
+    def write(locked: LockedLog) -> list[Done]:
         if target.table_id not in locked.heads:
             raise _gone(target)
         state = locked.state(target.table_id).parsed()
-        request = CommitRequest(
-            table_id=target.table_id,
-            table_name=target.name,
-            # Without a fence it restates the protocol: whoever writes has to look again.
-            actions=lower_fence(state, keep_timestamps=keep_timestamps),
-            commit_id=str(uuid.uuid4()),
-            operation="RELEASE",
-            committer=committer,
-            engine=engine_info,
-            read_version=state.version,
-        )
-        outcome = locked.write(propose(request, state, expected_head=state.version))
+        # Without a fence it restates the protocol: whoever writes has to look again.
+        actions = lower_fence(state, keep_timestamps=keep_timestamps)
+        wanted = replace(request, actions=actions, read_version=state.version)
+        outcome = locked.write(propose(wanted, state, expected_head=state.version))
         assert isinstance(outcome, Committed), "the head is locked"
         locked.set_read_only(target.table_id, _reason(outcome.version))
-    return outcome.version
+        return [outcome]
+
+    (done,) = commits.commit_with([request], write)
+    return done.version
 
 
 def adoption_set_timestamps(log: LogStore, table_id: int, state: TableState) -> bool:

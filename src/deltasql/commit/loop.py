@@ -1,37 +1,31 @@
-"""The one retry loop.
+"""Every commit goes through here: checked, sent, and asked for again (see `certainty`).
 
 A blind append is sent as it is and can't lose. Anything that read or removed is checked
 against the commits it did not see, first outside the lock, tried once, and if it lost
 checked again under the lock, where it can't lose: so it never starves beside appenders.
-A lost connection is answered by asking for the same commit id again.
+A lost answer is asked for by the same commit id, the creation of a table as well.
 """
 
 from __future__ import annotations
 
-import logging
-import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 
 from deltasql import metrics
+from deltasql.commit.certainty import Known, Sending, nothing_sent, unknown, until_known
 from deltasql.commit.collector import paused_for
 from deltasql.commit.drafting import DraftedCommit, draft_large, locked_after
 from deltasql.commit.metadata_changes import changes_of, clock_for, fitted, settled, write_at
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.states import StateCache
-from deltasql.commit.telling import tell, tell_done
+from deltasql.commit.telling import tell_created, tell_done
 from deltasql.errors import (
     CommitError,
-    CommitStateUnknownError,
     ConcurrentTransactionError,
-    DatabaseError,
-    DeltaSqlError,
     MetadataChangedError,
     MirrorError,
     ProtocolChangedError,
-    StoreError,
-    TableError,
     TableNotFoundError,
     ValidationError,
     VersionConflictError,
@@ -40,6 +34,7 @@ from deltasql.log.conflict import Attempt, Winner, check_conflicts
 from deltasql.log.state import TableState
 from deltasql.log.validation import validate_commit
 from deltasql.spec import codec
+from deltasql.spec.actions import Txn
 from deltasql.spec.protocol import check_writable
 from deltasql.store.interface import (
     CommitRecord,
@@ -47,6 +42,7 @@ from deltasql.store.interface import (
     Head,
     LockedLog,
     LogStore,
+    NameTaken,
     NoTable,
     Proposal,
     TxnSeen,
@@ -54,8 +50,6 @@ from deltasql.store.interface import (
 )
 
 Done = Committed | TxnSeen
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 2.0
 
 
 class CommitLoop:
@@ -82,7 +76,11 @@ class CommitLoop:
         state = self._states.current(request.table_id)
         is_plain = request.is_blind_append and not state.row_tracking
         way = self._append if is_plain else self._commit_checked
-        (done,) = self._until_known([request], lambda is_retry: [way(request, is_retry=is_retry)])
+        (done,) = self._until_known(
+            [request],
+            lambda is_retry: [way(request, is_retry=is_retry)],
+            arrives_late=self._store.commits_arrive_late,
+        )
         return done
 
     def commit_all(
@@ -92,14 +90,47 @@ class CommitLoop:
         inside: Callable[[LockedLog], None] | None = None,
     ) -> list[Done]:
         """Commit to several tables, all or nothing; `inside` joins the same transaction."""
-        for request in requests:
-            validate_commit(request.actions, self._states.current(request.table_id))
-        requests = [self._fitted(r, self._states.current(r.table_id)) for r in requests]
-        checked = {request.table_id: self._check_outside(request) for request in requests}
-        return self._until_known(
-            requests,
-            lambda _: self._commit_locked(requests, checked, inside=inside),
-        )
+
+        def attempt(_: bool) -> list[Done]:  # noqa: FBT001
+            with nothing_sent():
+                # Anew: what this process remembers of the tables may be old.
+                ready = [self._ready(request) for request in requests]
+                checked = {request.table_id: self._check_outside(request) for request in ready}
+            return self._commit_locked(ready, checked, inside=inside)
+
+        return self._until_known(requests, attempt)
+
+    def commit_with(
+        self, requests: Sequence[CommitRequest], write: Callable[[LockedLog], list[Done]]
+    ) -> list[Done]:
+        """Commit what `write` makes of the tables under their lock, under the requests' ids."""
+
+        def attempt(_: bool) -> list[Done]:  # noqa: FBT001
+            with self._store.locked({request.table_id for request in requests}) as log:
+                return write(log)
+
+        return self._until_known(requests, attempt)
+
+    def create(self, request: CommitRequest, location: str) -> int | None:
+        """Create a table with its version 0; its id, or None when the name is taken.
+
+        A table whose version 0 has the request's commit id is ours, whatever became of it.
+        """
+        proposal = propose(request, None)
+
+        def attempt(is_retry: bool) -> int | NameTaken:  # noqa: FBT001
+            return self._store.create_table(
+                request.table_name, location, proposal, is_retry=is_retry
+            )
+
+        # There is no head to lock yet, so that only another attempt can tell: it waits for the
+        # name, which the first one holds as long as it is under way.
+        sending = Sending(requests=[request], attempt=attempt, find=lambda: None, arrives_late=True)
+        known = until_known(sending, timeout=self._timeout)
+        if isinstance(known.answer, NameTaken):
+            return None
+        tell_created(request, known.attempts)
+        return known.answer
 
     # --- one attempt ------------------------------------------------------------------
 
@@ -113,16 +144,21 @@ class CommitLoop:
             if isinstance(outcome, VersionTaken):
                 _pin_must_hold(request, outcome.head)
                 state = self._states.refresh(request.table_id)
+                if state.row_tracking:
+                    # Turned on meanwhile: its files need ids now.
+                    return self._commit_checked(request, is_retry=is_retry)
                 continue
             return _done(request, outcome)
 
     def _commit_checked(self, request: CommitRequest, *, is_retry: bool) -> Done:
-        state = self._states.refresh(request.table_id)
-        self._must_be_writable(request, state)
-        validate_commit(request.actions, state)
-        request = self._fitted(request, state)
-        if not changes_of(request.actions, state).need_lock:
-            checked = self._check_outside(request)
+        with nothing_sent():
+            state = self._states.refresh(request.table_id)
+            self._must_be_writable(request, state)
+            validate_commit(request.actions, state)
+            request = self._fitted(request, state)
+            is_settled = not changes_of(request.actions, state).need_lock
+            checked = self._check_outside(request) if is_settled else self._base(request)
+        if is_settled:
             pinned = _pinned_head(request)
             head = checked if pinned is None else pinned
             with paused_for(len(request.actions)):
@@ -130,8 +166,6 @@ class CommitLoop:
             outcome = self._store.commit(proposal, is_retry=is_retry)
             if not isinstance(outcome, VersionTaken):
                 return _done(request, outcome)
-        else:
-            checked = self._base(request)
         (done,) = self._commit_locked([request], {request.table_id: checked})
         return done
 
@@ -142,9 +176,10 @@ class CommitLoop:
         *,
         inside: Callable[[LockedLog], None] | None = None,
     ) -> list[Done]:
-        # Asked before the lock is taken: under it there may be no connection to ask on.
-        now = clock_for(self._store, requests, self._states.current)
-        drafts = draft_large(self._store, requests, self._states.current)
+        with nothing_sent():
+            # Asked before the lock is taken: under it there may be no connection to ask on.
+            now = clock_for(self._store, requests, self._states.current)
+            drafts = draft_large(self._store, requests, self._states.current)
         with locked_after(self._store, requests, drafts) as log:
             done = [
                 self._write(log, item, checked[item.table_id], now, drafts.get(item.table_id))
@@ -188,6 +223,13 @@ class CommitLoop:
         with paused_for(len(actions)):
             proposal = propose(request, state, actions=actions, expected_head=head.version)
         return _done(request, write_at(log, proposal, at))
+
+    def _ready(self, request: CommitRequest) -> CommitRequest:
+        """The request, checked against the table as it is now, with what its metadata asks for."""
+        state = self._states.refresh(request.table_id)
+        _metadata_must_be_as_read(request, state)
+        validate_commit(request.actions, state)
+        return self._fitted(request, state)
 
     def _fitted(self, request: CommitRequest, state: TableState) -> CommitRequest:
         """The request with what its metadata brings along, if the table's files fit that."""
@@ -260,44 +302,57 @@ class CommitLoop:
         done: list[Done] = [item for item in found if item is not None]
         return done if len(done) == len(requests) else None
 
+    def _seen(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
+        """The versions that hold the requests' application transactions, if all are there."""
+        found: list[Done] = []
+        for request in requests:
+            head = self._store.head(request.table_id)
+            wanted = {item.app_id: item.version for item in request.actions if type(item) is Txn}
+            if head is None or not wanted:
+                return None
+            holding = [
+                record.version
+                for record in self._store.txns(request.table_id, head.version)
+                if record.txn_version >= wanted.get(record.app_id, record.txn_version + 1)
+            ]
+            if not holding:
+                return None
+            found.append(TxnSeen(max(holding)))
+        return found
+
     # --- until the answer is known ------------------------------------------------------
 
     def _until_known(
-        self, requests: Sequence[CommitRequest], attempt: Callable[[bool], list[Done]]
+        self,
+        requests: Sequence[CommitRequest],
+        attempt: Callable[[bool], list[Done]],
+        *,
+        arrives_late: bool = False,
     ) -> list[Done]:
         attempt = self._guarded(requests, attempt)
-        started = time.monotonic()
-        deadline = started + self._timeout
-        pause = FIRST_PAUSE
-        may_be_in = False
-        for number in count(1):
+
+        def attempt_once(is_retry: bool) -> list[Done]:  # noqa: FBT001
             try:
-                done = (self._find(requests) if may_be_in else None) or attempt(may_be_in)
-                metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
-                metrics.VERSIONS_COMMITTED.inc(sum([item.is_new for item in done]))
-                tell_done(requests, done, number)
-                return done
-            except (CommitError, ValidationError, TableError) as error:
-                found = self._find_refused(requests) if may_be_in else None
-                if found is not None:
-                    return found
-                if isinstance(error, CommitError):
-                    metrics.COMMIT_CONFLICTS.inc()
-                tell(logging.INFO, "the commit was refused", requests, number, error)
-                raise
-            except StoreError as error:
-                if _is_lost(error) and not may_be_in:
-                    # However long the first answer took not to come: there is time to ask.
-                    may_be_in, deadline = True, time.monotonic() + self._timeout
-                again = _is_lost(error) or _is_transient(error)
-                if not again or time.monotonic() + pause > deadline:
-                    if may_be_in:
-                        raise _unknown(requests, error) from error
+                return attempt(is_retry)
+            except CommitError:
+                # What happened before is no conflict: it is skipped, whatever came after it.
+                done = (self._find(requests) if is_retry else None) or self._seen(requests)
+                if done is None:
                     raise
-                tell(logging.WARNING, "the commit is sent again", requests, number, error)
-            time.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(pause * 2, LONGEST_PAUSE)
-        raise AssertionError("unreachable")
+                return done
+
+        started = time.monotonic()
+        sending = Sending(
+            requests=requests,
+            attempt=attempt_once,
+            find=lambda: self._find(requests),
+            arrives_late=arrives_late,
+        )
+        known: Known[list[Done]] = until_known(sending, timeout=self._timeout)
+        metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
+        metrics.VERSIONS_COMMITTED.inc(sum([item.is_new for item in known.answer]))
+        tell_done(requests, known.answer, known.attempts)
+        return known.answer
 
     def _guarded(
         self, requests: Sequence[CommitRequest], attempt: Callable[[bool], list[Done]]
@@ -307,25 +362,15 @@ class CommitLoop:
         """
         attempts = count()
 
-        def guarded(may_be_in: bool) -> list[Done]:  # noqa: FBT001
+        def guarded(is_retry: bool) -> list[Done]:  # noqa: FBT001
             if next(attempts):
                 try:
                     self._before_again([request.table_id for request in requests])
                 except MirrorError as error:
-                    raise _unknown(requests, error) from error
-            return attempt(may_be_in)
+                    raise unknown(requests, error) from error
+            return attempt(is_retry)
 
         return guarded
-
-    def _find_refused(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
-        """What a first try did that was still under way when the second was refused, perhaps by it.
-
-        What is not there now never comes: the refusal stands for the first try as well.
-        """
-        try:
-            return self._find(requests)
-        except StoreError as lost:
-            raise _unknown(requests, lost) from lost
 
 
 def _checked_proposal(request: CommitRequest, state: TableState, head: int | None) -> Proposal:
@@ -335,14 +380,6 @@ def _checked_proposal(request: CommitRequest, state: TableState, head: int | Non
         else:
             validate_commit(request.actions, state)
         return propose(request, state, expected_head=head)
-
-
-def _is_lost(error: StoreError) -> bool:
-    return isinstance(error, DatabaseError) and bool(error.details.get("connection_lost"))
-
-
-def _is_transient(error: StoreError) -> bool:
-    return isinstance(error, DatabaseError) and bool(error.details.get("is_transient"))
 
 
 def _pinned_head(request: CommitRequest) -> int | None:
@@ -402,15 +439,4 @@ def _gone(request: CommitRequest) -> TableNotFoundError:
         f"{request.table_name} is gone",
         cause="it was dropped and purged",
         remedy="nothing was committed",
-    )
-
-
-def _unknown(requests: Sequence[CommitRequest], error: DeltaSqlError) -> CommitStateUnknownError:
-    ids = ", ".join(request.commit_id for request in requests)
-    return CommitStateUnknownError(
-        f"nobody can say whether commit {ids} succeeded",
-        cause=f"the connection was lost after the commit was sent: {error.problem}",
-        remedy="when the database is back, look the commit id up in the table's history; "
-        "keep the data files until then",
-        commit_id=requests[0].commit_id,
     )

@@ -34,6 +34,10 @@ class StateCache:
             )
         return self.remember(table_id, record)
 
+    def forget(self, table_id: int) -> None:
+        """Ask anew when the state is wanted next."""
+        self._states.pop(table_id, None)
+
     def remember(self, table_id: int, record: StateRecord) -> TableState:
         """Keep a state that was read by other means."""
         state = record.parsed()

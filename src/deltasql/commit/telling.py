@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from deltasql.commit.request import CommitRequest
 from deltasql.store.interface import Committed, TxnSeen
@@ -24,9 +25,20 @@ def tell_done(
         )
 
 
-def tell_created(request: CommitRequest) -> None:
+def tell_created(request: CommitRequest, attempt: int) -> None:
     """Say that a table's version 0 was committed."""
-    logger.info("committed", extra={**_facts(request), "version": 0, "attempt": 1})
+    logger.info("committed", extra={**_facts(request), "version": 0, "attempt": attempt})
+
+
+@contextmanager
+def after_commit(what: str, *names: str) -> Iterator[None]:
+    """A block that follows a commit: it can't undo it, so that its failures are only told."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, the commit stands
+        message = "%s: committed, but %s failed afterwards: %s"
+        facts = {"table": ", ".join(names), "error": error}
+        logger.warning(message, ", ".join(names), what, error, extra=facts)
 
 
 def tell(

@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from deltasql.data.layout import Layout, layout_of
 from deltasql.data.reader import read_files
-from deltasql.data.stats import NUM_INDEXED, STATS_COLUMNS
+from deltasql.data.stats import STATS_COLUMNS
 from deltasql.data.writer import CHANGES, write_files
 from deltasql.log.feed import CHANGE_TYPE
 from deltasql.log.predicate import Predicate
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile, CdcFile
+from deltasql.spec.properties import NUM_INDEXED_COLUMNS
 from deltasql.spec.schema import (
     FIELD_ID,
     PHYSICAL_NAME,
@@ -89,7 +90,7 @@ def _layout(state: TableState) -> Layout:
     kind = StructField(
         CHANGE_TYPE, Primitive("string"), metadata={} if state.column_mapping == "none" else mapped
     )
-    configuration = {**state.properties, NUM_INDEXED: "0"}
+    configuration = {**state.properties, NUM_INDEXED_COLUMNS: "0"}
     configuration.pop(STATS_COLUMNS, None)
     schema = StructType((*state.schema.fields, kind))
     return layout_of(

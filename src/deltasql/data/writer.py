@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -15,12 +14,12 @@ from deltasql.data.layout import Layout, check_conformed, to_physical
 from deltasql.data.partitioning import Values, split
 from deltasql.data.stats import Collector
 from deltasql.data.stats import render as render_stats
-from deltasql.errors import DeltaSqlError, SchemaMismatchError
+from deltasql.errors import SchemaMismatchError
 from deltasql.log.feed import CHANGE_FOLDER
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.store import Bytes
 from deltasql.spec.actions import AddFile
-from deltasql.spec.paths import encode_path, hive_directory, is_absolute, object_key
+from deltasql.spec.paths import encode_path, hive_directory
 
 MIB = 1 << 20
 DEFAULT_FILE_SIZE = 128 * MIB
@@ -60,11 +59,12 @@ def write_files(
     now_ms: Callable[[], int],
     target_file_size: int = DEFAULT_FILE_SIZE,
     naming: Naming = ROWS,
+    abandon: Callable[[Sequence[str]], None] | None = None,
 ) -> list[AddFile]:
     """Write conformed data (see `conform`) as new files; returns their adds, uncommitted.
 
-    Whoever can't commit the adds passes them to `discard`. When the writing itself fails,
-    nothing stays behind.
+    When the writing itself fails, `abandon` gets the paths of what may be there; without it,
+    that is left to vacuum.
     """
     try:
         if isinstance(data, pa.Table) and not layout.partition:
@@ -73,7 +73,7 @@ def write_files(
             small = _small_file(data, layout)
             if small is not None:
                 name = naming.folder + _file_name(naming, 0, new_id)
-                _put_alone(objects, name, small[0])
+                _put_alone(objects, name, small[0], abandon)
                 return [_added(name, len(small[0]), small[1], {}, now_ms)]
         output = _Output(
             objects,
@@ -82,6 +82,7 @@ def write_files(
             now_ms=now_ms,
             target_file_size=target_file_size,
             naming=naming,
+            abandon=abandon,
         )
         return output.write_all(data)
     except UnicodeDecodeError as error:
@@ -98,11 +99,6 @@ class NewFile(Protocol):
     @property
     def path(self) -> str:
         """Its path as the log has it."""
-
-
-def discard(objects: ObjectStore, files: Iterable[NewFile]) -> None:
-    """Delete files that were written and will not be committed."""
-    objects.delete([object_key(file.path) for file in files if not is_absolute(file.path)])
 
 
 def _small_file(table: pa.Table, layout: Layout) -> tuple[bytes, str] | None:
@@ -122,12 +118,17 @@ def _small_file(table: pa.Table, layout: Layout) -> tuple[bytes, str] | None:
     )
 
 
-def _put_alone(objects: ObjectStore, key: str, data: Bytes) -> None:
+def _put_alone(
+    objects: ObjectStore,
+    key: str,
+    data: Bytes,
+    abandon: Callable[[Sequence[str]], None] | None,
+) -> None:
     try:
         objects.put(key, data)
-    except BaseException:
-        with suppress(DeltaSqlError):
-            objects.delete([key])
+    except Exception:
+        if abandon is not None:
+            abandon([encode_path(key)])
         raise
 
 
@@ -185,9 +186,11 @@ class _Output:
         now_ms: Callable[[], int],
         target_file_size: int,
         naming: Naming,
+        abandon: Callable[[Sequence[str]], None] | None,
     ) -> None:
         self._layout = layout
         self._naming = naming
+        self._abandon = abandon
         self._new_id = new_id
         self._now_ms = now_ms
         self._target = target_file_size
@@ -202,8 +205,11 @@ class _Output:
                 self._write(chunk)
             self._close(())
             self._uploads.finish()
-        except BaseException:
-            self._uploads.abandon()
+        except BaseException as error:
+            self._uploads.stop()
+            # On Ctrl-C nothing is asked and nothing deleted: vacuum has time.
+            if self._abandon is not None and isinstance(error, Exception):
+                self._abandon([encode_path(key) for key in self._uploads.keys])
             raise
         return self._files
 
@@ -294,13 +300,13 @@ class _Uploads:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._keys: list[str] = []
+        self.keys: list[str] = []
         self._held: tuple[str, Bytes] | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._under_way: deque[Future[None]] = deque()
 
     def put(self, key: str, data: Bytes) -> None:
-        self._keys.append(key)
+        self.keys.append(key)
         if self._held is None and self._pool is None:
             # Only the second file is worth a thread.
             self._held = (key, data)
@@ -326,9 +332,7 @@ class _Uploads:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def abandon(self) -> None:
-        """Delete what was put; the error that led here is the one to show."""
+    def stop(self) -> None:
+        """End what is under way; the error that led here is the one to show."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-        with suppress(DeltaSqlError):
-            self._objects.delete(self._keys)

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from deltasql.commit.loop import CommitLoop
 from deltasql.errors import (
     DeltaSqlError,
     LogFormatError,
@@ -82,11 +83,12 @@ def repair(
     *,
     version: int | None = None,
     force: bool = False,
-    taking_back: bool = False,
+    taking_back: CommitLoop | None = None,
 ) -> RepairReport:
     """Repair a table's mirror: one version alone, or all of it, commit files read and compared.
 
-    `DamagedLogError` while the rows in SQL are not what its commits say: nothing is touched.
+    With `taking_back` versions that only the mirror has are committed to SQL. `DamagedLogError`
+    while the rows in SQL are not what its commits say: nothing is touched.
     """
     with held_leases(engine, log, target) as leases:
         run = _Repair(engine, log, objects, target, leases, force=force)
@@ -188,12 +190,12 @@ class _Repair:
 
     # --- versions that SQL does not know --------------------------------------------------
 
-    def versions_ahead(self, version: int | None, *, taking_back: bool) -> None:
+    def versions_ahead(self, version: int | None, *, taking_back: CommitLoop | None) -> None:
         """Report them, take them back into SQL, or by force move them aside: all, or one."""
         ahead = sorted(version for version in self._listing.commits if version > self._head)
-        if ahead and taking_back:
+        if ahead and taking_back is not None:
             self.report.taken_back = take_back(
-                self._log, self._objects, self._target, [self._listing.commits[v] for v in ahead]
+                taking_back, self._objects, self._target, [self._listing.commits[v] for v in ahead]
             )
             self._head = self._read_head()
         beyond = self._listing.beyond(self._head)

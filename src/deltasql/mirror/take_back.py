@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
+from deltasql.commit.loop import CommitLoop, Done
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.errors import MirrorError, MirrorGapError
 from deltasql.log.state import TableState
@@ -20,69 +21,70 @@ from deltasql.mirror.publish import LOG
 from deltasql.objectstore import ObjectInfo, ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, CommitInfo
-from deltasql.store.interface import Committed, ExactBody, LockedLog, LogStore
+from deltasql.store.interface import Committed, ExactBody, LockedLog
 
 
 def take_back(
-    log: LogStore, objects: ObjectStore, target: Target, found: Sequence[ObjectInfo]
+    commits: CommitLoop, objects: ObjectStore, target: Target, found: Sequence[ObjectInfo]
 ) -> list[int]:
     """Write the commit files into SQL, all or none; returns the versions.
 
     They must follow the head without a gap, and each be valid after the one before it.
     """
     bodies = [objects.read(item.path) for item in found]
-    taken = []
-    with log.locked([target.table_id]) as locked:
-        for item, body in zip(found, bodies, strict=True):
-            version = locked.heads[target.table_id].version + 1
-            if item.path != LOG + commit_name(version):
-                raise MirrorGapError(
-                    f"{target.name}: the versions in the mirror can't be taken back",
-                    cause=f"after SQL's version {version - 1} the mirror has {item.path}",
-                    remedy=f"restore {commit_name(version)} from a copy, or move the later ones "
-                    "aside: mirror.repair(force=True)",
-                    version=version,
-                )
-            _take(locked, target, item, body)
-            taken.append(version)
-    return taken
+    requests = [_request(target, item, body) for item, body in zip(found, bodies, strict=True)]
+
+    def write(locked: LockedLog) -> list[Done]:
+        return [
+            _take(locked, target, item, body, request)
+            for item, body, request in zip(found, bodies, requests, strict=True)
+        ]
+
+    return [done.version for done in commits.commit_with(requests, write)]
 
 
-def _take(locked: LockedLog, target: Target, item: ObjectInfo, body: bytes) -> None:
-    state = locked.state(target.table_id).parsed()
+def _request(target: Target, item: ObjectInfo, body: bytes) -> CommitRequest:
     actions = codec.decode_commit(body, source=item.path)
-    info = next((action for action in actions if isinstance(action, CommitInfo)), CommitInfo())
-    # A protocol that left features out was somebody's decision, and others have read it.
-    validate_commit(actions, state, dropping=state.writer_features)
-    timestamp = _time(locked, target, state, info, item)
-    proposal = replace(
-        propose(
-            _request(locked, target, actions, info),
-            state,
-            expected_head=locked.heads[target.table_id].version,
-        ),
-        body=ExactBody.of(body),
-    )
-    outcome = locked.take(proposal, in_commit_timestamp=timestamp)
-    assert isinstance(outcome, Committed), "the head is locked"
-
-
-def _request(
-    locked: LockedLog, target: Target, actions: Sequence[Action], info: CommitInfo
-) -> CommitRequest:
-    # Ours again, where it was ours: so its writer, who may still ask, finds it.
-    commit_id = info.txn_id
-    if commit_id is None or locked.find_commit(target.table_id, commit_id) is not None:
-        commit_id = str(uuid.uuid4())
+    info = _info(actions)
     return CommitRequest(
         table_id=target.table_id,
         table_name=target.name,
         actions=actions,
-        commit_id=commit_id,
+        # Ours again, where it was ours: so its writer, who may still ask, finds it.
+        commit_id=info.txn_id or str(uuid.uuid4()),
         operation=info.operation or "UNKNOWN",
         operation_params=info.operation_parameters or {},
         committer=info.user_name,
     )
+
+
+def _take(
+    locked: LockedLog, target: Target, item: ObjectInfo, body: bytes, request: CommitRequest
+) -> Committed:
+    head = locked.heads[target.table_id]
+    if item.path != LOG + commit_name(head.version + 1):
+        raise MirrorGapError(
+            f"{target.name}: the versions in the mirror can't be taken back",
+            cause=f"after SQL's version {head.version} the mirror has {item.path}",
+            remedy=f"restore {commit_name(head.version + 1)} from a copy, or move the later ones "
+            "aside: mirror.repair(force=True)",
+            version=head.version + 1,
+        )
+    state = locked.state(target.table_id).parsed()
+    # A protocol that left features out was somebody's decision, and others have read it.
+    validate_commit(request.actions, state, dropping=state.writer_features)
+    timestamp = _time(locked, target, state, _info(request.actions), item)
+    if locked.find_commit(target.table_id, request.commit_id) is not None:
+        # Another version has that id.
+        request.commit_id = str(uuid.uuid4())
+    proposal = replace(propose(request, state, expected_head=head.version), body=ExactBody.of(body))
+    outcome = locked.take(proposal, in_commit_timestamp=timestamp)
+    assert isinstance(outcome, Committed), "the head is locked"
+    return outcome
+
+
+def _info(actions: Sequence[Action]) -> CommitInfo:
+    return next((action for action in actions if isinstance(action, CommitInfo)), CommitInfo())
 
 
 def _time(

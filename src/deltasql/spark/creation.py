@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltasql.creating import version_zero
-from deltasql.data.writer import discard
-from deltasql.errors import CommitStateUnknownError, DeltaSqlError
 from deltasql.spark import evolution
 from deltasql.spark.evolution import Plan
 from deltasql.spark.modes import Job, Writer, schema_of
@@ -41,23 +39,15 @@ def create_from(
     plan, files = writer.files(Job(location, None, plan, options), frame, check=check)
     rows = [item for item in files if isinstance(item, AddFile)]
     actions = [plan.protocol, plan.metadata, *rows, *extra]
-    try:
-        created = lake.create_with(
-            name,
-            location,
-            actions,
-            operation="CREATE TABLE AS SELECT",
-            operation_params={"partitionBy": list(names), "properties": dict(options.properties)},
-        )
-    except CommitStateUnknownError:
-        raise
-    except DeltaSqlError:
-        discard(lake.objects(location), rows)
-        raise
-    if created is None:
-        discard(lake.objects(location), rows)
-        return None
-    return 0
+    created = lake.create_with(
+        name,
+        location,
+        actions,
+        operation="CREATE TABLE AS SELECT",
+        operation_params={"partitionBy": list(names), "properties": dict(options.properties)},
+        files=rows,
+    )
+    return None if created is None else 0
 
 
 def schema_from(gateway: Gateway, schema: SparkStruct | str) -> StructType:

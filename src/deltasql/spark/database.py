@@ -40,7 +40,7 @@ class Database:
         self.profile = profile
         self.gateway = Gateway(spark)
         self.reader = Reader(spark, self.gateway)
-        self.writer = Writer(self.gateway, self.reader, lake.objects)
+        self.writer = Writer(self.gateway, self.reader, lake.discarder)
         self._cut = Cut(lake)
 
     def __repr__(self) -> str:
@@ -242,6 +242,7 @@ class Database:
             gateway=self.gateway,
             reader=self.reader,
             writer=self.writer,
+            abandon=ledger.abandon(snapshot.version),
         )
 
     def _create_from(

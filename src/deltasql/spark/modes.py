@@ -6,13 +6,13 @@ Executors write the files and the driver gets their actions; nothing here commit
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltasql import writing
-from deltasql.data.writer import discard
+from deltasql.commit.discarding import Discarder
 from deltasql.errors import ValidationError
 from deltasql.log import predicate as logic
 from deltasql.log.conflict import Reads
@@ -28,7 +28,6 @@ from deltasql.log.removal import (
 )
 from deltasql.log.state import TableState
 from deltasql.log.stats_keys import load_stats, record_count
-from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
 from deltasql.spark import evolution
 from deltasql.spark.enforcement import fit
@@ -73,12 +72,10 @@ class Job:
 class Writer:
     """Writes rows to tables of a lake through Delta's writer."""
 
-    def __init__(
-        self, gateway: Gateway, reader: Reader, objects: Callable[[str], ObjectStore]
-    ) -> None:
+    def __init__(self, gateway: Gateway, reader: Reader, discarder: Discarder) -> None:
         self._gateway = gateway
         self._reader = reader
-        self._objects = objects
+        self._discarder = discarder
 
     def prepare(
         self, location: str, snapshot: Snapshot, frame: DataFrame, options: WriteOptions
@@ -112,7 +109,9 @@ class Writer:
         table = self._gateway.table(job.location, whole, job.plan.protocol)
         written = self._gateway.write(table, rows.limit(count).coalesce(1)).actions
         adds = [item for item in written if isinstance(item, AddFile)]
-        discard(self._objects(job.location), adds)
+        paths = [add.path for add in adds]
+        after = -1 if job.snapshot is None else job.snapshot.version
+        self._discarder.discard(job.location, paths, after=after)
         rows_there = sum(record_count(load_stats(add.stats)) or 0 for add in adds)
         return sum(add.size for add in adds), rows_there
 

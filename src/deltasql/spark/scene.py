@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from deltasql import writing
-from deltasql.data.writer import NewFile, discard
+from deltasql.commit.discarding import Abandon
+from deltasql.data.writer import NewFile
 from deltasql.errors import ValidationError
 from deltasql.log.conflict import Reads
 from deltasql.log.predicate import Predicate
@@ -46,6 +47,7 @@ class Scene:
     gateway: Gateway
     reader: Reader
     writer: Writer
+    abandon: Abandon
 
     @property
     def state(self) -> TableState:
@@ -152,7 +154,7 @@ class Scene:
 
     def discard(self, files: Iterable[NewFile]) -> None:
         """Delete new files of an operation that failed half-way."""
-        discard(self.objects, files)
+        self.abandon([file.path for file in files])
 
     def outcome(
         self,

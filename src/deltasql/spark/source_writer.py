@@ -13,8 +13,7 @@ from deltasql import writing
 from deltasql.creating import version_zero
 from deltasql.data.conform import conform
 from deltasql.data.layout import layout_of
-from deltasql.data.writer import discard
-from deltasql.errors import DeltaSqlError, UnsupportedFeatureError, ValidationError
+from deltasql.errors import UnsupportedFeatureError, ValidationError
 from deltasql.log.conflict import Reads
 from deltasql.log.removal import every_row, removes
 from deltasql.objectstore import ObjectStore, open_store
@@ -125,26 +124,37 @@ class DeltaSqlWriter(DataSourceArrowWriter):
             table.commit_write(write, self._extra)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete what finished tasks wrote; files of the others are vacuum's."""
-        discard(self._objects(), _files(messages))
+        """Delete what finished tasks wrote, if nothing was committed.
+
+        Spark aborts when a task failed, and then its message is missing. It aborts after `commit`
+        has failed, too: that had all messages, and has decided about the files itself; its
+        answer may be lost. Files of tasks that did not finish are vacuum's.
+        """
+        if not any(item is None for item in messages):
+            return
+        with self._source.open() as lake:
+            record = lake.store.table(self._source.table_name)
+            lake.discarder.discard(
+                self._location,
+                [add.path for add in _files(messages)],
+                after=self._version,
+                table_id=None if record is None else record.table_id,
+            )
 
     def _create(self, lake: Lake, files: Sequence[AddFile]) -> None:
-        try:
-            created = lake.create_with(
-                self._source.table_name,
-                self._location,
-                [*self._first, *files, *self._extra],
-                operation="CREATE TABLE AS SELECT",
-                operation_params={"partitionBy": []},
+        created = lake.create_with(
+            self._source.table_name,
+            self._location,
+            [*self._first, *files, *self._extra],
+            operation="CREATE TABLE AS SELECT",
+            operation_params={"partitionBy": []},
+            files=files,
+        )
+        if created is None:
+            raise ValidationError(
+                f"somebody else created {self._source.table_name} meanwhile",
+                remedy="run the write again",
             )
-            if created is None:
-                raise ValidationError(
-                    f"somebody else created {self._source.table_name} meanwhile",
-                    remedy="run the write again",
-                )
-        except DeltaSqlError:
-            discard(self._objects(), files)
-            raise
 
     def _objects(self) -> ObjectStore:
         storage = profiles.storage_options(self._source.profile, self._source.kept)

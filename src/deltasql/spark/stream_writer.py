@@ -47,7 +47,7 @@ class DeltaSqlStreamWriter(DataSourceStreamArrowWriter):
         DeltaSqlWriter(self._source, self._schema, overwrite=False, extra=txn).commit(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Delete what finished tasks wrote; files of the others are vacuum's."""
+        """Delete what finished tasks wrote, if nothing was committed."""
         self._writer.abort(messages)
 
     def _app_id(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from deltasql import writing
+from deltasql.commit.discarding import Abandon
 from deltasql.errors import (
     CommitError,
     CommitStateUnknownError,
@@ -43,6 +44,9 @@ class Ledger(Protocol):
 
     def snapshot(self) -> Snapshot:
         """The table as operations see it."""
+
+    def abandon(self, after: int) -> Abandon:
+        """What deletes new files, written after a version, of an operation that failed half-way."""
 
 
 class SparkTable:

@@ -6,11 +6,11 @@ The same steps in the same order as `dl_commit` of PostgreSQL.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from deltasql.errors import ValidationError
+from deltasql.errors import DatabaseError, ValidationError
 from deltasql.store.bodies import PackedTemplate
 from deltasql.store.interface import (
     CommitRecord,
@@ -24,7 +24,7 @@ from deltasql.store.interface import (
     VersionTaken,
 )
 from deltasql.store.reading import NO_LIMIT, to_commit
-from deltasql.store.rows import CommitRows, Row
+from deltasql.store.rows import CommitRows, Row, key_of
 
 
 class Session(Protocol):
@@ -41,6 +41,15 @@ class Session(Protocol):
 
     def write_rows(self, table_id: int, version: int, prepared: Any) -> None:
         """Write the rows of every kind of action."""
+
+    def transaction(self) -> object:
+        """What tells the transaction that is open from any other."""
+
+    def key_list(self, keys: Collection[bytes]) -> Any:
+        """Keys as a parameter of `files_known`."""
+
+    def text_list(self, texts: Collection[str]) -> Any:
+        """Texts as a parameter of `changes_known`."""
 
 
 class Draft:
@@ -169,11 +178,25 @@ class EmbeddedLockedLog:
         found = self._session.rows("read_only_get", table_id=table_id)
         return found[0][0] if found else None
 
+    def known_files(
+        self, table_id: int, paths: Collection[str], *, after: int
+    ) -> set[tuple[bytes, bytes]]:
+        return known_files(
+            lambda name, given: self._session.rows(name, **given),
+            {"table_id": table_id, "after": after},
+            keys=self._session.key_list([key_of(path) for path in paths]),
+            paths=self._session.text_list(paths),
+        )
+
     def set_read_only(self, table_id: int, reason: str) -> None:
         self._session.rows("read_only_set", table_id=table_id, reason=reason)
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self._session.execute(statement, parameters)
+        before = self._session.transaction()
+        found = self._session.execute(statement, parameters)
+        if self._session.transaction() != before:
+            raise left_transaction(statement)
+        return found
 
     def write(self, proposal: Proposal) -> Outcome:
         return self._written(proposal, lambda draft: write(self._session, draft, is_retry=False))
@@ -202,6 +225,21 @@ class EmbeddedLockedLog:
             if found.rows is proposal.rows and found.body is proposal.body:
                 return draft.of(proposal)
         return Draft(proposal, self._session.prepare(proposal.rows))
+
+
+def known_files(
+    ask: Callable[[str, Mapping[str, Any]], list[Row]],
+    place: Mapping[str, Any],
+    *,
+    keys: Any,
+    paths: Any,
+) -> set[tuple[bytes, bytes]]:
+    """The answer of `LockedLog.known_files`; `ask` runs a query by its name."""
+    files = ask("files_known", {**place, "keys": keys})
+    changes = ask("changes_known", {**place, "paths": paths})
+    return {(bytes(row[0]), bytes(row[1])) for row in files} | {
+        (key_of(path), b"") for (path,) in changes
+    }
 
 
 def _advanced(head: Head, proposal: Proposal, done: Committed) -> Head:
@@ -235,4 +273,13 @@ def added_twice(path: str) -> ValidationError:
         f"{path!r} is added twice in one commit",
         cause="a file may be live once only",
         remedy="add it once",
+    )
+
+
+def left_transaction(statement: str) -> DatabaseError:
+    """The error for a statement of the application's own that ended the transaction around it."""
+    return DatabaseError(
+        f"{statement!r:.80} ended the transaction that it was to be part of",
+        cause="a commit and the statements that go with it are one transaction",
+        remedy="leave out what ends or begins a transaction",
     )

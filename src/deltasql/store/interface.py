@@ -275,6 +275,9 @@ class TxnLogReader(Protocol):
     def find_commit(self, table_id: int, commit_id: str) -> Committed | None:
         """The version that `commit_id` became."""
 
+    def find_created(self, commit_id: str) -> int | None:
+        """The table whose version 0 is `commit_id`, whatever its name is now, dropped or not."""
+
 
 class LockedLog(Protocol):
     """Heads under lock, inside one database transaction: see `TxnLogWriter.locked`."""
@@ -294,6 +297,15 @@ class LockedLog(Protocol):
 
     def find_commit(self, table_id: int, commit_id: str) -> Committed | None:
         """The version that `commit_id` became."""
+
+    def known_files(
+        self, table_id: int, paths: Collection[str], *, after: int
+    ) -> set[tuple[bytes, bytes]]:
+        """Which of these files the log knows, as keys of path and deletion vector (`key_of`).
+
+        Those that are live, that went away in a version after `after`, and files of changes in
+        such a version.
+        """
 
     def write(self, proposal: Proposal) -> Outcome:
         """Write the next version of a locked table (visible when the block ends)."""
@@ -318,11 +330,15 @@ class LockedLog(Protocol):
 class TxnLogWriter(Protocol):
     """Takes commits. What it returns as `Committed` is durable."""
 
-    def create_table(self, name: str, location: str, proposal: Proposal) -> int | NameTaken:
+    def create_table(
+        self, name: str, location: str, proposal: Proposal, *, is_retry: bool = False
+    ) -> int | NameTaken:
         """Register a table with its version 0; returns the table id.
 
-        The proposal's own table id and expected version are ignored. `LocationTakenError` when
-        another table holds the place of the location, or one around or within it.
+        The proposal's own table id and expected version are ignored. `is_retry` says that the
+        same may have been sent before: then the table it made is the answer, see `find_created`.
+        `LocationTakenError` when another table holds the place of the location, or one around or
+        within it.
         """
 
     def rename_table(self, table_id: int, name: str) -> bool | NameTaken:
@@ -354,10 +370,12 @@ class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, Clai
     """A SQL database that holds the log of a lake.
 
     `locks_tables_apart` says whether a block of `locked` holds up the writers of its own
-    tables only (docs/stores.md).
+    tables only (docs/stores.md). `commits_arrive_late` says whether a `commit` that was sent
+    over a connection which broke may be done after others have found that it is not there.
     """
 
     locks_tables_apart: bool
+    commits_arrive_late: bool
 
     def close(self) -> None:
         """Give back connections and locks."""

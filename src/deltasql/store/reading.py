@@ -126,6 +126,10 @@ class QueryReader(ABC):
         found = self._rows("commit_find", table_id=table_id, commit_id=commit_id)
         return Committed(*found[0]) if found else None
 
+    def find_created(self, commit_id: str) -> int | None:
+        found = self._rows("created_find", commit_id=commit_id)
+        return int(found[0][0]) if found else None
+
 
 def to_table(row: Row) -> TableRecord:
     """A table from a row of `table_by_name`."""

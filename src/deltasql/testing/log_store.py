@@ -10,6 +10,7 @@ from __future__ import annotations
 from deltasql.testing.commit_contract import CommitContract
 from deltasql.testing.history_contract import HistoryContract
 from deltasql.testing.lock_contract import LockContract
+from deltasql.testing.outcome_contract import OutcomeContract
 from deltasql.testing.read_contract import ReadContract
 from deltasql.testing.replay_contract import ReplayContract
 from deltasql.testing.table_contract import TableContract
@@ -22,6 +23,7 @@ class LogStoreContract(
     ReadContract,
     ReplayContract,
     LockContract,
+    OutcomeContract,
     HistoryContract,
     TrustContract,
 ):

@@ -11,6 +11,23 @@ import pyarrow as pa
 
 from deltasql.errors import DatabaseError, StoreTimeoutError
 
+# The failures of a statement that DuckDB has surely not done; of any other, and of a COMMIT,
+# nobody knows.
+_REFUSING = (
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.ConstraintException,
+    duckdb.ConversionException,
+    duckdb.DataError,
+    duckdb.InvalidInputException,
+    duckdb.NotImplementedException,
+    duckdb.OutOfRangeException,
+    duckdb.ParserException,
+    duckdb.PermissionException,
+    duckdb.SyntaxException,
+    duckdb.TransactionException,
+    duckdb.TypeMismatchException,
+)
 _HOLDER = re.compile(r"Conflicting lock is held in (.*?) ?\(PID (\d+)\)")
 
 
@@ -23,8 +40,8 @@ def translated(doing: str, path: str) -> Iterator[None]:
         raise translate(error, doing, path) from None
 
 
-def translate(error: Exception, doing: str, path: str) -> DatabaseError:
-    """Our error for one of DuckDB's."""
+def translate(error: Exception, doing: str, path: str, *, at_commit: bool = False) -> DatabaseError:
+    """Our error for one of DuckDB's; `at_commit` says that it answers a COMMIT."""
     text = str(error)
     if "Could not set lock on file" in text:
         return _held_elsewhere(text, path)
@@ -32,7 +49,7 @@ def translate(error: Exception, doing: str, path: str) -> DatabaseError:
         f"DuckDB failed while {doing} in {path}",
         cause=text,
         remedy="see the cause; a commit that failed has written nothing",
-        connection_lost=isinstance(error, duckdb.FatalException | duckdb.ConnectionException),
+        is_refusal=not at_commit and isinstance(error, _REFUSING),
         is_transient=isinstance(error, duckdb.TransactionException),
     )
 
@@ -47,6 +64,7 @@ def _held_elsewhere(text: str, path: str) -> DatabaseError:
         remedy="end that process or work through it; for several processes put the log into "
         "SQLite or PostgreSQL",
         holder_pid=pid,
+        is_refusal=True,
     )
 
 
@@ -56,6 +74,7 @@ def forked(path: str) -> DatabaseError:
         f"{path} can't be used in a forked process",
         cause="a DuckDB file has one process at a time, and the parent is it",
         remedy="commit in the parent, or put the log into SQLite or PostgreSQL",
+        is_refusal=True,
     )
 
 
@@ -65,6 +84,7 @@ def turn_timeout(path: str, timeout: float) -> StoreTimeoutError:
         f"the turn to write to {path} did not come within {timeout:g} s",
         cause="other threads were in the queue all that time, or one holds it and hangs",
         remedy="try again, or raise sql.timeout",
+        is_refusal=True,
     )
 
 
@@ -74,6 +94,7 @@ def nested_write(path: str) -> DatabaseError:
         f"a write to {path} began inside a locked block of the same thread",
         cause="a database has one writer at a time, and the block is it",
         remedy="write through the block's own log, or after the block",
+        is_refusal=True,
     )
 
 
@@ -83,4 +104,5 @@ def closed(path: str) -> DatabaseError:
         f"the log in {path} was closed",
         cause="close() was called on this store",
         remedy="connect again",
+        is_refusal=True,
     )

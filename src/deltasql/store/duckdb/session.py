@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -78,13 +78,18 @@ class DuckdbSession:
         self.execute("BEGIN")
 
     def commit(self) -> None:
-        self.execute("COMMIT")
+        """End the transaction; whatever goes wrong here, it may have been committed."""
+        try:
+            self._connection.execute("COMMIT")
+        except duckdb.Error as error:
+            raise translate(error, self._doing, self._path, at_commit=True) from None
 
     def rollback(self) -> None:
         try:
             self._connection.rollback()
-        except duckdb.TransactionException:
-            # The failure that brought us here may have ended the transaction itself.
+        except duckdb.Error:
+            # The failure that brought us here may have ended the transaction itself, or the
+            # instance; it is the one to show.
             return
 
     def rows(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -97,6 +102,16 @@ class DuckdbSession:
             return self._connection.execute(statement, parameters or None).fetchall()
         except duckdb.Error as error:
             raise translate(error, self._doing, self._path) from None
+
+    def transaction(self) -> int:
+        ((number,),) = self.rows("transaction_id")
+        return int(number)
+
+    def key_list(self, keys: Collection[bytes]) -> list[bytes]:
+        return list(keys)
+
+    def text_list(self, texts: Collection[str]) -> list[str]:
+        return list(texts)
 
     def prepare(self, rows: CommitRows) -> PreparedRows:
         return prepare(rows)

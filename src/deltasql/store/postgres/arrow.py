@@ -224,5 +224,5 @@ def _failure(error: Exception) -> DatabaseError:
         "PostgreSQL failed while reading files",
         cause=str(error).strip(),
         remedy="see the cause; reading again is safe",
-        connection_lost=True,
+        is_transient=True,
     )

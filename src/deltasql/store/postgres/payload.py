@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import orjson
 
 from deltasql.store import rows
+from deltasql.store.interface import Proposal
 from deltasql.store.rows import CommitRows, Row
 
 # What `plain_file` has of an add.
@@ -103,3 +104,15 @@ def _lists(lists: tuple[Sequence[float | None], ...], *, between: str) -> str:
     # Arrays are JSON's but for the brackets; orjson prints numbers many times faster than Python.
     text = orjson.dumps(lists)[2:-2].decode()
     return f"{{{text.replace('],[', between)}}}"
+
+
+def is_one_new_file(proposal: Proposal) -> bool:
+    """Whether the commit is one add, and nothing else."""
+    found = proposal.rows
+    return (
+        len(found.adds) == 1
+        and not proposal.may_have_vectors
+        and proposal.transaction_id is None
+        and not (found.removes or found.txns or found.domains or found.cdc)
+        and not (found.partitions or found.metadata or found.protocol)
+    )

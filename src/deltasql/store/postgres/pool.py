@@ -24,7 +24,7 @@ from deltasql.errors import DatabaseError
 from deltasql.store import queries
 from deltasql.store.postgres.arrow import ArrowConnections
 from deltasql.store.postgres.connection import Call, LogConnection, Values
-from deltasql.store.postgres.failures import FAILURES, translate, translated
+from deltasql.store.postgres.failures import FAILURES, not_committed, translate, translated
 from deltasql.store.postgres.forks import forget_after_fork, keep_untouched
 from deltasql.store.postgres.limits import Limits
 from deltasql.store.postgres.takeover import ServerWatch, TakenOverError
@@ -130,12 +130,12 @@ class Connections:
         with translated(doing):
             connection = self._begun(is_long=is_long)
             try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if not (connection.closed or connection.is_inherited):
-                    connection.execute("ROLLBACK")
-                raise
+                try:
+                    yield connection
+                except BaseException:
+                    _roll_back(connection)
+                    raise
+                _commit(connection, doing)
             finally:
                 self._give_back(connection)
 
@@ -297,9 +297,7 @@ class Connections:
                 with self.statement("reading the log") as connection:
                     return connection.execute(query, parameters).fetchall()
             except DatabaseError as error:
-                if not error.details.get("connection_lost"):
-                    raise
-                if is_last or time.monotonic() > deadline:
+                if is_last or not error.is_transient or time.monotonic() > deadline:
                     raise
         raise AssertionError("unreachable")
 
@@ -334,6 +332,27 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 logging.getLogger("psycopg.pool").addFilter(_is_news)
+
+
+def _commit(connection: LogConnection, doing: str) -> None:
+    """End a transaction; whatever goes wrong here, it may have been committed."""
+    try:
+        answer = connection.execute("COMMIT").statusmessage
+    except FAILURES as error:
+        raise translate(error, doing, at_commit=True) from None
+    if answer != "COMMIT":
+        raise not_committed(doing)
+
+
+def _roll_back(connection: LogConnection) -> None:
+    """Undo a transaction; the failure that led here is the one to show."""
+    if connection.closed or connection.is_inherited:
+        return
+    try:
+        connection.execute("ROLLBACK")
+    except psycopg.Error:
+        # Never to be used again, so that nobody commits what is open in it.
+        connection.close()
 
 
 def _prepare_only_without_pooler(connection: psycopg.Connection[Any]) -> None:

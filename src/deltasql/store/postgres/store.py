@@ -19,6 +19,8 @@ class PostgresStore(PostgresReader, PostgresWriter, PostgresHistory, PostgresReb
     """A log in PostgreSQL."""
 
     locks_tables_apart = True
+    # What is in a buffer on the way to the server has no lock yet.
+    commits_arrive_late = True
 
     def __init__(self, connections: Connections) -> None:
         PostgresReader.__init__(self, connections)

@@ -15,6 +15,7 @@ from psycopg import errors
 from deltasql.errors import DatabaseError
 from deltasql.store import rows
 from deltasql.store.claims import take_place
+from deltasql.store.committing import known_files
 from deltasql.store.interface import (
     CommitRecord,
     Committed,
@@ -27,11 +28,14 @@ from deltasql.store.interface import (
     TxnSeen,
     VersionTaken,
 )
+from deltasql.store.postgres.answers import outcome_of
 from deltasql.store.postgres.connection import Call, LogConnection, encoded
 from deltasql.store.postgres.history import placing
+from deltasql.store.postgres.own_statements import OwnStatements
 from deltasql.store.postgres.payload import (
     PLAIN_COLUMNS,
     added_files,
+    is_one_new_file,
     json_rows,
     other_rows,
     plain_file,
@@ -66,12 +70,12 @@ class PostgresWriter:
             return self._commit_large(proposal, is_retry=is_retry)
         lock_timeout = self._connections.lock_timeout
         answer = ""
-        if lock_timeout is None and not is_retry and _is_one_new_file(proposal):
+        if lock_timeout is None and not is_retry and is_one_new_file(proposal):
             answer = self._append_one(proposal)
         if not answer:
             values = _values(proposal, is_retry=is_retry, lock_timeout=lock_timeout)
             answer = self._connections.call(_COMMIT_ONE, values, "committing")
-        return _outcome(proposal.table_id, answer)
+        return outcome_of(proposal.table_id, answer)
 
     def _append_one(self, proposal: Proposal) -> str:
         file = plain_file(proposal.rows.adds[0])
@@ -102,10 +106,14 @@ class PostgresWriter:
         large = [proposal for proposal in drafts if is_large(proposal)]
         with self._connections.transaction("committing", is_long=bool(large)) as connection:
             if not large:
-                yield PostgresLockedLog(connection, _lock(connection, table_ids), Staging())
+                log = PostgresLockedLog(connection, _lock(connection, table_ids), Staging())
+                yield log
+                log.own.end()
                 return
             staging, found = self._staged(connection, table_ids, large)
-            yield PostgresLockedLog(connection, found, staging)
+            log = PostgresLockedLog(connection, found, staging)
+            yield log
+            log.own.end()
             staging.forget(connection)
 
     def _staged(
@@ -124,7 +132,9 @@ class PostgresWriter:
         with self._connections.limited(connection):
             return staging, _lock(connection, table_ids)
 
-    def create_table(self, name: str, location: str, proposal: Proposal) -> int | NameTaken:
+    def create_table(
+        self, name: str, location: str, proposal: Proposal, *, is_retry: bool = False
+    ) -> int | NameTaken:
         (metadata,), (protocol,) = proposal.rows.metadata, proposal.rows.protocol
         large = is_large(proposal)
         with self._connections.transaction("creating a table", is_long=large) as connection:
@@ -141,6 +151,14 @@ class PostgresWriter:
                     "properties": metadata[2],
                 },
             ).fetchone()
+            if is_retry:
+                # Only now: an earlier try that was still under way held the name, and is over.
+                parameters = {"commit_id": proposal.commit_id}
+                before = connection.execute(SQL["created_find"], parameters).fetchone()
+                if before is not None:
+                    connection.execute("ROLLBACK")
+                    connection.execute("BEGIN")
+                    return int(before[0])
             if created is None:
                 return NameTaken()
             table_id, now_ms = created
@@ -158,7 +176,9 @@ class PostgresWriter:
                     SQL["table_rename"], {"table_id": table_id, "name": name}
                 ).fetchone()
             except errors.UniqueViolation:
+                # Ends the transaction, which did nothing else.
                 connection.execute("ROLLBACK")
+                connection.execute("BEGIN")
                 return NameTaken()
         return found is not None
 
@@ -185,6 +205,7 @@ class PostgresLockedLog:
         self._staging = staging
         self._heads = {row[0]: Head(*row[:6]) for row in found}
         self._now = {row[0]: row[6] for row in found}
+        self.own = OwnStatements(connection)
 
     @property
     def heads(self) -> Mapping[int, Head]:
@@ -215,20 +236,30 @@ class PostgresLockedLog:
         row = found.fetchone()
         return row[0] if row else None
 
+    def known_files(
+        self, table_id: int, paths: Collection[str], *, after: int
+    ) -> set[tuple[bytes, bytes]]:
+        return known_files(
+            lambda name, given: self._connection.execute(SQL[name], given).fetchall(),
+            {"table_id": table_id, "after": after},
+            keys=[rows.key_of(path) for path in paths],
+            paths=list(paths),
+        )
+
     def set_read_only(self, table_id: int, reason: str) -> None:
         self._connection.execute(SQL["read_only_set"], {"table_id": table_id, "reason": reason})
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        # Without parameters a % in the statement is a %.
-        cursor = self._connection.execute(statement, parameters or None)
-        return cursor.fetchall() if cursor.description else []
+        return self.own.execute(statement, parameters)
 
     def write(self, proposal: Proposal) -> Outcome:
         if not is_large(proposal):
             self._staging.take(self._connection, proposal)
             # The transaction has set its limit on waiting for locks.
             values = _values(proposal, is_retry=False, lock_timeout=None)
-            outcome = _outcome(proposal.table_id, self._connection.call_inside(_COMMIT_ONE, values))
+            outcome = outcome_of(
+                proposal.table_id, self._connection.call_inside(_COMMIT_ONE, values)
+            )
         else:
             outcome = self._write_large(proposal)
         if isinstance(outcome, Committed):
@@ -297,17 +328,6 @@ def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> 
     return [*_place(proposal), *encoded(what), *encoded(who(proposal))]
 
 
-def _is_one_new_file(proposal: Proposal) -> bool:
-    found = proposal.rows
-    return (
-        len(found.adds) == 1
-        and not proposal.may_have_vectors
-        and proposal.transaction_id is None
-        and not (found.removes or found.txns or found.domains or found.cdc)
-        and not (found.partitions or found.metadata or found.protocol)
-    )
-
-
 def _place(proposal: Proposal) -> tuple[bytes | None, ...]:
     """The values of `_PLACE`, encoded."""
     body, expected = proposal.body, proposal.expected_version
@@ -321,18 +341,3 @@ def _place(proposal: Proposal) -> tuple[bytes | None, ...]:
         body.middle,
         body.end,
     )
-
-
-def _outcome(table_id: int, answer: str) -> Outcome:
-    outcome, *words = answer.split()
-    numbers = [int(word) for word in words]
-    match outcome:
-        case "COMMITTED":
-            return Committed(*numbers)
-        case "TXN_SEEN":
-            return TxnSeen(*numbers)
-        case "VERSION_TAKEN":
-            version, ict, metadata_version, protocol_version = numbers
-            return VersionTaken(Head(table_id, version, ict, 0, metadata_version, protocol_version))
-        case _:
-            return NoTable()

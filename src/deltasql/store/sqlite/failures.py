@@ -19,6 +19,14 @@ _REMEDIES = {
     "SQLITE_IOERR": "look at the disk; a network file system does not do for SQLite",
 }
 
+# The failures of a statement after which SQLite has surely written nothing. Of any other, and of
+# a COMMIT, nobody knows: what reached the disk may count after the next start.
+_REFUSING = (
+    "SQLITE_AUTH", "SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_CONSTRAINT", "SQLITE_ERROR",
+    "SQLITE_FULL", "SQLITE_LOCKED", "SQLITE_MISMATCH", "SQLITE_NOTADB", "SQLITE_PERM",
+    "SQLITE_RANGE", "SQLITE_READONLY", "SQLITE_TOOBIG",
+)  # fmt: skip
+
 
 @contextmanager
 def translated(doing: str, path: str) -> Iterator[None]:
@@ -29,14 +37,18 @@ def translated(doing: str, path: str) -> Iterator[None]:
         raise translate(error, doing, path) from None
 
 
-def translate(error: Exception, doing: str, path: str) -> DeltaSqlError:
-    """Our error for one of sqlite3's."""
+def translate(error: Exception, doing: str, path: str, *, at_commit: bool = False) -> DeltaSqlError:
+    """Our error for one of sqlite3's; `at_commit` says that it answers a COMMIT."""
     code = getattr(error, "sqlite_errorname", "")
+    # What sqlite3 itself refuses, such as a wrong number of parameters, never reached SQLite.
+    misused = isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError) and not code
+    is_refusal = not at_commit and (misused or code.startswith(_REFUSING))
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreTimeoutError(
             f"{path} was locked for too long while {doing}",
             cause="another program holds a transaction open in it",
             remedy="end that program's transaction, or raise sql.timeout",
+            is_refusal=is_refusal,
         )
     remedy = "see the cause; a commit that failed has written nothing"
     for name, advice in _REMEDIES.items():
@@ -46,8 +58,7 @@ def translate(error: Exception, doing: str, path: str) -> DeltaSqlError:
         f"SQLite failed while {doing} in {path}",
         cause=str(error),
         remedy=remedy,
-        connection_lost=False,
-        is_transient=False,
+        is_refusal=is_refusal,
     )
 
 
@@ -57,6 +68,7 @@ def turn_timeout(path: str, timeout: float) -> StoreTimeoutError:
         f"the turn to write to {path} did not come within {timeout:g} s",
         cause="other writers were in the queue all that time, or one holds it and hangs",
         remedy="try again, or raise sql.timeout; `fuser` on the .lock file names the writers",
+        is_refusal=True,
     )
 
 
@@ -66,6 +78,7 @@ def nested_write(path: str) -> DatabaseError:
         f"a write to {path} began inside a locked block of the same thread",
         cause="a database has one writer at a time, and the block is it",
         remedy="write through the block's own log, or after the block",
+        is_refusal=True,
     )
 
 
@@ -76,6 +89,7 @@ def forked_in_use(path: str) -> DatabaseError:
         cause="the fork came while the parent was reading or writing it, and SQLite's locks "
         "do not survive that",
         remedy="fork when nothing is under way, or start processes with spawn",
+        is_refusal=True,
     )
 
 
@@ -85,4 +99,5 @@ def closed(path: str) -> DatabaseError:
         f"the log in {path} was closed",
         cause="close() was called on this store",
         remedy="connect again",
+        is_refusal=True,
     )

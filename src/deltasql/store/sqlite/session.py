@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +42,20 @@ class SqliteSession:
         self.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        self.execute("COMMIT")
+        """End the transaction; whatever goes wrong here, it may have been committed."""
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise translate(error, self._doing, self._path, at_commit=True) from None
 
     def rollback(self) -> None:
         # Some failures, a full disk for one, have rolled back already.
         if self._connection.in_transaction:
-            self.execute("ROLLBACK")
+            try:
+                self._connection.execute("ROLLBACK")
+            except sqlite3.Error as error:
+                # Nor is it known what became of a COMMIT before it.
+                raise translate(error, self._doing, self._path, at_commit=True) from None
 
     def rows(self, name: str, /, **parameters: Any) -> list[Row]:
         return self.execute(SQL[name], parameters)
@@ -59,6 +67,16 @@ class SqliteSession:
             return self._connection.execute(statement, parameters).fetchall()
         except sqlite3.Error as error:
             raise translate(error, self._doing, self._path) from None
+
+    def transaction(self) -> bool:
+        # One statement can't end a transaction and begin the next.
+        return self._connection.in_transaction
+
+    def key_list(self, keys: Collection[bytes]) -> bytes:
+        return b"".join(keys)
+
+    def text_list(self, texts: Collection[str]) -> str:
+        return orjson.dumps(list(texts)).decode()
 
     def prepare(self, rows: CommitRows) -> PreparedRows:
         return prepare(rows)

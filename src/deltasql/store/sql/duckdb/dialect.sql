@@ -18,3 +18,22 @@ SELECT name, value
 FROM duckdb_settings()
 WHERE name IN ('checkpoint_threshold', 'access_mode', 'memory_limit', 'threads')
 ORDER BY name;
+
+-- name: files_known
+SELECT f.path_key, f.dv_key
+FROM dl_active_files AS f
+WHERE f.table_id = :table_id AND f.path_key IN (SELECT unnest(CAST(:keys AS BLOB[])))
+UNION
+SELECT f.path_key, f.dv_key
+FROM dl_dead_files AS f
+WHERE f.table_id = :table_id AND f.removed_version > :after
+  AND f.path_key IN (SELECT unnest(CAST(:keys AS BLOB[])));
+
+-- name: changes_known
+SELECT path
+FROM dl_cdc_files
+WHERE table_id = :table_id AND version > :after
+  AND path IN (SELECT unnest(CAST(:paths AS VARCHAR[])));
+
+-- name: transaction_id
+SELECT txid_current();

@@ -185,3 +185,19 @@ SELECT
     (SELECT system_identifier FROM pg_control_system()),
     CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END,
     (SELECT oid::bigint FROM pg_database WHERE datname = current_database());
+
+-- name: files_known
+SELECT f.path_key, f.dv_key
+FROM dl_active_files AS f
+WHERE f.table_id = :table_id AND f.path_key IN (SELECT unnest(:keys::bytea[]))
+UNION
+SELECT f.path_key, f.dv_key
+FROM dl_dead_files AS f
+WHERE f.table_id = :table_id AND f.removed_version > :after
+  AND f.path_key IN (SELECT unnest(:keys::bytea[]));
+
+-- name: changes_known
+SELECT path
+FROM dl_cdc_files
+WHERE table_id = :table_id AND version > :after
+  AND path IN (SELECT unnest(:paths::text[]));

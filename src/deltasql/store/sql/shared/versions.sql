@@ -59,3 +59,9 @@ ORDER BY v.in_commit_timestamp, v.table_id, v.version;
 SELECT version, in_commit_timestamp
 FROM dl_table_versions
 WHERE table_id = :table_id AND commit_id = :commit_id;
+
+-- name: created_find
+SELECT t.table_id
+FROM dl_tables AS t
+JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version = 0
+WHERE v.commit_id = :commit_id;

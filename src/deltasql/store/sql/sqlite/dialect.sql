@@ -30,3 +30,25 @@ SELECT path, size_bytes, modification_time, partition_values, stats, deletion_ve
 FROM dl_dead_files INDEXED BY dl_dead_files_removed
 WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version}
   AND {filter};
+
+-- name: files_known
+-- The keys come as one blob: JSON has no bytes.
+WITH RECURSIVE given (place, path_key) AS (
+    SELECT 1, substr(:keys, 1, 16)
+    UNION ALL
+    SELECT place + 16, substr(:keys, place + 16, 16) FROM given WHERE place + 16 < length(:keys)
+)
+SELECT f.path_key, f.dv_key
+FROM dl_active_files AS f
+WHERE f.table_id = :table_id AND f.path_key IN (SELECT path_key FROM given)
+UNION
+SELECT f.path_key, f.dv_key
+FROM dl_dead_files AS f
+WHERE f.table_id = :table_id AND f.removed_version > :after
+  AND f.path_key IN (SELECT path_key FROM given);
+
+-- name: changes_known
+SELECT path
+FROM dl_cdc_files
+WHERE table_id = :table_id AND version > :after
+  AND path IN (SELECT value FROM json_each(:paths));

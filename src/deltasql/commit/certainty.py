@@ -1,0 +1,158 @@
+"""Until it is known what became of a commit: the one loop that sends and asks again.
+
+An attempt ends in an answer, in a refusal, or in a failure after which nobody knows: then the
+same commit id is asked for, under the lock of its table, before anything else is done. What is
+on no list of refusals is such a failure.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Generic, TypeVar
+
+from deltasql import metrics
+from deltasql.commit.request import CommitRequest
+from deltasql.commit.telling import tell
+from deltasql.errors import CommitError, CommitStateUnknownError, DeltaSqlError, StoreError
+
+Answer = TypeVar("Answer")
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Generic[Answer]):
+    """What became of it, and how many attempts it took to know."""
+
+    answer: Answer
+    attempts: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Sending(Generic[Answer]):
+    """How a commit is sent, and asked for.
+
+    `attempt` is told whether an earlier attempt may have been committed. `find` says, under the
+    lock, what those became, None if they are not there; unless an attempt `arrives_late`, it
+    never will be then.
+    """
+
+    requests: Sequence[CommitRequest]
+    attempt: Callable[[bool], Answer]
+    find: Callable[[], Answer | None]
+    arrives_late: bool
+    # Whether an attempt was made of which nobody knows yet.
+    is_open: bool = False
+
+    def ask(self) -> Answer | None:
+        """What earlier attempts became, if one of them was committed."""
+        if not self.is_open:
+            return None
+        found = self.find()
+        if found is None and not self.arrives_late:
+            self._mark(is_open=False)
+        return found
+
+    def answer_is_lost(self) -> None:
+        """Remember that an attempt may have been committed, or may yet be."""
+        self._mark(is_open=True)
+
+    def _mark(self, *, is_open: bool) -> None:
+        self.is_open = is_open
+        for request in self.requests:
+            request.may_arrive = is_open
+
+
+def until_known(sending: Sending[Answer], *, timeout: float) -> Known[Answer]:
+    """Send a commit until it is known what became of it, for as long as `timeout` allows."""
+    patience = _Patience(timeout)
+    failure: StoreError | None = None
+    for number in count(1):
+        try:
+            answer = sending.ask()
+            if answer is None and (sending.is_open or failure is None or failure.is_transient):
+                answer = sending.attempt(sending.is_open)
+        except StoreError as error:
+            failure = error
+            patience.judge(error, sending)
+            tell(logging.WARNING, "the commit is sent again", sending.requests, number, error)
+        except DeltaSqlError as error:
+            found = _found_at_last(sending)
+            if found is not None:
+                return Known(found, number)
+            if isinstance(error, CommitError):
+                metrics.COMMIT_CONFLICTS.inc()
+            tell(logging.INFO, "the commit was refused", sending.requests, number, error)
+            raise
+        else:
+            if answer is not None:
+                return Known(answer, number)
+            assert failure is not None, "there was an attempt"
+            # It is not there and never will be, and to send it again would end the same way.
+            raise failure
+        patience.pause()
+    raise AssertionError("unreachable")
+
+
+class _Patience:
+    """How long a commit is tried and asked for."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        self._was_lost = False
+        self._pause = FIRST_PAUSE
+
+    def judge(self, error: StoreError, sending: Sending[Answer]) -> None:
+        """Raise what the failure of an attempt means, unless there is another one."""
+        if not error.is_refusal:
+            sending.answer_is_lost()
+            if not self._was_lost:
+                # However long the first answer took not to come: there is time to ask.
+                self._was_lost, self._deadline = True, time.monotonic() + self._timeout
+        is_over = time.monotonic() + self._pause > self._deadline
+        if sending.is_open and is_over:
+            raise unknown(sending.requests, error) from error
+        if not sending.is_open and (is_over or not error.is_transient):
+            raise error
+
+    def pause(self) -> None:
+        """Wait, longer each time."""
+        time.sleep(self._pause * random.uniform(0.5, 1.0))
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+
+@contextmanager
+def nothing_sent() -> Iterator[None]:
+    """A part of an attempt that only reads: when it fails, the attempt has done nothing."""
+    try:
+        yield
+    except StoreError as error:
+        error.is_refusal = error.details["is_refusal"] = True
+        raise
+
+
+def _found_at_last(sending: Sending[Answer]) -> Answer | None:
+    """What a first try did that was still under way when the second was refused, perhaps by it."""
+    try:
+        return sending.ask()
+    except StoreError as lost:
+        raise unknown(sending.requests, lost) from lost
+
+
+def unknown(requests: Sequence[CommitRequest], error: DeltaSqlError) -> CommitStateUnknownError:
+    """The error for attempts of which nobody could say what they became."""
+    ids = ", ".join(request.commit_id for request in requests)
+    return CommitStateUnknownError(
+        f"it is not known whether commit {ids} succeeded",
+        cause=f"the answer to it was lost, and could not be asked for again: {error.problem}",
+        remedy="when the database is back, look the commit id up in the table's history; "
+        "keep the data files until then",
+        commit_id=requests[0].commit_id,
+    )

@@ -1,0 +1,89 @@
+"""The application's own SQL: whether it leaves the transaction around it alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from deltasql.errors import ValidationError
+
+# What begins with one of these ends a transaction, begins one, steers it, or turns the connection
+# to another database. One list for all databases: none has another use for these words.
+_STEERING: Final = re.compile(
+    r"(ABORT|ATTACH|BEGIN|COMMIT|DETACH|END|FORCE|RELEASE|ROLLBACK|SAVEPOINT|START|USE)\b"
+    r"|PREPARE TRANSACTION\b"
+    r"|(SET|RESET) (LOCAL |SESSION )?(TRANSACTION|DEFAULT_TRANSACTION)"
+    r"|SET SESSION CHARACTERISTICS\b"
+)
+_TOKEN: Final = re.compile(
+    r"--[^\n]*"
+    r"|/\*"
+    r"|\b[eE]'(?:[^'\\]|''|\\.)*(?:'|\Z)"
+    r"|'(?:[^']|'')*(?:'|\Z)"
+    r'|"(?:[^"]|"")*(?:"|\Z)'
+    r"|`[^`]*(?:`|\Z)"
+    r"|(?P<tag>\$(?:[^\W\d]\w*)?\$)"
+    r"|(?P<word>[^\W\d]\w*)"
+    r"|;",
+    re.DOTALL,
+)
+_COMMENT_MARK: Final = re.compile(r"/\*|\*/")
+# As many as the longest of the forms above has.
+_WORDS: Final = 3
+
+
+def refuse_transaction_control(statement: str) -> None:
+    """Raise `ValidationError` for a text with a statement that ends or steers transactions."""
+    # Comments inside comments count in PostgreSQL and nowhere else.
+    for nested in (True, False):
+        for words in _beginnings(statement, nested=nested):
+            if _STEERING.match(" ".join(words).upper()):
+                raise ValidationError(
+                    f"{' '.join(words)} can't be run inside a transaction of the lake",
+                    cause="the transaction ends with its block, all of it or none of it, and its "
+                    "files are kept or deleted by that",
+                    remedy="leave the statement out; raise inside the block to roll back",
+                )
+
+
+def _beginnings(text: str, *, nested: bool) -> Iterator[list[str]]:
+    """The first words of each statement in a text."""
+    words: list[str] = []
+    is_over = False
+    place = 0
+    while (match := _TOKEN.search(text, place)) is not None:
+        if words and text[place : match.start()].strip():
+            # A number or a sign: what comes after it is no beginning any more.
+            is_over = True
+        place = match.end()
+        found = match[0]
+        if found == ";":
+            yield words
+            words, is_over = [], False
+        elif found == "/*":
+            place = _comment_end(text, place, nested=nested)
+        elif match["tag"]:
+            closing = text.find(found, place)
+            place = len(text) if closing < 0 else closing + len(found)
+            is_over = True
+        elif match["word"] and not is_over:
+            words.append(found)
+            is_over = len(words) == _WORDS
+        elif not found.startswith("--"):
+            is_over = True
+    yield words
+
+
+def _comment_end(text: str, place: int, *, nested: bool) -> int:
+    depth = 1
+    while depth:
+        mark = _COMMENT_MARK.search(text, place)
+        if mark is None:
+            return len(text)
+        place = mark.end()
+        if mark[0] == "*/":
+            depth -= 1
+        elif nested:
+            depth += 1
+    return place

@@ -1,0 +1,123 @@
+"""A pooler that loses its server after the COMMIT, and tells the client so in its own words."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+import deltasql
+from deltasql.store.postgres.connection import LogConnection
+from deltasql.store.postgres.failures import translate
+from tests.conftest import open_directory
+from tests.faults.outcomes import SCHEMA, VERBS, rows
+from tests.parts import pgbouncer as pgbouncer_part
+from tests.parts.pgbouncer import PgBouncer
+from tests.parts.process import PartMissingError
+from tests.parts.toxiproxy import Toxiproxy
+
+KINDS = ("append", "append that merges", "overwrite", "transaction", "create with rows", "release")
+
+
+@pytest.fixture(scope="module")
+def pooler(toxiproxy: Toxiproxy, postgres_server):
+    """pgbouncer before the shared server, with a network between them that can be cut."""
+    try:
+        pgbouncer_part.find()
+    except PartMissingError as problem:
+        pytest.skip(str(problem))
+    proxy = toxiproxy.proxy("behind_pgbouncer", postgres_server.port)
+    with open_directory("pgbouncer") as directory, PgBouncer(directory, proxy.port) as pool:
+        yield pool, proxy
+    proxy.delete()
+
+
+@contextmanager
+def answer_lost(lake, proxy, monkeypatch):
+    """The server does what it is told, and its answer to the commit never reaches the pooler."""
+    struck = []
+
+    def cut() -> None:
+        if not struck:
+            struck.append(proxy.add("limit_data", bytes=0))
+
+    commit, execute = lake.store.commit, LogConnection.execute
+
+    def committing(*arguments, **options):
+        cut()
+        return commit(*arguments, **options)
+
+    def executing(self, query, *arguments, **options):
+        if query == "COMMIT":
+            cut()
+        try:
+            return execute(self, query, *arguments, **options)
+        finally:
+            heal()
+
+    def heal() -> None:
+        if struck and struck[-1] is not None:
+            proxy.remove(struck[-1])
+            struck.append(None)
+
+    call = LogConnection.call
+
+    def calling(self, *arguments, **options):
+        try:
+            return call(self, *arguments, **options)
+        finally:
+            heal()
+
+    lake.store.commit = committing
+    monkeypatch.setattr(LogConnection, "execute", executing)
+    monkeypatch.setattr(LogConnection, "call", calling)
+    yield struck
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_server_is_lost_after_the_commit(pooler, postgres_dbname, tmp_path, monkeypatch, kind):
+    pool, proxy = pooler
+    location, verb = (tmp_path / "lake").as_uri(), VERBS[kind]
+    settings = {"sql.timeout": "10s", "mirror.mode": "sync" if kind == "release" else "off"}
+    with deltasql.connect(pool.url(postgres_dbname), location=location, settings=settings) as lake:
+        for name in ("t", "other"):
+            lake.create_table(name, SCHEMA).append(rows(1))
+        with answer_lost(lake, proxy, monkeypatch) as struck:
+            verb.run(lake)
+        assert struck
+        found = lake.table(verb.name).scan().to_arrow().column("id").to_pylist()
+        assert sorted(found) == list(verb.then)
+        assert lake.table(verb.name).version == (0 if verb.name == "new" else 2)
+
+
+def test_only_what_is_listed_is_a_refusal(postgres_url):
+    """An answer of the server is definite when it is an ERROR, is on the list, and no COMMIT's."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        states = {}
+        for state, statement in {
+            "23505": "INSERT INTO pairs VALUES (1), (1)",
+            "42601": "SELEKT",
+            "42P01": "SELECT * FROM absent",
+            "22012": "SELECT 1/0",
+            "40P01": "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$",
+            "08006": "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '08006'; END $$",
+            "40003": "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40003'; END $$",
+            "57P01": "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '57P01'; END $$",
+            "XX000": "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'XX000'; END $$",
+        }.items():
+            connection.execute("CREATE TEMP TABLE IF NOT EXISTS pairs (id int PRIMARY KEY)")
+            with pytest.raises(psycopg.Error) as caught:
+                connection.execute(statement)
+            assert caught.value.sqlstate == state
+            states[state] = translate(caught.value, "committing").is_refusal
+            assert not translate(caught.value, "committing", at_commit=True).is_refusal
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    assert [state for state, is_refusal in states.items() if is_refusal] == [
+        "23505", "42601", "42P01", "22012", "40P01",
+    ]  # fmt: skip
+    # FATAL, whatever its state.
+    lost = translate(caught.value, "committing")
+    assert (lost.is_refusal, lost.is_transient) == (False, True)

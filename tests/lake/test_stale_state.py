@@ -1,0 +1,124 @@
+"""What a process remembers of a table may be old: it is asked for where it must be right."""
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import deltasql
+from tests.lake.conftest import ORDERS
+from tests.lake.test_commits import add, paths, remove
+
+
+@pytest.fixture
+def elsewhere(lake, store_url, tmp_path):
+    """The same lake, as another process has it."""
+    with deltasql.connect(store_url, location=(tmp_path / "lake").as_uri()) as other:
+        yield other
+
+
+def with_column(table, name):
+    """The table's metadata with one column more."""
+    metadata = table.snapshot().metadata
+    schema = json.loads(metadata.schema_string)
+    schema["fields"].append({"name": name, "type": "long", "nullable": True, "metadata": {}})
+    return replace(metadata, schema_string=json.dumps(schema))
+
+
+def test_row_tracking_turned_on_elsewhere_gives_ids(lake, elsewhere):
+    table = lake.create_table("tracked", ORDERS, partition_by=["day"])
+    lake.states.current(table.table_id)
+    there = elsewhere.table("tracked")
+    metadata = there.snapshot().metadata
+    there.commit(
+        [
+            replace(
+                metadata,
+                configuration={
+                    **metadata.configuration,
+                    "delta.enableRowTracking": "true",
+                    "delta.rowTracking.materializedRowIdColumnName": "_id",
+                    "delta.rowTracking.materializedRowCommitVersionColumnName": "_version",
+                },
+            )
+        ]
+    )
+    table.commit([add("a")])
+    (file,) = table.snapshot().adds()
+    assert (file.base_row_id, file.default_row_commit_version) == (0, 2)
+
+
+def test_a_transaction_is_validated_as_the_table_is(lake, elsewhere, orders):
+    lake.states.current(orders.table_id)
+    there = elsewhere.table("sales.orders")
+    metadata = there.snapshot().metadata
+    there.commit(
+        [replace(metadata, configuration={**metadata.configuration, "delta.appendOnly": "true"})]
+    )
+    with lake.transaction() as tx:
+        tx.table("sales.orders").commit([add("a")])
+    # What this process remembered would have let it through to the lock.
+    there.commit(
+        [replace(metadata, configuration={**metadata.configuration, "delta.appendOnly": "false"})]
+    )
+    with lake.transaction() as tx:
+        tx.table("sales.orders").commit([remove("a")])
+    assert paths(orders.snapshot()) == []
+
+
+def test_reads_may_name_a_new_column(lake, elsewhere, orders):
+    lake.states.current(orders.table_id)
+    there = elsewhere.table("sales.orders")
+    version = there.commit([with_column(there, "extra")])
+    assert orders.commit([add("a")], read_version=version, reads="extra = 1") == version + 1
+    with lake.transaction() as tx:
+        tx.table("sales.orders").commit([add("b")], reads="extra = 1")
+    assert paths(orders.snapshot()) == ["a", "b"]
+
+
+class TestRerun:
+    """A commit that is not blind, run again with the same application id and version."""
+
+    def test_a_commit_is_skipped(self, orders):
+        orders.commit([add("old")])
+        sent = {"read_version": 1, "reads": "all", "app_id": "app", "app_version": 7}
+        assert orders.commit([remove("old"), add("new")], **sent) == 2
+        assert orders.commit([add("later")]) == 3
+        assert orders.commit([remove("old"), add("new")], **sent) == 2
+        assert orders.commit([remove("old"), add("new")], expected_version=2, **sent) == 2
+        assert paths(orders.snapshot()) == ["later", "new"]
+
+    def test_whatever_came_after_it(self, orders):
+        sent = {"read_version": 0, "reads": "all", "app_id": "app", "app_version": 7}
+        assert orders.commit([add("new")], **sent) == 1
+        orders.commit([with_column(orders, "extra")])
+        assert orders.commit([add("new")], **sent) == 1
+        assert orders.version == 2
+
+    def test_a_newer_one_still_conflicts(self, orders):
+        sent = {"read_version": 0, "reads": "all", "app_id": "app"}
+        assert orders.commit([add("new")], app_version=7, **sent) == 1
+        with pytest.raises(deltasql.ConcurrentTransactionError):
+            orders.commit([add("newer")], app_version=8, **sent)
+
+    def test_a_transaction_is_skipped(self, lake, orders, rows, ids, data_files):
+        lines = lake.create_table("sales.lines", pa.schema([("id", pa.int64())]))
+        orders.append(rows(1))
+        ran = []
+
+        def run():
+            with lake.transaction(app_id="app", app_version=1) as tx:
+                table = tx.table("sales.orders")
+                table.scan().to_arrow()
+                table.append(rows(2))
+                tx.table("sales.lines").append(pa.table({"id": [2]}))
+                if not ran:
+                    # The first of two that run at once is done before the second commits.
+                    ran.append(None)
+                    run()
+            assert tx.versions == {"sales.orders": 2, "sales.lines": 1}
+
+        run()
+        assert (ids(orders), ids(lines)) == ([1, 2], [2])
+        assert len(data_files()) == 3
