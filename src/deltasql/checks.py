@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, cast
 from deltasql.integrity.checking import check
 from deltasql.integrity.findings import CheckProgress, CheckReport, Finding, TableCheck
 from deltasql.integrity.rebuilding import RebuildReport, rebuild
+from deltasql.mirror.engine import Target
 
 if TYPE_CHECKING:
     from deltasql.catalog import Lake
+    from deltasql.table import Table
 
 __all__ = ["CheckProgress", "CheckReport", "Finding", "LakeChecks", "RebuildReport", "TableCheck"]
 
@@ -36,7 +38,7 @@ class LakeChecks:
         return CheckReport(
             {
                 item.name: check(
-                    lake.store, item.objects, item.target, full=full, progress=progress
+                    lake.store, item.objects, _target(item), full=full, progress=progress
                 )
                 for item in tables
             }
@@ -50,6 +52,11 @@ class LakeChecks:
         """
         lake = cast("Lake", self)
         table = lake.table(name)
-        done = rebuild(lake.store, table.objects, table.target, progress=progress)
+        done = rebuild(lake.store, table.objects, _target(table), progress=progress)
         lake.states.refresh(table.table_id)
         return done
+
+
+def _target(table: Table) -> Target:
+    """The table as the mirror knows it, also when its metadata can't be read."""
+    return Target(table.table_id, table.name, table.location)

@@ -69,16 +69,19 @@ class FaultyLake:
     @contextmanager
     def trapped(self, kind: str, **attributes: Any) -> Iterator[None]:
         """A toxic from the moment the next commit is sent until it has cut a connection."""
-        lost = self.connections_lost()
         is_set, is_over = threading.Event(), threading.Event()
+        lost = 0
 
         def spring() -> None:
+            nonlocal lost
+            # From here on: reads before it may have ended connections of their own.
+            lost = self.connections_lost()
             self.proxy.add(kind, **attributes)
             is_set.set()
 
         def heal() -> None:
             while not is_over.wait(0.001):
-                if self.connections_lost() > lost:
+                if is_set.is_set() and self.connections_lost() > lost:
                     break
             if is_set.is_set():
                 self.proxy.remove(f"{kind}_{attributes.get('stream', 'downstream')}")

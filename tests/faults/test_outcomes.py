@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import deltasql
 from deltasql.errors import (
     CommitStateUnknownError,
+    DatabaseError,
     MirrorError,
     StoreTimeoutError,
     TableNotFoundError,
@@ -90,3 +92,29 @@ def test_files_of_a_commit_that_was_refused_are_deleted(sqlite_url, tmp_path, ve
             VERBS[verb].run(lake)
         faults.heal()
         assert sorted(path.name for path in tmp_path.rglob("*.parquet")) == there
+
+
+def test_an_attempt_that_may_still_arrive_keeps_its_files(sqlite_url, tmp_path):
+    """Sent, never answered, not there when asked for, and refused the second time."""
+    location = (tmp_path / "lake").as_uri()
+    with (
+        deltasql.connect(sqlite_url, location=location) as lake,
+        deltasql.connect(sqlite_url, location=location) as elsewhere,
+    ):
+        table = lake.create_table("t", SCHEMA)
+        lake.states.current(table.table_id)
+        there = elsewhere.table("t")
+        there.commit([replace(there.snapshot().metadata, description="changed")])
+        faults = Faults(lake, "before")
+        faults.arm()
+        # Where nothing is on its way, what was not found is not there, and its files go.
+        with pytest.raises(DatabaseError, match="not sent"):
+            table.append(rows(1))
+        assert list(tmp_path.rglob("*.parquet")) == []
+        lake.store.commits_arrive_late = True
+        faults.arm()
+        table.append(rows(1))
+        faults.heal()
+        assert table.scan().to_arrow().num_rows == 1
+        # Those of the first try stay, for it could become a version after all.
+        assert len(list(tmp_path.rglob("*.parquet"))) == 2

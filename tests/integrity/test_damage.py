@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+import deltasql
 from deltasql.errors import DamagedLogError
-from tests.integrity.conftest import damage, ids, make, mirrored, rows
+from tests.integrity.conftest import SCHEMA, damage, ids, make, mirrored, rows
 
 ENDED = "WHERE removed_version = 5 AND version = 1"
 ONE = "SELECT min(path) FROM dl_active_files"
@@ -169,6 +170,18 @@ def test_a_check_begins_where_the_last_one_ended(lake):
     assert not found.ok
 
 
+def test_damage_to_what_was_proven_is_no_damage(lake):
+    table = make(lake)
+    lake.check()
+    for column in ("files = 0", "version = 3"):
+        damage(lake, f"UPDATE dl_trusted_versions SET {column}")
+        assert table.mirror.repair().ok
+        assert lake.check().ok
+    table.append(rows(80))
+    lake.mirror.run(once=True)
+    assert lake.check("t", full=True).ok
+
+
 def test_checks_beside_writers_find_nothing(lake):
     table = make(lake)
     stop = threading.Event()
@@ -193,3 +206,17 @@ def test_checks_beside_writers_find_nothing(lake):
     assert [report.tables["t"].findings for report in reports] == [[]] * 7
     assert table.version > before
     assert lake.check(full=True).ok
+
+
+@pytest.mark.postgres
+def test_one_connection_is_enough(postgres_url, tmp_path):
+    settings = {"sql.pool_size": 1, "sql.timeout": "10s"}
+    place = (tmp_path / "lake").as_uri()
+    with deltasql.connect(postgres_url, location=place, settings=settings) as lake:
+        table = lake.create_table("t", SCHEMA)
+        table.append(rows(1))
+        damage(lake, "DELETE FROM dl_active_files")
+        assert not lake.check().ok
+        lake.rebuild("t")
+        assert lake.check().ok
+        assert ids(table) == [1]

@@ -63,6 +63,18 @@ def test_the_first_state_is_written_down_and_checked(lake):
     assert lake.check("t", full=True).ok
 
 
+def test_metadata_of_the_first_state_comes_from_the_mirror(lake):
+    table = adopt(lake)
+    whole = ids(table)
+    place = f"WHERE version = {FIRST} AND table_id = {table.table_id}"
+    damage(lake, f"UPDATE dl_metadata_updates SET action = '{{}}' {place}")
+    found = lake.check("t").tables["t"]
+    assert {finding.kind for finding in found.findings} >= {"first state"}
+    lake.rebuild("t")
+    assert lake.check("t", full=True).ok
+    assert ids(table) == whole
+
+
 def test_a_first_state_that_nobody_has_is_not_made_up(lake):
     table = adopt(lake)
     whole = ids(table)

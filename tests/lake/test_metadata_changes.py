@@ -10,36 +10,9 @@ from deltalake import write_deltalake
 import deltasql
 from deltasql import AddFile
 from deltasql.errors import ConcurrentAppendError, MetadataChangedError, ValidationError
-from deltasql.spec.schema import Primitive, StructField, StructType, parse_schema, render_schema
+from deltasql.spec.schema import Primitive, StructField, StructType
 from tests.lake.conftest import ORDERS
-
-ON = "delta.enableInCommitTimestamps"
-SINCE = "delta.inCommitTimestampEnablementVersion"
-SINCE_TIME = "delta.inCommitTimestampEnablementTimestamp"
-ROW_IDS = {
-    "delta.enableRowTracking": "true",
-    "delta.rowTracking.materializedRowIdColumnName": "_row-id",
-    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-version",
-}
-
-
-def changed(table, **properties):
-    """The table's metadata with other properties."""
-    metadata = table.snapshot().metadata
-    return replace(metadata, configuration={**metadata.configuration, **properties})
-
-
-def with_columns(table, *fields, without=()):
-    """The table's metadata with more columns, others in their place, or fewer."""
-    metadata = table.snapshot().metadata
-    given = {field.name: field for field in fields}
-    kept = [
-        given.pop(field.name, field)
-        for field in parse_schema(metadata.schema_string).fields
-        if field.name not in without
-    ]
-    schema = StructType((*kept, *given.values()))
-    return replace(metadata, schema_string=render_schema(schema))
+from tests.lake.metadata import ON, ROW_IDS, SINCE, SINCE_TIME, changed, with_columns
 
 
 def removes(table):

@@ -11,12 +11,17 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+import pyarrow as pa
+
 from deltasql.log.retention import checkpoint_interval
 from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile
-from deltasql.store.interface import CommitRecord
+from deltasql.store.interface import CommitRecord, Head
 from deltasql.store.mirror_log import DueCheckpoint, Lease, PendingVersion, Totals, Work
+from deltasql.store.rows import key_of
+from deltasql.store.trust_log import TrustedVersion
+from deltasql.store.trusting import KEYS_SCHEMA
 
 TABLE_ID = 1
 DEFAULT_INTERVAL = 10
@@ -85,6 +90,7 @@ class ModelLog:
         self._safe = Disk()
         self._live: dict[str, int] = {}
         self._metadata = METADATA
+        self._trusted: list[TrustedVersion] = []
         self.commit(is_change=True)
 
     # --- writers --------------------------------------------------------------------------
@@ -151,6 +157,35 @@ class ModelLog:
         for number, version in enumerate(self.versions[: None if upto is None else upto + 1]):
             if number > after:
                 yield CommitRecord(number, number, version.body)
+
+    def head(self, table_id: int) -> Head:
+        last = len(self.versions) - 1
+        return Head(table_id, last, last, 0, 0, 0)
+
+    def trusted(self, table_id: int) -> list[TrustedVersion]:
+        del table_id
+        return self._trusted
+
+    def trust(self, proven: TrustedVersion) -> None:
+        self._trusted = [proven]
+
+    def live_keys(self, table_id: int, version: int) -> pa.RecordBatchReader:
+        del table_id
+        rows = [(key_of(path), b"", size) for path, size in self.versions[version].live.items()]
+        columns = zip(*rows, strict=True) if rows else ([], [], [])
+        table = pa.table([list(column) for column in columns], schema=KEYS_SCHEMA)
+        return table.to_reader()
+
+    def ended_keys(self, table_id: int, *, after: int, upto: int) -> list[tuple[Any, ...]]:
+        del table_id
+        live = {} if after < 0 else self.versions[after].live
+        touched = {
+            action.path
+            for version in self.versions[after + 1 : upto + 1]
+            for action in codec.decode_commit(version.body)
+            if isinstance(action, AddFile | RemoveFile)
+        }
+        return [(key_of(path), b"", size) for path, size in live.items() if path in touched]
 
     def acquire_lease(
         self, table_id: int, holder: str, seconds: float, work: Work = Work.COMMITS

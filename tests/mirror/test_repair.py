@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from deltasql.errors import MirrorError, MirrorGapError, VersionNotFoundError
 from deltasql.mirror.last_checkpoint import parse_last_checkpoint
 from deltasql.mirror.log_names import checkpoint_name, commit_name
+from tests.faults.outcomes import Faults
 from tests.mirror.conftest import landed, rows, statuses
 
 POINTER = "_last_checkpoint"
@@ -260,6 +261,16 @@ def test_a_mirror_that_is_ahead_stops_commits(ahead, log_of):
     drift = table.mirror.validate()
     assert drift.foreign_versions == [4, 5]
     assert drift.first_drift == 4
+
+
+def test_taking_back_survives_a_lost_answer(ahead):
+    table, history = ahead
+    faults = Faults(table._lake, "lost")
+    faults.arm()
+    report = table.mirror.repair(take_back=True)
+    assert faults.was_committed
+    assert report.taken_back == [4, 5]
+    assert table.history() == history
 
 
 def test_versions_are_taken_back_into_sql_with_their_bytes(ahead, log_of):

@@ -22,19 +22,19 @@ SCHEMA = pa.schema(
         ("q", pa.int32()),
         ("day", pa.date32()),
         ("m", pa.decimal128(10, 2)),
-        ("at", pa.timestamp("us", "UTC")),
+        ("t", pa.timestamp("us", "UTC")),
         ("s", pa.string()),
         ("n", pa.struct([("i", pa.int32())])),
     ]
 )
 COLUMNS = (
-    "id long, p string, q int, day date, m decimal(10,2), at timestamp, s string, n struct<i: int>"
+    "id long, p string, q int, day date, m decimal(10,2), t timestamp, s string, n struct<i: int>"
 )
 VECTORS = "delta.enableDeletionVectors"
 KINDS: dict[str, tuple[list[str], dict[str, str]]] = {
     "text and day, feed": (["p", "day"], {"delta.enableChangeDataFeed": "true"}),
     "number, mapped, vectors": (["q"], {VECTORS: "true", "delta.columnMapping.mode": "name"}),
-    "decimal and time": (["m", "at"], {}),
+    "decimal and time": (["m", "t"], {}),
 }
 # Spark and DuckDB read them alike.
 ATOMS = (
@@ -42,8 +42,8 @@ ATOMS = (
     "q = 1", "q < 2", "NOT q >= 2", "q IS NOT DISTINCT FROM 1", "q % 2 = 0", "id < 3",
     "day = DATE '2026-01-01'", "day > DATE '2026-01-01'", "day IS NOT NULL",
     "m = 1.10", "m BETWEEN 1 AND 2.5", "m <> 1.1", "m = q",
-    "at < TIMESTAMP '2026-01-01 12:00:00+00:00'", "at IS NULL",
-    "at = TIMESTAMP '2026-01-01 00:00:00+00:00'",
+    "t < TIMESTAMP '2026-01-01 12:00:00+00:00'", "t IS NULL",
+    "t = TIMESTAMP '2026-01-01 00:00:00+00:00'",
     "s = p", "s < p", "s > 'b'", "length(s) = 1", "s IS NOT DISTINCT FROM p",
     "q = n.i", "q <> n.i", "n.i = 1", "n.i IS NULL", "true",
 )  # fmt: skip
@@ -64,7 +64,7 @@ ROWS = st.lists(
             "q": st.sampled_from([None, 1, 2, 3]),
             "day": st.sampled_from([None, date(2026, 1, 1), date(2026, 1, 2)]),
             "m": st.sampled_from([None, Decimal("1.10"), Decimal("2.00"), Decimal("3.00")]),
-            "at": st.sampled_from(
+            "t": st.sampled_from(
                 [None, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 23, 59, tzinfo=UTC)]
             ),
             "s": _TEXTS,

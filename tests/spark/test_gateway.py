@@ -10,12 +10,14 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType as SparkStruct
 
 from deltasql.errors import SchemaMismatchError
 from deltasql.spark.environment import TESTED_DELTA, check_native
 from deltasql.spark.gateway import Gateway, hadoop_location
+from deltasql.spark.guard import WAY_OUT, Guard
 from deltasql.spec.actions import Metadata, Protocol
 from deltasql.spec.protocol import protocol_for
 from deltasql.spec.schema import Primitive, StructField, StructType, render_schema
@@ -114,6 +116,44 @@ def test_reader_of_no_files_has_the_schema(gateway, tmp_path):
     frame = gateway.frame(table_in(gateway, tmp_path, metadata()), named)
     assert frame.columns == ["id", "p"]
     assert frame.count() == 0
+
+
+@pytest.fixture(scope="module")
+def guarded(gateway, spark, tmp_path_factory):
+    """A read-only frame of three rows, with a view of it."""
+    root = tmp_path_factory.mktemp("guarded")
+    table = table_in(gateway, root, metadata(), to_read=True)
+    (add,) = gateway.write(table, spark.range(3, numPartitions=1).selectExpr("id", "'x' p")).actions
+    told = {"path": add.path, "partitionValues": {}, "size": add.size, "dataChange": True}
+    named = root / "files.json"
+    named.write_text(json.dumps([{**told, "modificationTime": 0}]))
+    frame = Guard(spark, gateway).read_only(gateway.frame(table, named))
+    frame.createOrReplaceTempView("guarded")
+    return frame
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT INTO {} VALUES (1, 'x')",
+        "INSERT OVERWRITE {} VALUES (1, 'x')",
+        "DELETE FROM {} WHERE id = 1",
+        "UPDATE {} SET id = 2 WHERE id = 1",
+        "MERGE INTO {} t USING (SELECT 1 k) s ON t.id = s.k WHEN MATCHED THEN DELETE",
+    ],
+    ids=lambda change: " ".join(change.split()[:2]),
+)
+def test_spark_and_delta_refuse_to_change_a_guarded_frame(guarded, spark, change):
+    with pytest.raises(AnalysisException) as refused:
+        spark.sql(change.format("guarded"))
+    assert WAY_OUT in str(refused.value)
+    assert guarded.count() == 3
+
+
+def test_optimizing_leaves_nothing_of_the_guard(guarded):
+    assert guarded._jdf.queryExecution().optimizedPlan().nodeName() == "LogicalRelation"
+    assert guarded.select("_metadata.row_index").count() == 3
+    assert guarded.join(guarded, "id").count() == 3
 
 
 def test_writer_enforces_checks_of_the_table_and_of_the_caller(gateway, spark, tmp_path):

@@ -115,7 +115,7 @@ def check(
         begun = "its first version" if item.since < 0 else f"version {item.since}"
         session.out.note(
             f"{item.table}: {'ok' if item.ok else 'damaged'} at version {item.version}, "
-            f"{item.files} files, replayed from {begun}{more}"
+            f"{item.files} file{'s' * (item.files != 1)}, replayed from {begun}{more}"
         )
     if not report.ok:
         raise typer.Exit(BEHIND)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from deltasql.errors import DamagedLogError, DatabaseError, TableNotFoundError
-from deltasql.integrity.commits import CommitReplay
+from deltasql.integrity.commits import CommitReplay, readable_state
 from deltasql.integrity.comparing import RowComparison
 from deltasql.integrity.expected import OTHERS, ExpectedRows
 from deltasql.integrity.findings import CheckProgress, Kind, TableCheck
@@ -89,7 +89,9 @@ def _starts(log: LogStore, head: Head, *, full: bool) -> Iterator[_Start]:
     table_id, earliest = head.table_id, head.earliest_version
     known = {item.origin: item for item in log.trusted(table_id)}
     checked = known.get(Origin.CHECKED)
-    if not full and checked is not None and checked.version <= head.version:
+    # Without a digest of its rows a version proves nothing.
+    is_proven = checked is not None and checked.rows_digest is not None
+    if checked is not None and is_proven and not full and checked.version <= head.version:
         yield _Start(checked.version, rows_digest=checked.rows_digest)
     if not begins_with_state(log, table_id, earliest):
         yield _Start(_FIRST)
@@ -143,13 +145,16 @@ class _Check:
                 "the files that the table was adopted with are not the ones it had then",
                 version=start.version,
             )
-        if record is None:
+        state = readable_state(record)
+        if state is None:
             self._report.found(
-                Kind.FIRST_STATE, "its metadata or protocol is gone", version=start.version
+                Kind.FIRST_STATE,
+                "its metadata or protocol is gone, or can't be read",
+                version=start.version,
             )
         else:
-            self._last_ict = record.in_commit_timestamp
-        self._replay = CommitReplay(None if record is None else record.parsed())
+            self._last_ict = state.in_commit_timestamp
+        self._replay = CommitReplay(state)
         self._checkpoint(start.version)
         return True
 

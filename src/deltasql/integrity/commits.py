@@ -22,6 +22,7 @@ from deltasql.spec.actions import (
     Txn,
 )
 from deltasql.spec.schema import parse_schema
+from deltasql.store.interface import StateRecord
 from deltasql.store.rows import CommitRows, to_rows
 from deltasql.store.trust_log import StoredCommit
 
@@ -80,6 +81,14 @@ class CommitReplay:
                     schema = parse_schema(action.schema_string)
                     return stats_columns(schema, action.partition_columns, self._columns)
         return self._columns
+
+
+def readable_state(record: StateRecord | None) -> TableState | None:
+    """The state that rows say; None if they are gone or can't be read."""
+    try:
+        return None if record is None else record.parsed()
+    except DeltaSqlError:
+        return None
 
 
 def _decoded(body: bytes, source: str, *, having: bytes = b"") -> Iterator[Action]:

@@ -8,6 +8,7 @@ from deltasql.errors import DeltaSqlError
 from deltasql.integrity.commits import CommitReplay
 from deltasql.integrity.expected import (
     OTHERS,
+    PATH,
     is_dead,
     is_live,
     key_of_row,
@@ -19,10 +20,7 @@ from deltasql.integrity.fingerprints import added_print, other_print, removed_pr
 from deltasql.log.file_sums import Digest
 from deltasql.spec import codec
 from deltasql.store.interface import Head, LogStore
-from deltasql.store.rows import ADD_COLUMNS
 from deltasql.store.scratch import Scratch
-
-_PATH = 1 + ADD_COLUMNS.index("path")
 
 
 class RowComparison:
@@ -42,7 +40,7 @@ class RowComparison:
         version, report = self._head.version, self._report
         digest = Digest()
         for row in self._log.file_rows(self._head.table_id, version):
-            added, key, path = added_print(row), key_of_row(row), row[_PATH]
+            added, key, path = added_print(row), key_of_row(row), row[PATH]
             if is_live(row, version):
                 digest.add(added)
                 expected = self._scratch.take(key)

@@ -8,7 +8,7 @@ from typing import Final
 from deltasql.integrity.findings import Kind
 from deltasql.integrity.fingerprints import added_print, other_print, removed_print, unknown_row
 from deltasql.log.file_sums import Digest, FileSum, FileSums
-from deltasql.store.rows import CommitRows, Row
+from deltasql.store.rows import ADD_COLUMNS, CommitRows, Row
 from deltasql.store.scratch import Scratch
 
 OTHERS: Final = {
@@ -20,9 +20,12 @@ OTHERS: Final = {
 }
 # Where the name is that a row goes by, behind its version.
 _LABEL: Final = {"txns": 2, "domains": 2, "cdc": 1}
-# Where a row of `TrustLog.file_rows` has its removal, and a row of an add its path and size.
-_REMOVED: Final = 20
-_SIZE, _PATH = 4, 13
+# Where a row of `TrustLog.file_rows` has what is looked at: its version comes first.
+_REMOVED: Final = 1 + len(ADD_COLUMNS)
+_SIZE, PATH, _KEY, _VALUES = (
+    1 + ADD_COLUMNS.index(name)
+    for name in ("size_bytes", "path", "partition_key", "partition_values")
+)
 
 
 class ExpectedRows:
@@ -45,8 +48,8 @@ class ExpectedRows:
             if is_live(row, version):
                 digest.add(added)
                 self._add(row, added)
-                if row[14] != "{}":
-                    self.partitions[row[3]] = row[14]
+                if row[_VALUES] != "{}":
+                    self.partitions[row[_KEY]] = row[_VALUES]
             elif is_dead(row, version):
                 digest.add(removed_print(added, row[_REMOVED:]))
         return digest.value()
@@ -68,7 +71,7 @@ class ExpectedRows:
     def _add(self, row: Row, fingerprint: bytes) -> None:
         size = row[_SIZE]
         self._sum.add(row[1], row[2], size)
-        self._scratch.add(key_of_row(row), fingerprint, size=size, version=row[0], path=row[_PATH])
+        self._scratch.add(key_of_row(row), fingerprint, size=size, version=row[0], path=row[PATH])
 
     def _restate(self, version: int, row: Row) -> None:
         key = key_of_row(row)

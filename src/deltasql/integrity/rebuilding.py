@@ -9,7 +9,7 @@ from typing import Final
 from deltasql.adoption.first_checkpoint import load_base
 from deltasql.adoption.parts import Parts
 from deltasql.errors import DamagedLogError, DeltaSqlError, TableNotFoundError
-from deltasql.integrity.commits import CommitReplay
+from deltasql.integrity.commits import CommitReplay, readable_state
 from deltasql.integrity.findings import CheckProgress
 from deltasql.log.file_sums import FileSums
 from deltasql.log.state import TableState
@@ -98,10 +98,9 @@ def _first_state(log: LogStore, objects: ObjectStore, target: Target) -> _FirstS
     if not begins_with_state(log, target.table_id, version):
         return None
     known = [item for item in log.trusted(target.table_id) if item.origin is Origin.ADOPTED]
-    record = log.state(target.table_id, version)
     return _FirstState(
         version,
-        None if record is None else record.parsed(),
+        readable_state(log.state(target.table_id, version)),
         next((item.sums for item in known if item.version == version), None),
         list_log(objects).checkpoints.get(version, ()),
     )

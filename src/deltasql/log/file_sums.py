@@ -23,6 +23,10 @@ class Digest:
         """Take a hash in."""
         self._sum += int.from_bytes(hashed)
 
+    def add_sum(self, hashes: int) -> None:
+        """Take in a sum of hashes."""
+        self._sum += hashes
+
     def drop(self, hashed: bytes) -> None:
         """Take a hash out that was taken in before."""
         self._sum -= int.from_bytes(hashed)
@@ -70,9 +74,15 @@ class FileSum:
         self._digest.drop(file_hash(path_key, dv_key, size))
 
     def add_many(self, files: Iterable[tuple[bytes, bytes, int]]) -> None:
-        """Files are live."""
+        """Files are live: as `add` for each, written out because they may be a million."""
+        count = size_bytes = hashes = 0
         for path_key, dv_key, size in files:
-            self.add(path_key, dv_key, size)
+            count += 1
+            size_bytes += size
+            hashes += int.from_bytes(file_hash(path_key, dv_key, size))
+        self._files += count
+        self._bytes += size_bytes
+        self._digest.add_sum(hashes)
 
     def value(self) -> FileSums:
         """The sums so far."""

@@ -1,4 +1,4 @@
-"""Every call into Delta's own classes, through Py4J, and nothing else.
+"""Every call into Delta's own classes, through Py4J, but for those of `guard`.
 
 A snapshot that SQL has answered becomes an object of Delta's here, which its reader and its
 writer take for one that was read from `_delta_log`. What is assumed about those classes is

@@ -12,6 +12,7 @@ from deltasql.log.predicate import Predicate
 from deltasql.log.state import TableState
 from deltasql.snapshot import Snapshot
 from deltasql.spark.gateway import Gateway
+from deltasql.spark.guard import Guard
 from deltasql.spark.handover import handed_over
 from deltasql.spark.skipping import decidable
 from deltasql.spec.actions import AddFile
@@ -37,6 +38,7 @@ class Reader:
     def __init__(self, spark: SparkSession, gateway: Gateway) -> None:
         self._spark = spark
         self._gateway = gateway
+        self._guard = Guard(spark, gateway)
 
     def condition(self, text: str, state: TableState) -> Condition:
         """A WHERE text, parsed by Spark, so that its errors are Spark's."""
@@ -71,4 +73,4 @@ class Reader:
         check_readable(state.protocol)
         table = self._gateway.table(location, state.metadata, state.protocol, to_read=True)
         with handed_over(batches) as files:
-            return self._gateway.frame(table, files)
+            return self._guard.read_only(self._gateway.frame(table, files))

@@ -79,10 +79,7 @@ class DuckdbSession:
 
     def commit(self) -> None:
         """End the transaction; whatever goes wrong here, it may have been committed."""
-        try:
-            self._connection.execute("COMMIT")
-        except duckdb.Error as error:
-            raise translate(error, self._doing, self._path, at_commit=True) from None
+        self.execute("COMMIT", at_commit=True)
 
     def rollback(self) -> None:
         try:
@@ -96,12 +93,16 @@ class DuckdbSession:
         return self.execute(SQL[name], parameters)
 
     def execute(
-        self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
+        self,
+        statement: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        at_commit: bool = False,
     ) -> list[Row]:
         try:
             return self._connection.execute(statement, parameters or None).fetchall()
         except duckdb.Error as error:
-            raise translate(error, self._doing, self._path) from None
+            raise translate(error, self._doing, self._path, at_commit=at_commit) from None
 
     def transaction(self) -> int:
         ((number,),) = self.rows("transaction_id")

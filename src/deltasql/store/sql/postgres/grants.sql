@@ -1,6 +1,6 @@
 -- What each role needs, and no more. Run it as the owner of the log's tables, after deltasql init
--- and after each deltasql db migrate. Nobody but the owner can migrate, purge, or change a
--- committed version.
+-- and after each deltasql db migrate. Nobody but the owner can migrate, purge, rebuild, or change
+-- a committed version.
 --
 --   {reader}  reads snapshots, files, history
 --   {writer}  creates tables and commits as well, and mirrors what it committed
@@ -26,7 +26,8 @@ GRANT SELECT ON
     {schema}.vw_latest_action_per_path, {schema}.vw_active_files
 TO {reader}, {writer}, {mirror};
 
--- Commits: rows are added; only heads, tables and live files change.
+-- Commits: rows are added; only heads, tables and live files change. Large ones are quicker with
+-- TEMPORARY on the database, which PostgreSQL grants to everybody unless you have revoked it.
 GRANT INSERT ON
     {schema}.dl_tables, {schema}.dl_table_heads, {schema}.dl_table_versions,
     {schema}.dl_active_files, {schema}.dl_dead_files, {schema}.dl_partitions,
