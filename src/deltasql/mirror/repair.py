@@ -18,6 +18,7 @@ from deltasql.errors import (
     DeltaSqlError,
     LogFormatError,
     MirrorError,
+    StoreError,
     TableNotFoundError,
     VersionNotFoundError,
 )
@@ -138,7 +139,9 @@ def held_lease(engine: MirrorEngine, log: LogStore, target: Target, work: Work) 
         with kept_alive(log, lease):
             yield lease
     finally:
-        log.release_lease(lease)
+        # It ends by itself. What was done while it was held is done, whatever fails here.
+        with suppress(StoreError):
+            log.release_lease(lease)
 
 
 class _Repair:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 import deltasql
-from deltasql.errors import CommitStateUnknownError, DeltaSqlError
+from deltasql.errors import CommitStateUnknownError, DeltaSqlError, MirrorError
 
 # By table, the ids of its rows and whether foreign writers are kept out; None for no table.
 State = Mapping[str, "tuple[list[int], bool] | None"]
@@ -36,6 +36,9 @@ class Answer:
             call()
         except CommitStateUnknownError as error:
             return cls(Told.UNKNOWN, error)
+        except MirrorError as error:
+            # Committed, it says, and what is missing in the mirror.
+            return cls(Told.DONE if "is released at version" in str(error) else Told.REFUSED, error)
         except DeltaSqlError as error:
             return cls(Told.REFUSED, error)
         return cls(Told.DONE)
