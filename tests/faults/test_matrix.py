@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import pytest
 
@@ -37,15 +39,25 @@ def case(database_of, tmp_path):
     return lambda kind: Case(database_of(kind), tmp_path.as_uri())
 
 
-POSTGRES = [pytest.param(kind, marks=pytest.mark.postgres) for kind in ("postgres", "pgbouncer")]
-KINDS = pytest.mark.parametrize("kind", ["sqlite", "duckdb", *POSTGRES])
+FULL = float(os.environ.get("DELTASQL_STRESS", "0.1")) >= 1
+ALL = list(product(Kind, (False, True)))
+# Each kind, and both lengths of the worst; the rest is for the full test.
+SOME = [
+    (Kind.LOST_AFTER, False),
+    (Kind.LOST_AFTER, True),
+    (Kind.FATAL_AFTER, False),
+    (Kind.REFUSED, False),
+]
+POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
+POOLED = pytest.param("pgbouncer", marks=pytest.mark.postgres)
+KINDS = pytest.mark.parametrize("kind", ["sqlite", "duckdb", POSTGRES])
 
 
-@KINDS
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb", POSTGRES, POOLED])
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("lasts", [False, True], ids=["once", "lasting"])
-def test_struck_where_it_commits(case, kind, verb, lasts):
-    for what in Kind:
+def test_struck_where_it_commits(case, kind, verb):
+    for what, lasts in ALL if FULL else SOME:
         strike_everywhere(lambda: case(kind), VERBS[verb], what, lasts=lasts)
 
 

@@ -11,13 +11,14 @@ import deltasql
 from deltasql.store.postgres.connection import LogConnection
 from deltasql.store.postgres.failures import translate
 from tests.conftest import open_directory
-from tests.faults.outcomes import SCHEMA, VERBS, rows
+from tests.faults.matrix.outcomes import state_of
+from tests.faults.matrix.verbs import VERBS, Place
 from tests.parts import pgbouncer as pgbouncer_part
 from tests.parts.pgbouncer import PgBouncer
 from tests.parts.process import PartMissingError
 from tests.parts.toxiproxy import Toxiproxy
 
-KINDS = ("append", "append that merges", "overwrite", "transaction", "create with rows", "release")
+KINDS = ("append", "append a new column", "overwrite", "transaction", "create with rows", "release")
 
 
 @pytest.fixture(scope="module")
@@ -79,17 +80,15 @@ def answer_lost(lake, proxy, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_server_is_lost_after_the_commit(pooler, postgres_dbname, tmp_path, monkeypatch, kind):
     pool, proxy = pooler
-    location, verb = (tmp_path / "lake").as_uri(), VERBS[kind]
     settings = {"sql.timeout": "10s", "mirror.mode": "sync" if kind == "release" else "off"}
-    with deltasql.connect(pool.url(postgres_dbname), location=location, settings=settings) as lake:
-        for name in ("t", "other"):
-            lake.create_table(name, SCHEMA).append(rows(1))
+    url, location = pool.url(postgres_dbname), tmp_path.as_uri()
+    with deltasql.connect(url, location=location, settings=settings) as lake:
+        place = Place(lake, "s")
+        place.prepare()
         with answer_lost(lake, proxy, monkeypatch) as struck:
-            verb.run(lake)
+            VERBS[kind].run(place)
         assert struck
-        found = lake.table(verb.name).scan().to_arrow().column("id").to_pylist()
-        assert sorted(found) == list(verb.then)
-        assert lake.table(verb.name).version == (0 if verb.name == "new" else 2)
+        assert state_of(lake, place.names) == VERBS[kind].after(place)
 
 
 def test_only_what_is_listed_is_a_refusal(postgres_url):

@@ -12,6 +12,7 @@ import deltalake
 import pyarrow as pa
 
 import deltasql
+from deltasql import creating, writing
 from tests.faults.matrix.outcomes import State
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -99,6 +100,21 @@ def _commit(place: Place) -> None:
     table.commit([action])
 
 
+def _create_with_rows(place: Place) -> None:
+    name = place.name("new")
+    location = place.lake.place(name)
+    actions = creating.version_zero(SCHEMA, (), None)
+    files = writing.write_rows(place.lake.objects(location), actions[1], rows(3))
+    place.lake.create_with(
+        name,
+        location,
+        [*actions, *files],
+        operation="CREATE TABLE AS SELECT",
+        operation_params={},
+        files=files,
+    )
+
+
 VERBS = {
     "append": Verb(lambda p: p.table("a").append(rows(3)), lambda p: p.state(a=(1, 2, 3))),
     "append a new column": Verb(
@@ -117,6 +133,7 @@ VERBS = {
     ),
     "commit": Verb(_commit, lambda p: p.state(a=(1, 2, 1, 2))),
     "create": Verb(lambda p: p.lake.create_table(p.name("new"), SCHEMA), lambda p: p.state(new=())),
+    "create with rows": Verb(_create_with_rows, lambda p: p.state(new=(3,))),
     "transaction": Verb(_transaction, lambda p: p.state(a=(1, 2, 3), b=(4,))),
     "transaction with a statement": Verb(_with_statement, lambda p: p.state(a=(1, 2, 3))),
     "adopt": Verb(
