@@ -13,7 +13,7 @@ from deltasql.adoption.released import must_be_current
 from deltasql.adoption.releasing import release
 from deltasql.commit import CommitRequest
 from deltasql.commit.discarding import Abandon
-from deltasql.commit.loop import Done
+from deltasql.commit.requirements import Done
 from deltasql.commit.telling import after_commit
 from deltasql.data.conform import as_arrow
 from deltasql.errors import (
@@ -44,7 +44,6 @@ from deltasql.spec.actions import (
     Metadata,
     Protocol,
     RemoveFile,
-    Txn,
 )
 from deltasql.spec.features import features_of
 from deltasql.spec.protocol import check_readable, upgraded
@@ -215,7 +214,7 @@ class Table:
 
         With `app_id` and `app_version` the append happens once, however often it is called.
         """
-        extra = txn_actions(app_id, app_version)
+        extra = writing.txn_actions(app_id, app_version)
         if not isinstance(data, pa.Table):
             rows = as_arrow(data)
             # What streams may be read once only, whatever it is, and a changed schema needs the
@@ -270,7 +269,7 @@ class Table:
             for action in actions
         ]
         request = self.request(
-            [*parsed, *txn_actions(app_id, app_version), *self._upgrade(parsed)],
+            [*parsed, *writing.txn_actions(app_id, app_version), *self._upgrade(parsed)],
             operation=operation,
             operation_params=operation_params or {},
             expected_version=expected_version,
@@ -392,17 +391,6 @@ class Table:
             f"({from_ms(head.last_ict).isoformat()})",
             remedy="ask for one of these",
         )
-
-
-def txn_actions(app_id: str | None, app_version: int | None) -> list[Action]:
-    """The txn that makes a write happen once."""
-    if app_id is None and app_version is None:
-        return []
-    if app_id is None or app_version is None:
-        raise ValidationError(
-            "app_id and app_version belong together", remedy="give both, or neither"
-        )
-    return [Txn(app_id=app_id, version=app_version, last_updated=writing.now_ms())]
 
 
 def _gone(name: str) -> TableNotFoundError:

@@ -30,7 +30,8 @@ from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol, RemoveFile
 from deltasql.store.interface import LockedLog
 from deltasql.store.statements import refuse_transaction_control
-from deltasql.table import Table, txn_actions
+from deltasql.table import Table
+from deltasql.writing import txn_actions
 
 if TYPE_CHECKING:
     from deltasql.catalog import Lake

@@ -36,7 +36,7 @@ from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.snapshot import Snapshot
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata
+from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, Txn
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping, max_column_id
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import StructType, render_schema
@@ -71,6 +71,17 @@ def new_id() -> str:
     digits = os.urandom(16).hex()
     variant = _VARIANTS[digits[16]]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def txn_actions(app_id: str | None, app_version: int | None) -> list[Action]:
+    """The txn that makes a write happen once."""
+    if app_id is None and app_version is None:
+        return []
+    if app_id is None or app_version is None:
+        raise ValidationError(
+            "app_id and app_version belong together", remedy="give both, or neither"
+        )
+    return [Txn(app_id=app_id, version=app_version, last_updated=now_ms())]
 
 
 def append(

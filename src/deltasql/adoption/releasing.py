@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from deltasql.adoption.fencing import ENABLED_SINCE, is_fenced, lower_fence
-from deltasql.commit.loop import CommitLoop, Done
+from deltasql.commit.loop import CommitLoop
 from deltasql.commit.request import CommitRequest, propose
+from deltasql.commit.requirements import Done
 from deltasql.errors import DeltaSqlError, MirrorError, TableNotFoundError
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import MirrorEngine, Target

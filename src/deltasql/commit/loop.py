@@ -18,17 +18,21 @@ from deltasql.commit.collector import paused_for
 from deltasql.commit.drafting import DraftedCommit, draft_large, locked_after
 from deltasql.commit.metadata_changes import changes_of, clock_for, fitted, settled, write_at
 from deltasql.commit.request import CommitRequest, propose
+from deltasql.commit.requirements import (
+    Done,
+    answered,
+    metadata_must_be_as_read,
+    must_be_pinned_at,
+    pinned_head,
+    table_gone,
+    txns_must_agree,
+)
 from deltasql.commit.states import StateCache
 from deltasql.commit.telling import tell_created, tell_done
 from deltasql.errors import (
     CommitError,
-    ConcurrentTransactionError,
-    MetadataChangedError,
     MirrorError,
-    ProtocolChangedError,
-    TableNotFoundError,
     ValidationError,
-    VersionConflictError,
 )
 from deltasql.log.conflict import Attempt, Winner, check_conflicts
 from deltasql.log.state import TableState
@@ -38,18 +42,13 @@ from deltasql.spec.actions import Txn
 from deltasql.spec.protocol import check_writable
 from deltasql.store.interface import (
     CommitRecord,
-    Committed,
-    Head,
     LockedLog,
     LogStore,
     NameTaken,
-    NoTable,
     Proposal,
     TxnSeen,
     VersionTaken,
 )
-
-Done = Committed | TxnSeen
 
 
 class CommitLoop:
@@ -137,18 +136,18 @@ class CommitLoop:
     def _append(self, request: CommitRequest, *, is_retry: bool) -> Done:
         state = self._states.current(request.table_id)
         while True:
-            _metadata_must_be_as_read(request, state)
+            metadata_must_be_as_read(request, state)
             self._must_be_writable(request, state)
-            proposal = _checked_proposal(request, state, _pinned_head(request))
+            proposal = _checked_proposal(request, state, pinned_head(request))
             outcome = self._store.commit(proposal, is_retry=is_retry)
             if isinstance(outcome, VersionTaken):
-                _pin_must_hold(request, outcome.head)
+                must_be_pinned_at(request, outcome.head)
                 state = self._states.refresh(request.table_id)
                 if state.row_tracking:
                     # Turned on meanwhile: its files need ids now.
                     return self._commit_checked(request, is_retry=is_retry)
                 continue
-            return _done(request, outcome)
+            return answered(request, outcome)
 
     def _commit_checked(self, request: CommitRequest, *, is_retry: bool) -> Done:
         with nothing_sent():
@@ -159,13 +158,13 @@ class CommitLoop:
             is_settled = not changes_of(request.actions, state).need_lock
             checked = self._check_outside(request) if is_settled else self._base(request)
         if is_settled:
-            pinned = _pinned_head(request)
+            pinned = pinned_head(request)
             head = checked if pinned is None else pinned
             with paused_for(len(request.actions)):
                 proposal = propose(request, state, expected_head=head)
             outcome = self._store.commit(proposal, is_retry=is_retry)
             if not isinstance(outcome, VersionTaken):
-                return _done(request, outcome)
+                return answered(request, outcome)
         (done,) = self._commit_locked([request], {request.table_id: checked})
         return done
 
@@ -185,7 +184,7 @@ class CommitLoop:
                 self._write(log, item, checked[item.table_id], now, drafts.get(item.table_id))
                 for item in requests
             ]
-            _txns_must_agree(requests, done)
+            txns_must_agree(requests, done)
             # What was committed before is not done again, neither is what went with it.
             if inside is not None and all(item.is_new for item in done):
                 inside(log)
@@ -201,15 +200,15 @@ class CommitLoop:
     ) -> Done:
         head = log.heads.get(request.table_id)
         if head is None:
-            raise _gone(request)
-        _pin_must_hold(request, head)
+            raise table_gone(request)
+        must_be_pinned_at(request, head)
         state = self._states.current(request.table_id)
         if (state.metadata_version, state.protocol_version) != (
             head.metadata_version,
             head.protocol_version,
         ):
             state = self._states.remember(request.table_id, log.state(request.table_id))
-        _metadata_must_be_as_read(request, state)
+        metadata_must_be_as_read(request, state)
         # Asked on this connection: with the heads locked there may be no other.
         self._must_be_writable(request, state, log)
         if not request.is_blind_append:
@@ -217,17 +216,17 @@ class CommitLoop:
             self._check(request, state, log.commits(request.table_id, after=checked))
         ready = drafted.following(head) if drafted is not None else None
         if ready is not None:
-            return _done(request, log.write(ready))
+            return answered(request, log.write(ready))
         validate_commit(request.actions, state)
         actions, at = settled(request.actions, state, head=head, log=log, now=now)
         with paused_for(len(actions)):
             proposal = propose(request, state, actions=actions, expected_head=head.version)
-        return _done(request, write_at(log, proposal, at))
+        return answered(request, write_at(log, proposal, at))
 
     def _ready(self, request: CommitRequest) -> CommitRequest:
         """The request, checked against the table as it is now, with what its metadata asks for."""
         state = self._states.refresh(request.table_id)
-        _metadata_must_be_as_read(request, state)
+        metadata_must_be_as_read(request, state)
         validate_commit(request.actions, state)
         return self._fitted(request, state)
 
@@ -264,7 +263,7 @@ class CommitLoop:
             return -1
         head = self._store.head(request.table_id)
         if head is None:
-            raise _gone(request)
+            raise table_gone(request)
         return head.version
 
     def _check_outside(self, request: CommitRequest) -> int:
@@ -380,63 +379,3 @@ def _checked_proposal(request: CommitRequest, state: TableState, head: int | Non
         else:
             validate_commit(request.actions, state)
         return propose(request, state, expected_head=head)
-
-
-def _pinned_head(request: CommitRequest) -> int | None:
-    return None if request.expected_version is None else request.expected_version - 1
-
-
-def _pin_must_hold(request: CommitRequest, head: Head) -> None:
-    if request.expected_version is not None and head.version != request.expected_version - 1:
-        raise VersionConflictError(
-            f"{request.table_name}: version {request.expected_version} can't be written",
-            cause=f"the table is at version {head.version}",
-            remedy="read the table again and decide anew, or commit without expected_version",
-            expected=request.expected_version,
-            actual=head.version,
-        )
-
-
-def _metadata_must_be_as_read(request: CommitRequest, state: TableState) -> None:
-    read = request.read_version
-    if read is None or (state.metadata_version <= read and state.protocol_version <= read):
-        return
-    changes = (
-        (MetadataChangedError, "metadata", state.metadata_version),
-        (ProtocolChangedError, "protocol", state.protocol_version),
-    )
-    for error, what, version in changes:
-        if version > read:
-            raise error(
-                f"{request.table_name}: the table's {what} changed",
-                cause=f"version {version} changed it; the commit rests on version {read}",
-                remedy="read the table again and rerun the operation",
-                version=version,
-            )
-
-
-def _txns_must_agree(requests: Sequence[CommitRequest], done: Sequence[Done]) -> None:
-    seen = [item for item in done if isinstance(item, TxnSeen)]
-    if seen and len(seen) < len(done):
-        names = [r.table_name for r, d in zip(requests, done, strict=True) if d in seen]
-        raise ConcurrentTransactionError(
-            "the transaction was committed to some of its tables already",
-            cause=f"the application's txn is in {', '.join(names)} and not in the others",
-            remedy="use an application id of its own for each set of tables",
-        )
-
-
-def _done(request: CommitRequest, outcome: object) -> Done:
-    if isinstance(outcome, NoTable):
-        raise _gone(request)
-    if isinstance(outcome, Committed | TxnSeen):
-        return outcome
-    raise AssertionError(f"unexpected outcome {outcome!r}")
-
-
-def _gone(request: CommitRequest) -> TableNotFoundError:
-    return TableNotFoundError(
-        f"{request.table_name} is gone",
-        cause="it was dropped and purged",
-        remedy="nothing was committed",
-    )

@@ -10,8 +10,9 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from deltasql.commit.loop import CommitLoop, Done
+from deltasql.commit.loop import CommitLoop
 from deltasql.commit.request import CommitRequest, propose
+from deltasql.commit.requirements import Done
 from deltasql.errors import MirrorError, MirrorGapError
 from deltasql.log.state import TableState
 from deltasql.log.validation import validate_commit

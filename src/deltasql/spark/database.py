@@ -22,7 +22,8 @@ from deltasql.spark.transactions import SparkTransaction
 from deltasql.spark.views import view_names
 from deltasql.spec.actions import Action
 from deltasql.spec.protocol import check_writable
-from deltasql.table import Table, txn_actions
+from deltasql.table import Table
+from deltasql.writing import txn_actions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

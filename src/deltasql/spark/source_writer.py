@@ -22,7 +22,7 @@ from deltasql.spark.evolution import as_new
 from deltasql.spark.failures import natively
 from deltasql.spec.actions import Action, AddFile, Metadata, RemoveFile
 from deltasql.spec.schema import parse_schema
-from deltasql.table import txn_actions
+from deltasql.writing import txn_actions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType as SparkStruct

@@ -17,7 +17,7 @@ from deltasql.errors import DeltaSqlError, ValidationError
 from deltasql.objectstore import open_store
 from deltasql.spark import profiles
 from deltasql.spark.source_writer import DeltaSqlWriter
-from deltasql.table import txn_actions
+from deltasql.writing import txn_actions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType as SparkStruct

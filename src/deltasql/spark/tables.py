@@ -19,7 +19,8 @@ from deltasql.spark import merge_run, row_changes
 from deltasql.spark.merging import TARGET, Merge, MergeBuilder
 from deltasql.spark.scene import Scene
 from deltasql.spec.actions import Action
-from deltasql.table import Table, txn_actions
+from deltasql.table import Table
+from deltasql.writing import txn_actions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

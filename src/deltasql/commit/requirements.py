@@ -1,0 +1,84 @@
+"""What must hold for a commit, whichever way it goes, and what its answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deltasql.commit.request import CommitRequest
+from deltasql.errors import (
+    ConcurrentTransactionError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    TableNotFoundError,
+    VersionConflictError,
+)
+from deltasql.log.state import TableState
+from deltasql.store.interface import Committed, Head, NoTable, TxnSeen
+
+Done = Committed | TxnSeen
+
+
+def pinned_head(request: CommitRequest) -> int | None:
+    """The head that a pinned commit must find; None for one that is not pinned."""
+    return None if request.expected_version is None else request.expected_version - 1
+
+
+def must_be_pinned_at(request: CommitRequest, head: Head) -> None:
+    """Raise `VersionConflictError` if a pinned commit would become another version."""
+    if request.expected_version is not None and head.version != request.expected_version - 1:
+        raise VersionConflictError(
+            f"{request.table_name}: version {request.expected_version} can't be written",
+            cause=f"the table is at version {head.version}",
+            remedy="read the table again and decide anew, or commit without expected_version",
+            expected=request.expected_version,
+            actual=head.version,
+        )
+
+
+def metadata_must_be_as_read(request: CommitRequest, state: TableState) -> None:
+    """Raise if metadata or protocol changed after the version that a commit rests on."""
+    read = request.read_version
+    if read is None or (state.metadata_version <= read and state.protocol_version <= read):
+        return
+    changes = (
+        (MetadataChangedError, "metadata", state.metadata_version),
+        (ProtocolChangedError, "protocol", state.protocol_version),
+    )
+    for error, what, version in changes:
+        if version > read:
+            raise error(
+                f"{request.table_name}: the table's {what} changed",
+                cause=f"version {version} changed it; the commit rests on version {read}",
+                remedy="read the table again and rerun the operation",
+                version=version,
+            )
+
+
+def txns_must_agree(requests: Sequence[CommitRequest], done: Sequence[Done]) -> None:
+    """Raise if an application's txn is in some of its tables and not in the others."""
+    seen = [item for item in done if isinstance(item, TxnSeen)]
+    if seen and len(seen) < len(done):
+        names = [r.table_name for r, d in zip(requests, done, strict=True) if d in seen]
+        raise ConcurrentTransactionError(
+            "the transaction was committed to some of its tables already",
+            cause=f"the application's txn is in {', '.join(names)} and not in the others",
+            remedy="use an application id of its own for each set of tables",
+        )
+
+
+def answered(request: CommitRequest, outcome: object) -> Done:
+    """What a commit became; the loop has dealt with everything else."""
+    if isinstance(outcome, NoTable):
+        raise table_gone(request)
+    if isinstance(outcome, Committed | TxnSeen):
+        return outcome
+    raise AssertionError(f"unexpected outcome {outcome!r}")
+
+
+def table_gone(request: CommitRequest) -> TableNotFoundError:
+    """The error for a table without a head."""
+    return TableNotFoundError(
+        f"{request.table_name} is gone",
+        cause="it was dropped and purged",
+        remedy="nothing was committed",
+    )
