@@ -46,10 +46,10 @@ class Session(Protocol):
         """What tells the transaction that is open from any other."""
 
     def key_list(self, keys: Collection[bytes]) -> Any:
-        """Keys as a parameter of `files_known`."""
+        """Keys as a parameter of `files_by_key`."""
 
     def text_list(self, texts: Collection[str]) -> Any:
-        """Texts as a parameter of `changes_known`."""
+        """Texts as a parameter of `changes_by_path`."""
 
 
 class Draft:
@@ -235,8 +235,8 @@ def known_files(
     paths: Any,
 ) -> set[tuple[bytes, bytes]]:
     """The answer of `LockedLog.known_files`; `ask` runs a query by its name."""
-    files = ask("files_known", {**place, "keys": keys})
-    changes = ask("changes_known", {**place, "paths": paths})
+    files = ask("files_by_key", {**place, "keys": keys})
+    changes = ask("changes_by_path", {**place, "paths": paths})
     return {(bytes(row[0]), bytes(row[1])) for row in files} | {
         (key_of(path), b"") for (path,) in changes
     }

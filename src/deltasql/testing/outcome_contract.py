@@ -47,7 +47,7 @@ class OutcomeContract:
         assert store.create_table(name, f"memory:///{name}", sent, is_retry=True) == made
         assert store.table(name) is None
         assert store.find_created(sent.commit_id) == made
-        free = store.create_table(name, f"memory:///{name}", other, is_retry=True)
+        free = store.create_table(name, f"memory:///{name}-free", other, is_retry=True)
         assert isinstance(free, int)
         assert free != made
 

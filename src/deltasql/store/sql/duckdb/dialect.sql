@@ -19,7 +19,7 @@ FROM duckdb_settings()
 WHERE name IN ('checkpoint_threshold', 'access_mode', 'memory_limit', 'threads')
 ORDER BY name;
 
--- name: files_known
+-- name: files_by_key
 SELECT f.path_key, f.dv_key
 FROM dl_active_files AS f
 WHERE f.table_id = :table_id AND f.path_key IN (SELECT unnest(CAST(:keys AS BLOB[])))
@@ -29,7 +29,7 @@ FROM dl_dead_files AS f
 WHERE f.table_id = :table_id AND f.removed_version > :after
   AND f.path_key IN (SELECT unnest(CAST(:keys AS BLOB[])));
 
--- name: changes_known
+-- name: changes_by_path
 SELECT path
 FROM dl_cdc_files
 WHERE table_id = :table_id AND version > :after

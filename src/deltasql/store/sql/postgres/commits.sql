@@ -149,7 +149,7 @@ FROM unnest(ARRAY[
     'dl_active_files', 'dl_cdc_files', 'dl_dead_files', 'dl_domain_metadata',
     'dl_metadata_updates', 'dl_mirror_leases', 'dl_mirror_status', 'dl_partitions', 'dl_places',
     'dl_protocol_updates', 'dl_purges', 'dl_table_heads', 'dl_table_versions', 'dl_tables',
-    'dl_txn_actions'
+    'dl_trusted_versions', 'dl_txn_actions'
 ]) AS name;
 
 -- name: server_settings
@@ -186,7 +186,7 @@ SELECT
     CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END,
     (SELECT oid::bigint FROM pg_database WHERE datname = current_database());
 
--- name: files_known
+-- name: files_by_key
 SELECT f.path_key, f.dv_key
 FROM dl_active_files AS f
 WHERE f.table_id = :table_id AND f.path_key IN (SELECT unnest(:keys::bytea[]))
@@ -196,7 +196,7 @@ FROM dl_dead_files AS f
 WHERE f.table_id = :table_id AND f.removed_version > :after
   AND f.path_key IN (SELECT unnest(:keys::bytea[]));
 
--- name: changes_known
+-- name: changes_by_path
 SELECT path
 FROM dl_cdc_files
 WHERE table_id = :table_id AND version > :after

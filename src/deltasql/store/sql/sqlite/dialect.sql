@@ -31,7 +31,7 @@ FROM dl_dead_files INDEXED BY dl_dead_files_removed
 WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version}
   AND {filter};
 
--- name: files_known
+-- name: files_by_key
 -- The keys come as one blob: JSON has no bytes.
 WITH RECURSIVE given (place, path_key) AS (
     SELECT 1, substr(:keys, 1, 16)
@@ -47,7 +47,7 @@ FROM dl_dead_files AS f
 WHERE f.table_id = :table_id AND f.removed_version > :after
   AND f.path_key IN (SELECT path_key FROM given);
 
--- name: changes_known
+-- name: changes_by_path
 SELECT path
 FROM dl_cdc_files
 WHERE table_id = :table_id AND version > :after
