@@ -20,23 +20,26 @@ from tests.faults.matrix.verbs import VERBS, Place
 
 
 @pytest.fixture(scope="module")
-def database_of(tmp_path_factory, postgres_server, pgbouncer) -> Iterator[Callable[[str], str]]:
-    """The address of one database of each kind, for all cases."""
+def server_of(postgres_server, pgbouncer) -> Iterator[Callable[[str], str]]:
+    """The address of one PostgreSQL database for all cases, straight and through the pooler."""
     postgres_server.create_database("matrix")
-    root = tmp_path_factory.mktemp("matrix")
-    known = {
-        "sqlite": f"sqlite:///{root / 'lake.db'}",
-        "duckdb": f"duckdb:///{root / 'lake.duckdb'}",
-        "postgres": postgres_server.url("matrix"),
-        "pgbouncer": pgbouncer.url("matrix"),
-    }
+    known = {"postgres": postgres_server.url("matrix"), "pgbouncer": pgbouncer.url("matrix")}
     yield known.__getitem__
     postgres_server.drop_database("matrix")
 
 
 @pytest.fixture
-def case(database_of, tmp_path):
-    return lambda kind: Case(database_of(kind), tmp_path.as_uri())
+def case(request, tmp_path):
+    """A new case in a database of the kind; embedded ones are each test's own."""
+
+    def make(kind: str) -> Case:
+        if kind in ("sqlite", "duckdb"):
+            url = f"{kind}:///{tmp_path / 'lake.db'}"
+        else:
+            url = request.getfixturevalue("server_of")(kind)
+        return Case(url, (tmp_path / "lake").as_uri())
+
+    return make
 
 
 FULL = float(os.environ.get("DELTASQL_STRESS", "0.1")) >= 1
