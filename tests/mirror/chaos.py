@@ -135,7 +135,7 @@ class _OneByOne(_Steps):
 
 def die_at(scene: Scene, last: int) -> None:
     """Catch the table up, checkpoints too, and die at a step; with status 0 if none is left."""
-    short_leases(0.2)
+    short_leases(0.5)
     count = itertools.count(1)
 
     def step() -> None:
