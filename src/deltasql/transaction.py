@@ -239,6 +239,11 @@ class TransactionTable:
 
     def snapshot(self) -> Snapshot:
         """The table at the cut, with this transaction's writes."""
+        found = self._pinned()
+        self._table.must_be_current(found.state)
+        return found
+
+    def _pinned(self) -> Snapshot:
         found = self._table.snapshot_with(version=self._version, overlay=self._overlay)
         if self._metadata is None and self._protocol is None:
             return found
@@ -252,7 +257,6 @@ class TransactionTable:
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows, lazily; what is read here is part of the conflict check."""
         snapshot = self.snapshot()
-        self._table.must_be_current(snapshot.state)
         self.has_read(snapshot.bind(where))
         return snapshot.scan(where, columns)
 
@@ -265,13 +269,13 @@ class TransactionTable:
     def append(self, data: Any) -> None:
         """Add rows when the transaction commits."""
         abandon = self._table.abandon(self._version)
-        self.take(writing.append(self.objects, self.snapshot().state, data, abandon=abandon))
+        self.take(writing.append(self.objects, self._pinned().state, data, abandon=abandon))
 
     def overwrite(self, data: Any, where: str | None = None) -> None:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
         abandon = self._table.abandon(self._version)
         self.take(
-            writing.overwrite(self.objects, self.snapshot(), data, where=where, abandon=abandon)
+            writing.overwrite(self.objects, self._pinned(), data, where=where, abandon=abandon)
         )
 
     def commit(
@@ -351,7 +355,7 @@ class TransactionTable:
         if not debt.is_due:
             return
         writer = ChangeWriter(
-            self.objects, self.snapshot().state, new_id=writing.new_id, now_ms=writing.now_ms
+            self.objects, self._pinned().state, new_id=writing.new_id, now_ms=writing.now_ms
         )
         files = writer.write(
             ("insert", writer.rows(debt.added)), ("delete", writer.rows(debt.removed))

@@ -76,6 +76,8 @@ def test_reads_of_a_released_table_are_not_silently_stale(stock: Path, any_lake:
         assert "adopt it again" in caught.value.remedy
     with pytest.raises(TableError, match="released"), any_lake.transaction() as tx:
         tx.table("t").scan()
+    with pytest.raises(TableError, match="released"), any_lake.transaction() as tx:
+        tx.table("t").snapshot()
     # What SQL has of it never changes.
     assert ids(theirs, version) == [0, 1]
     assert ids(theirs, 0) == [0]
