@@ -27,7 +27,7 @@ class RecoveredTable:
 
     `status` is `adopted`, `present` (it was in the lake already), `found` (in a dry run), or
     `failed`; then `problem` says why and `remedy` what to do. `table` is its name, None where
-    a folder could not be searched.
+    a folder could not be searched, or has a name that is no text.
     """
 
     location: str
@@ -146,7 +146,7 @@ class _Recovery:
 
     def _take_all(self, folders: Sequence[str]) -> Mapping[str, RecoveredTable]:
         self._total += len(folders)
-        for folder in folders:
+        for folder in filter(_is_text, folders):
             if _key(self._location(folder)) not in self._present:
                 self._claims[self._name(folder)].add(self._location(folder))
         outcomes: dict[str, RecoveredTable] = {}
@@ -173,6 +173,12 @@ class _Recovery:
     def _expected(self, folder: str) -> RecoveredTable:
         """What is to become of a folder, or why it can't be tried."""
         location = self._location(folder)
+        if not _is_text(folder):
+            return _failed(
+                RecoveredTable(location=location, table=None, status="found"),
+                problem="the name of its folder is not UTF-8, and no location can say it",
+                remedy="rename the folder, then run it again",
+            )
         known = self._present.get(_key(location))
         if known is not None:
             version = self._lake.table(known).version
@@ -250,7 +256,9 @@ class _Recovery:
     # --- names --------------------------------------------------------------------------------
 
     def _location(self, folder: str) -> str:
-        parts = [quote(part, safe="") for part in folder.split("/") if part]
+        parts = [
+            quote(part, safe="", errors="surrogateescape") for part in folder.split("/") if part
+        ]
         return "/".join([self._objects.location.rstrip("/"), *parts])
 
     def _name(self, folder: str) -> str:
@@ -265,6 +273,11 @@ def _folders_above(lake: Lake, location: str) -> list[str]:
         return []
     root, here = _key(lake.objects(lake.location).location), _key(location)
     return here.removeprefix(root).strip("/").split("/") if here.startswith(f"{root}/") else []
+
+
+def _is_text(folder: str) -> bool:
+    """Whether a folder's name is UTF-8: on a local disk it may be any bytes."""
+    return not any("\ud800" <= character <= "\udfff" for character in folder)
 
 
 def _key(location: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import threading
 import uuid
@@ -284,3 +286,19 @@ def test_a_bucket_with_other_things(sqlite_url: str, seaweedfs: SeaweedFs, tmp_p
         assert ids(lake.table("deep.er.t")) == [1, 2]
         with pytest.raises(deltasql.TableNotFoundError):
             lake.recover(f"{location}/plain")
+
+
+def test_folders_whose_names_are_no_text(tmp_path: Path) -> None:
+    root = tmp_path / "mixed"
+    write_deltalake(root / "fine", rows(1))
+    for bad in (b"bad\xff", b"deep\xfe/inner"):
+        shutil.copytree(root / "fine", Path(os.fsdecode(os.fsencode(root) + b"/" + bad)))
+    with deltasql.connect(f"sqlite:///{tmp_path / 'names.db'}") as lake:
+        for dry_run in (True, False):
+            report = lake.recover(str(root), dry_run=dry_run)
+            assert [item.location.rpartition("/mixed/")[2] for item in report.failed] == [
+                "bad%FF",
+                "deep%FE/inner",
+            ]
+            assert all("not UTF-8" in item.problem for item in report.failed)
+        assert ids(lake.table("fine")) == [1]
