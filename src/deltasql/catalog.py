@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, overload
 import pyarrow as pa
 
 from deltasql import config, creating, locations, metrics, purging, recovering
-from deltasql.adoptions import AdoptionReport, Progress, adopt, survey
+from deltasql.adoptions import AdoptionReport, Choices, Progress, Unmirrored, adopt, rehearse
 from deltasql.checks import LakeChecks
 from deltasql.commit import CommitLoop, StateCache
 from deltasql.commit.discarding import Discarder
@@ -245,6 +245,7 @@ class Lake(LakeChecks):
         dry_run: Literal[True],
         fence: bool = ...,
         validate: bool = ...,
+        unmirrored: Unmirrored = ...,
         progress: Callable[[Progress], None] | None = ...,
     ) -> AdoptionReport: ...
 
@@ -257,6 +258,7 @@ class Lake(LakeChecks):
         dry_run: Literal[False] = ...,
         fence: bool = ...,
         validate: bool = ...,
+        unmirrored: Unmirrored = ...,
         progress: Callable[[Progress], None] | None = ...,
     ) -> Table: ...
 
@@ -269,6 +271,7 @@ class Lake(LakeChecks):
         fence: bool = ...,  # noqa: FBT001 - the public name
         *,
         validate: bool = ...,
+        unmirrored: Unmirrored = ...,
         progress: Callable[[Progress], None] | None = ...,
     ) -> Table | AdoptionReport: ...
 
@@ -280,6 +283,7 @@ class Lake(LakeChecks):
         fence: bool = True,  # noqa: FBT001, FBT002 - the public name
         *,
         validate: bool = True,
+        unmirrored: Unmirrored = "refuse",
         progress: Callable[[Progress], None] | None = None,
     ) -> Table | AdoptionReport:
         """Take in the Delta table at a location, with its whole history, where it is.
@@ -287,13 +291,15 @@ class Lake(LakeChecks):
         One commit keeps other writers out; with `fence=False`, and where deltasql can't write
         the table safely (`table.read_only`), there is none. A dry run writes nothing and returns
         a report. `progress` is called after each version; `validate=False` leaves out the
-        comparison with another reader.
+        comparison with another reader. Where a dropped table has commits in SQL that are not in
+        the log, `unmirrored` says what becomes of them: `refuse`, `write` or `discard`.
         """
         creating.check_name(name)
-        locations.check(self, location)
+        place = locations.check(self, location)
+        how = Choices(fence=fence, validate=validate, unmirrored=unmirrored)
         if dry_run:
-            return survey(self.objects(location), fence=fence, progress=progress)
-        return adopt(self, location, name, fence=fence, validate=validate, progress=progress)
+            return rehearse(self, place, how, progress)
+        return adopt(self, place, name, how, progress)
 
     recover = recovering.recover
 
@@ -313,9 +319,11 @@ class Lake(LakeChecks):
 
     def objects(self, location: str) -> ObjectStore:
         """The object store at a location."""
-        if location not in self._objects:
-            self._objects[location] = open_store(location, self.storage)
-        return self._objects[location]
+        # A relative path means another place once the process has gone elsewhere.
+        place = locations.absolute(location)
+        if place not in self._objects:
+            self._objects[place] = open_store(place, self.storage)
+        return self._objects[place]
 
     @property
     def reader_options(self) -> dict[str, str]:

@@ -370,6 +370,23 @@ def test_two_at_once_adopt_it_once(stock: Path, open_lake: Any, store_url: str) 
     assert sum(isinstance(item, deltasql.Table) for item in done) == 1
     assert ids(tables[0]) == [0, 1, 2]
     assert one.store.staged_tables() == []
+    (told,) = [item for item in done if isinstance(item, Exception)]
+    # By whom it was found depends on the moment; that it was slow is never the reason.
+    assert isinstance(told, deltasql.TableExistsError | deltasql.LocationTakenError)
+    assert f"use {tables[0].name}" in told.remedy
+
+
+def test_relative_locations_are_those_of_the_moment(
+    tmp_path: Path, lake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("a", "b"):
+        write_deltalake(tmp_path / folder / "t", rows(*folder.encode()))
+    monkeypatch.chdir(tmp_path / "a")
+    one = lake.adopt("t", "one")
+    monkeypatch.chdir(tmp_path / "b")
+    assert lake.adopt("t", "two", dry_run=True).location == (tmp_path / "b" / "t").as_uri()
+    two = lake.adopt("t", "two")
+    assert (ids(one), ids(two)) == ([ord("a")], [ord("b")])
 
 
 def test_locations_with_odd_names(tmp_path: Path, lake: Any) -> None:

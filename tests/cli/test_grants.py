@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
@@ -127,6 +128,19 @@ def test_writer_cannot_purge_and_learns_it_first(connect_as, tmp_path):
     owner = connect_as("owner")
     assert owner.purge("t").files == 1
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_writer_cannot_adopt_and_learns_it_first(connect_as, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "lake" / "t", copy)
+    before = sorted(tmp_path.rglob("*"))
+    lake = connect_as("writer")
+    with pytest.raises(DatabaseError, match="can't adopt") as caught:
+        lake.adopt(str(copy), "u")
+    assert "owner" in caught.value.remedy
+    assert [item.status for item in lake.recover(str(copy)).tables] == ["failed"]
+    assert sorted(tmp_path.rglob("*")) == before
+    assert connect_as("owner").adopt(str(copy), "u").version == 1
 
 
 def test_writer_takes_places(connect_as, postgres_url, tmp_path):

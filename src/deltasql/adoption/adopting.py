@@ -25,6 +25,7 @@ from deltasql.errors import (
     MirrorError,
     StoreError,
     TableError,
+    TableExistsError,
 )
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import MirrorEngine, Target
@@ -125,11 +126,22 @@ class _Adoption:
 
     def _must_hold(self, *, held: bool) -> None:
         if not held:
+            self._must_not_be_done()
             raise MirrorError(
                 f"the adoption of {self._objects.location} was taken over",
                 cause="this process was silent for so long that another one went on with it",
                 remedy="nothing is lost; look whether the other one is done",
             )
+
+    def _must_not_be_done(self) -> None:
+        """Of two processes that adopt one table at once the second finds it in the lake."""
+        for table in self._log.tables():
+            if table.table_id == self._lease.table_id:
+                raise TableExistsError(
+                    f"the table at {self._objects.location} is in the lake already",
+                    cause=f"another process has just adopted it, as {table.name}",
+                    remedy=f"use {table.name}",
+                )
 
     # --- what an earlier run left ---------------------------------------------------------
 

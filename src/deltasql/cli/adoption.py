@@ -50,6 +50,15 @@ def adopt(
     validate: Annotated[
         bool, typer.Option(help="Compare some versions with what another reader finds, first.")
     ] = True,
+    unmirrored: Annotated[
+        str,
+        typer.Option(
+            "--unmirrored",
+            help="What a dropped table has in SQL and not in its log: refuse, write it to the "
+            "log first, or discard it.",
+            metavar="CHOICE",
+        ),
+    ] = "refuse",
 ) -> None:
     """Take in an existing Delta table, with its history.
 
@@ -58,6 +67,7 @@ def adopt(
     with session.lake() as lake, session.out.progress("reading the log") as advance:
         how: dict[str, Any] = {
             "fence": fence,
+            "unmirrored": unmirrored,
             "progress": lambda step: advance(step.version, step.newest),
         }
         if dry_run:

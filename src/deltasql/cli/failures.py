@@ -32,6 +32,9 @@ _WORDS: Final = (
     ("mirror.repair(force=True)", "deltasql mirror repair TABLE --force"),
     ("mirror.validate()", "deltasql mirror validate"),
     ("mirror.repair()", "deltasql mirror repair TABLE"),
+    ('lake.adopt(…, unmirrored="write")', "deltasql adopt --unmirrored=write"),
+    ('lake.adopt(…, unmirrored="discard")', "deltasql adopt --unmirrored=discard"),
+    ('unmirrored="discard"', "--unmirrored=discard"),
     ("lake.check()", "deltasql db check TABLE"),
     ("lake.rebuild()", "deltasql db rebuild TABLE"),
 )
