@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import TracebackType
@@ -156,7 +157,7 @@ class Lake(LakeChecks):
         partition_by: list[str] | tuple[str, ...] = (),
         properties: Mapping[str, str] | None = None,
         exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name
-        location: str | None = None,
+        location: str | os.PathLike[str] | None = None,
     ) -> Table:
         """Create a table; with `exists_ok` an existing one is returned as it is.
 
@@ -219,6 +220,8 @@ class Lake(LakeChecks):
         if purge:
             purging.must_be_allowed(self.store)
         table = self.table(name)
+        if purge and table.read_only is None:
+            purging.must_not_be_ahead(self, table.table_id, name, table.location)
         if not self.store.drop_table(table.table_id):
             raise _missing(name)
         return purging.purge(self, table.table_id) if purge else None
@@ -231,15 +234,16 @@ class Lake(LakeChecks):
         """Delete the files, the log and the rows of a dropped table, by its name or id.
 
         Files are deleted that its log knows, and the log itself; whatever else is at the location
-        stays, and is reported. A purge that was cut off goes on with the same call. Of a table
-        that was released, or otherwise not ours to write, only the rows go.
+        stays, and is reported. If another table's log is there by now, all of it stays. A purge
+        that was cut off goes on with the same call. Of a table that was released, or otherwise not
+        ours to write, only the rows go.
         """
         return purging.purge(self, table)
 
     @overload
     def adopt(
         self,
-        location: str,
+        location: str | os.PathLike[str],
         name: str,
         *,
         dry_run: Literal[True],
@@ -252,7 +256,7 @@ class Lake(LakeChecks):
     @overload
     def adopt(
         self,
-        location: str,
+        location: str | os.PathLike[str],
         name: str,
         *,
         dry_run: Literal[False] = ...,
@@ -265,7 +269,7 @@ class Lake(LakeChecks):
     @overload
     def adopt(
         self,
-        location: str,
+        location: str | os.PathLike[str],
         name: str,
         dry_run: bool,  # noqa: FBT001 - the public name
         fence: bool = ...,  # noqa: FBT001 - the public name
@@ -277,7 +281,7 @@ class Lake(LakeChecks):
 
     def adopt(
         self,
-        location: str,
+        location: str | os.PathLike[str],
         name: str,
         dry_run: bool = False,  # noqa: FBT001, FBT002 - the public name
         fence: bool = True,  # noqa: FBT001, FBT002 - the public name

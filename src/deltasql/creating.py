@@ -28,7 +28,8 @@ from deltasql.table import Table
 if TYPE_CHECKING:
     from deltasql.catalog import Lake
 
-_NAME = re.compile(r"[^\x00-\x1f\x7f/\\]+")
+# Lone surrogates stand for bytes that are no text: no database takes them.
+_NAME = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
 _LONGEST_NAME = 255
 FENCE_PROPERTY = "deltasql.fence"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
@@ -41,15 +42,20 @@ ROW_TRACKING_COLUMNS = {
 
 def check_name(name: str) -> None:
     """Raise `ValidationError` unless a table may have that name."""
-    parts = name.split(".")
-    legal = all(_NAME.fullmatch(part) and part.strip() == part for part in parts)
-    if not legal or len(name.encode()) > _LONGEST_NAME:
+    if not _is_name(name):
         raise ValidationError(
             f"{name!r:.80} is not a table's name",
             cause="a name is words separated by dots, without slashes, control characters or "
             f"blanks around them, of at most {_LONGEST_NAME} bytes",
             remedy="choose another, such as sales.orders",
         )
+
+
+def _is_name(name: object) -> bool:
+    if not isinstance(name, str):
+        return False
+    legal = all(_NAME.fullmatch(part) and part.strip() == part for part in name.split("."))
+    return legal and len(name.encode()) <= _LONGEST_NAME
 
 
 def version_zero(

@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from deltasql.errors import ConfigError, ValidationError
-from deltasql.places import place_of, scheme_of
+from deltasql.places import flaw_of, place_of, scheme_of
+from deltasql.store.claims import taken
 from deltasql.writing import new_id
 
 if TYPE_CHECKING:
     from deltasql.catalog import Lake
 
 
-def absolute(location: str) -> str:
-    """A location that means the same wherever it is read: paths from the root."""
-    if scheme_of(location) is not None:
-        return location
-    return str(Path(location).expanduser().absolute())
+def absolute(location: str | os.PathLike[str]) -> str:
+    """A location that means the same wherever it is read: paths from the root.
+
+    `ValidationError` where it would not.
+    """
+    text = _text(location)
+    flaw = flaw_of(text)
+    if flaw is not None:
+        raise ValidationError(
+            f"{text!r:.200} is not a location",
+            cause=flaw,
+            remedy="write it as a path, or as a URL such as s3://bucket/folder",
+        )
+    if scheme_of(text) is not None:
+        return text
+    # As the object stores do: x/.. goes, wherever a link x leads.
+    return os.path.normpath(Path(text).expanduser().absolute())
+
+
+def _text(location: str | os.PathLike[str]) -> str:
+    text = os.fspath(location) if isinstance(location, os.PathLike) else location
+    if not isinstance(text, str):
+        raise ValidationError(
+            f"{location!r:.80} is not a location",
+            cause=f"it is of the type {type(location).__name__}",
+            remedy="pass a string or a pathlib.Path",
+        )
+    return text
 
 
 def beside(url: str) -> str | None:
@@ -55,22 +80,31 @@ def default_place(lake: Lake, name: str) -> str:
 
 
 def _candidates(root: str, name: str) -> Iterator[str]:
-    yield f"{root}/{'/'.join(quote(part, safe='') for part in name.split('.'))}"
-    flat = f"{root}/{quote(name, safe='')}"
+    # A plain path is read as it is: an escape would be part of the folder's name.
+    is_path = scheme_of(root) is None
+    deep, flat = (
+        f"{root}/{text if is_path else quote(text, safe='/')}"
+        for text in (name.replace(".", "/"), name)
+    )
+    yield deep
     if "." in name:
         yield flat
     while True:
         yield f"{flat}-{new_id()[:8]}"
 
 
-def check_new(lake: Lake, location: str) -> str:
+def check_new(lake: Lake, location: str | os.PathLike[str]) -> str:
     """The location for a new table, absolute; raises if no table may lie there.
 
-    That no other table has it is for the database to say, when the table is created.
+    That no other table has it is for the database to say again, when the table is created.
     """
     found = check(lake, location)
+    # Not left to the database alone: the table may be purged before we get there, and its files
+    # may stay.
     claims = lake.store.claims(found)
-    if not claims and _is_used(lake, found):
+    if claims:
+        raise taken(found, place_of(found), claims[0])
+    if _is_used(lake, found):
         raise ValidationError(
             f"the location {location} is not empty",
             cause="a new table would share it with files that it knows nothing of",
@@ -79,15 +113,15 @@ def check_new(lake: Lake, location: str) -> str:
     return found
 
 
-def check(lake: Lake, location: str) -> str:
+def check(lake: Lake, location: str | os.PathLike[str]) -> str:
     """The location, absolute; `ValidationError` if it holds more than one table ever should."""
-    if not location.strip():
+    if not _text(location).strip():
         raise _refused("''", "it is empty, which would be the working directory")
     found = absolute(location)
     place = place_of(found)
     for other, what in _kept_free(lake):
         if place_of(other).startswith(place):
-            raise _refused(location, f"it is, or contains, {what} ({other})")
+            raise _refused(str(location), f"it is, or contains, {what} ({other})")
     return found
 
 

@@ -2,7 +2,8 @@
 
 A place ends with a slash, so that one lies within another exactly if its text begins with the
 other's: `/a/b` holds `/a/b/c` and not `/a/bc`. Links on local disk are followed, since whoever
-deletes through one deletes what it leads to.
+deletes through one deletes what it leads to. `x/..` goes first, as in the object stores: what lies
+there is found by the text, wherever the link `x` leads.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _SAME: Final = {
     "abfss": "azure",
 }
 LOCAL: Final = "file:"
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def place_of(location: str) -> str:
@@ -37,8 +39,12 @@ def place_of(location: str) -> str:
     if scheme == "file":
         return _local(_without_host(unquote(rest)))
     host, _, key = rest.removeprefix("//").partition("/")
-    container = host.partition("@")[0] if _SAME.get(scheme) == "azure" else host.rpartition("@")[2]
-    path = posixpath.normpath("/" + unquote(key.partition("?")[0])).lstrip("/")
+    if _SAME.get(scheme) == "azure":
+        container = host.partition("@")[0]
+    else:
+        container = host.rpartition("@")[2].partition(":")[0]
+    plain = key.partition("#")[0].partition("?")[0]
+    path = posixpath.normpath("/" + unquote(plain)).lstrip("/")
     root = f"{_SAME.get(scheme, scheme)}://{container.lower()}/"
     return f"{root}{path}/" if path else root
 
@@ -47,6 +53,28 @@ def scheme_of(location: str) -> str | None:
     """The scheme of a location, None for a plain path; one letter is a drive, or a name."""
     match = _SCHEME.match(location)
     return match[1].lower() if match else None
+
+
+def flaw_of(location: str) -> str | None:
+    """Why others could take a location for another place than we do; None if they can't.
+
+    URL parsers drop blanks, tabs, ports and fragments without a word, and some turn a backslash
+    into a slash: the text would name one place, and the files lie in another.
+    """
+    if _UNSEEN.search(location):
+        return "it has control characters, or ones that are no text"
+    scheme = scheme_of(location.strip())
+    if "\\" in (location if scheme is None else unquote(location)):
+        return "it has a backslash, which some readers take for a slash"
+    if scheme in (None, "file"):
+        return None
+    if location != location.strip():
+        return "there are blanks around it"
+    if set("#?") & set(location):
+        return "it has a query or a fragment; of a name, # is written %23 and ? is written %3F"
+    if ":" in location.partition("://")[2].partition("/")[0].rpartition("@")[2]:
+        return "it has a port; the endpoint is an option of the store"
+    return None
 
 
 def overlap(one: str, other: str) -> bool:
@@ -64,7 +92,7 @@ def _without_host(rest: str) -> str:
 
 def _local(path: str) -> str:
     try:
-        found = os.path.realpath(path)
+        found = os.path.realpath(os.path.normpath(path))
     except (OSError, ValueError):  # a loop of links; a NUL, which whoever opens it complains of
         found = str(Path(path).absolute())
     return f"{LOCAL}{found.rstrip('/')}/"

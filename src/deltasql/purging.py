@@ -1,7 +1,8 @@
 """Purging: a dropped table's own files deleted, then its rows; nothing else at its place.
 
 That the purge has begun is written down first, and the rows, which say what is to be deleted, go
-last: whoever is killed between the two has only to be run again.
+last: whoever is killed between the two has only to be run again. Where a commit file at the place
+has not the digest of the table's own, the log is somebody else's, and all of it stays.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from deltasql.errors import (
@@ -20,9 +23,17 @@ from deltasql.errors import (
     TableNotFoundError,
     ValidationError,
 )
+from deltasql.mirror.digests import commit_digests, differing
 from deltasql.mirror.engine import Target
 from deltasql.mirror.flight import LEASE_SECONDS
-from deltasql.mirror.log_names import LAST_CHECKPOINT, LogKind, commit_name, parse_name
+from deltasql.mirror.log_names import (
+    LAST_CHECKPOINT,
+    SIDECARS,
+    LogKind,
+    LogName,
+    commit_name,
+    parse_name,
+)
 from deltasql.mirror.publish import LOG
 from deltasql.mirror.repair import Leases, held_leases
 from deltasql.moments import from_ms
@@ -105,11 +116,33 @@ def must_be_allowed(store: LogStore) -> None:
         )
 
 
+def must_not_be_ahead(lake: Lake, table_id: int, name: str, location: str) -> None:
+    """Raise `MirrorError` if the log has versions that SQL does not know.
+
+    Asked before anything is written down: the table can still be repaired, or adopted again.
+    """
+    own = [claim for claim in lake.store.claims(location) if claim.place == place_of(location)]
+    if [claim.table_id for claim in own] != [table_id]:
+        return  # what is there now is not this table, and stays
+    newest = _newest(lake.store, table_id)
+    path = LOG + commit_name(newest + 1)
+    if lake.objects(location).head(path) is not None:
+        raise MirrorError(
+            f"{name} is not purged: its log has versions that SQL does not know",
+            cause=f"SQL ends at version {newest}, and {path} exists: somebody else writes "
+            "the table, or the database was restored to an earlier time",
+            remedy="take them back with mirror.repair(take_back=True), or adopt the dropped table; "
+            "or delete the foreign versions, then purge",
+        )
+
+
 def purge(lake: Lake, table: str | int) -> PurgeReport:
     """See `Lake.purge`."""
     store = lake.store
     must_be_allowed(store)
     record = _find(store, table)
+    if record.read_only_reason is None and not record.is_purging:
+        must_not_be_ahead(lake, record.table_id, record.name, record.location)
     begun = store.begin_purge(record.table_id)
     if begun is None:
         raise _gone(table)
@@ -159,16 +192,23 @@ class _Purge:
             if claim.table_id != record.table_id and claim.place.startswith(place)
         )
         self._folders: dict[str, bool] = {}
+        self._newest = _newest(store, record.table_id)
         self._elsewhere = 0
 
     def run(self) -> PurgeReport:
-        newest = self._newest()
-        self._must_not_be_ahead(newest)
-        files = self._delete(self._data_files(), with_checksums=self._objects.is_local)
-        log_files = self._delete(self._log_files(newest))
-        if self._objects.is_local:
-            self._objects.remove_stale_temps(LOG.rstrip("/"), 0)
-            self._objects.delete([lock_name(LOG + LAST_CHECKPOINT)])
+        log = self._log_names()
+        commits = {
+            name.version
+            for name in log.values()
+            if name.kind is LogKind.COMMIT and name.version is not None
+        }
+        foreign = self._foreign_because(commits)
+        files = log_files = 0
+        if foreign is None:
+            files = self._delete(self._data_files(), with_checksums=self._objects.is_local)
+            # Without a commit nothing proves that the rest of a log is the table's.
+            log_files = self._delete(self._log_files(log)) if commits else 0
+            self._tidy_log()
         kept, count = self._left()
         return PurgeReport(
             table=self._record.name,
@@ -179,21 +219,34 @@ class _Purge:
             elsewhere=self._elsewhere,
             kept=kept,
             kept_count=count,
+            kept_because=foreign,
         )
 
-    def _newest(self) -> int:
-        found = self._store.history(self._record.table_id, limit=1)
-        return found[0].version if found else -1
+    def _foreign_because(self, commits: set[int]) -> str | None:
+        """Why the log at the place is not the table's; its files may be those of that log."""
+        if not self._stays_in(LOG):
+            return "its _delta_log is a link that leads elsewhere"
+        ahead = sorted(version for version in commits if version > self._newest)
+        if ahead:
+            return f"the log there has version {ahead[0]}, which SQL does not know"
+        digests = commit_digests(self._store, self._record.table_id)
+        known = commits & digests.keys()
+        other = differing(self._objects, digests, known)
+        if other:
+            return f"the log there is another one: its version {other[0]} has other bytes"
+        if commits and not known:
+            return "the log there is another one: it has none of the table's commits"
+        return None
 
-    def _must_not_be_ahead(self, newest: int) -> None:
-        path = LOG + commit_name(newest + 1)
-        if self._objects.head(path) is not None:
-            raise MirrorError(
-                f"{self._record.name} is not purged: its log has versions that SQL does not know",
-                cause=f"SQL ends at version {newest}, and {path} exists: somebody else writes "
-                "the table, or the database was restored to an earlier time",
-                remedy="adopt the table, or delete the foreign versions, then purge again",
-            )
+    def _tidy_log(self) -> None:
+        if not self._objects.is_local:
+            return
+        self._objects.remove_stale_temps(LOG.rstrip("/"), 0)
+        self._objects.delete([lock_name(LOG + LAST_CHECKPOINT)])
+        # A folder with that name would pass for a table.
+        for folder in (LOG + SIDECARS, LOG):
+            with suppress(OSError):
+                Path(self._root, folder).rmdir()
 
     def _delete(self, keys: Iterable[str], *, with_checksums: bool = False) -> int:
         count = 0
@@ -245,14 +298,21 @@ class _Purge:
             self._folders[folder] = real.startswith(self._root)
         return self._folders[folder]
 
-    def _log_files(self, newest: int) -> Iterator[str]:
+    def _log_names(self) -> dict[str, LogName]:
+        """What is of a log there, by its key; a Hadoop checksum as that which it is of."""
+        found = {}
         for item in self._objects.list(LOG.rstrip("/")):
             name = parse_name(item.path.removeprefix(LOG))
             if name is not None and name.kind is LogKind.HADOOP_CHECKSUM and name.of is not None:
                 name = parse_name(name.of)
-            if name is None or (name.version is not None and name.version > newest):
-                continue
-            yield item.path
+            if name is not None:
+                found[item.path] = name
+        return found
+
+    def _log_files(self, log: dict[str, LogName]) -> list[str]:
+        """The commits last: they prove, to whoever goes on after us, whose the rest is."""
+        found = [path for path, name in log.items() if (name.version or 0) <= self._newest]
+        return sorted(found, key=lambda path: log[path].kind is LogKind.COMMIT)
 
     def _left(self) -> tuple[tuple[str, ...], int]:
         told: list[str] = []
@@ -283,6 +343,11 @@ def _batches(keys: Iterable[str]) -> Iterator[list[str]]:
             batch = {}
     if batch:
         yield list(batch)
+
+
+def _newest(store: LogStore, table_id: int) -> int:
+    found = store.history(table_id, limit=1)
+    return found[0].version if found else -1
 
 
 def _find(store: LogStore, table: str | int) -> DroppedRecord:

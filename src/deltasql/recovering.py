@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +13,8 @@ from urllib.parse import quote, unquote
 
 from deltasql.adoption.finding import Findings, find_inside, find_tables
 from deltasql.errors import ConfigError, DeltaSqlError, StoreError, TableNotFoundError
+from deltasql.locations import absolute
+from deltasql.places import place_of
 
 if TYPE_CHECKING:
     from deltasql.catalog import Lake
@@ -71,7 +74,7 @@ class RecoveryReport:
 
 def recover(
     lake: Lake,
-    location: str | None = None,
+    location: str | os.PathLike[str] | None = None,
     *,
     dry_run: bool = False,
     fence: bool = True,
@@ -93,7 +96,7 @@ def recover(
             remedy="say where its tables are: lake.recover('s3://bucket/lake')",
         )
     how = _How(dry_run=dry_run, fence=fence, validate=validate, parallelism=parallelism)
-    return _Recovery(lake, lake.objects(place), how, progress or (lambda *_: None)).run()
+    return _Recovery(lake, lake.objects(absolute(place)), how, progress or (lambda *_: None)).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ class _Recovery:
         self._objects = objects
         self._how = how
         self._progress = progress
-        self._present = {_key(table.location): table.name for table in lake.tables()}
+        self._present = {place_of(table.location): table.name for table in lake.tables()}
         self._above = _folders_above(lake, objects.location)
         self._claims: dict[str, set[str]] = defaultdict(set)
         self._done: list[RecoveredTable] = []
@@ -147,7 +150,7 @@ class _Recovery:
     def _take_all(self, folders: Sequence[str]) -> Mapping[str, RecoveredTable]:
         self._total += len(folders)
         for folder in filter(_is_text, folders):
-            if _key(self._location(folder)) not in self._present:
+            if place_of(self._location(folder)) not in self._present:
                 self._claims[self._name(folder)].add(self._location(folder))
         outcomes: dict[str, RecoveredTable] = {}
         running: dict[Future[RecoveredTable], str] = {}
@@ -179,7 +182,7 @@ class _Recovery:
                 problem="the name of its folder is not UTF-8, and no location can say it",
                 remedy="rename the folder, then run it again",
             )
-        known = self._present.get(_key(location))
+        known = self._present.get(place_of(location))
         if known is not None:
             version = self._lake.table(known).version
             return RecoveredTable(location=location, table=known, status="present", version=version)
@@ -271,20 +274,14 @@ def _folders_above(lake: Lake, location: str) -> list[str]:
     """The folders from the lake's location down to this one; none where it is elsewhere."""
     if lake.location is None:
         return []
-    root, here = _key(lake.objects(lake.location).location), _key(location)
-    return here.removeprefix(root).strip("/").split("/") if here.startswith(f"{root}/") else []
+    root, here = place_of(lake.location), place_of(location)
+    within = here.removeprefix(root).strip("/")
+    return within.split("/") if within and here.startswith(root) else []
 
 
 def _is_text(folder: str) -> bool:
     """Whether a folder's name is UTF-8: on a local disk it may be any bytes."""
     return not any("\ud800" <= character <= "\udfff" for character in folder)
-
-
-def _key(location: str) -> str:
-    """A location in one of the forms that it can be written in."""
-    full = f"file:{location}" if location.startswith("/") else location
-    scheme, _, rest = unquote(full).partition(":")
-    return f"{scheme}:/{rest.strip('/')}"
 
 
 def _refused(wanted: RecoveredTable, error: DeltaSqlError) -> RecoveredTable:

@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 import deltasql
 from deltasql import locations
@@ -58,6 +58,8 @@ SPELLINGS = {
     "short uri": lambda path, _: f"file:{path}",
     "escaped": lambda path, _: f"file://{path}".replace("taken", "%74aken"),
     "dots": lambda path, _: f"{path}/x/..",
+    "dots behind a link": lambda path, link: f"{path.parent}/{link.name}/../{path.name}",
+    "dots behind a link, within": lambda path, link: f"{path.parent}/{link.name}/../taken/in",
     "link": lambda path, link: str(link / path.name),
     "within": lambda path, _: str(path / "deep" / "er"),
     "around": lambda path, _: str(path.parent),
@@ -70,6 +72,7 @@ def test_a_place_is_taken_under_any_spelling(lake, linked, tmp_path, spelling):
     taken = tmp_path / "out" / "taken"
     lake.create_table("first", ORDERS, location=str(taken))
     (tmp_path / "taken").symlink_to(taken)
+    (taken.parent / linked.name).symlink_to(tmp_path / "deep" / "er")
     wanted = SPELLINGS[spelling](taken, linked)
     with pytest.raises(deltasql.LocationTakenError, match="first"):
         lake.create_table("second", ORDERS, location=wanted)
@@ -232,3 +235,121 @@ def test_a_dropped_table_can_be_adopted_again(lake, orders, rows, ids):
     assert ids(again) == [1]
     assert again.mirror.validate().ok
     assert Path(again.location.removeprefix("file://")).exists()
+
+
+# --- spellings that mislead -------------------------------------------------------------
+
+
+@pytest.fixture
+def small(sqlite_url, tmp_path):
+    with deltasql.connect(sqlite_url, location=str(tmp_path / "lake")) as lake:
+        yield lake
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://lake/t/q#2",
+        "s3://lake/t/q?2",
+        "s3://lake:80/t",
+        "s3://lake/y\\q",
+        "s3://lake/t/q\t",
+        "s3://lake/t/q ",
+        "{root}/y\\q",
+        "{root}/x\0y",
+        "{root}/x\udcff",
+    ],
+)
+def test_what_two_readers_may_take_for_two_places_is_refused(small, tmp_path, location):
+    wanted = location.format(root=tmp_path)
+    for attempt in (
+        lambda: small.create_table("t", ORDERS, location=wanted),
+        lambda: small.adopt(wanted, "t"),
+        lambda: small.recover(wanted),
+        lambda: deltasql.connect(small.url, location=wanted),
+    ):
+        with pytest.raises(deltasql.ValidationError, match="is not a location"):
+            attempt()
+    assert small.tables() == []
+
+
+def test_a_link_before_dots_does_not_hide_a_place(small, tmp_path, rows, ids):
+    (tmp_path / "deep" / "x").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "deep" / "x")
+    first = small.create_table("first", ORDERS, location=f"{tmp_path}/link/../p")
+    first.append(rows(1))
+    assert (tmp_path / "p" / "_delta_log").is_dir()
+    assert first.location == f"{tmp_path}/p"
+    with pytest.raises(deltasql.LocationTakenError, match="first"):
+        small.create_table("second", ORDERS, location=f"{tmp_path}/p")
+    with pytest.raises(deltasql.TableExistsError, match="already"):
+        small.adopt(f"{tmp_path}/link/../p", "second")
+
+
+@pytest.mark.parametrize("kind", ["path", "uri"])
+@pytest.mark.parametrize("name", ["größe a", "50% #1?", "sales.a b"])
+def test_names_that_a_uri_escapes(sqlite_url, tmp_path, rows, kind, name):
+    root = tmp_path / "lake"
+    with deltasql.connect(
+        sqlite_url, location=str(root) if kind == "path" else root.as_uri()
+    ) as lake:
+        table = lake.create_table(name, ORDERS)
+        table.append(rows(1))
+        assert (root / name.replace(".", "/") / "_delta_log").is_dir()
+        assert DeltaTable(table.location).to_pyarrow_table().column("id").to_pylist() == [1]
+    with deltasql.connect(f"sqlite:///{tmp_path}/other.db", location=str(root)) as lake:
+        assert [found.table for found in lake.recover().adopted] == [name]
+
+
+def test_a_purge_meanwhile_lets_nobody_build_on_what_stayed(small, sqlite_url, tmp_path, rows):
+    """A released table's files stay, also when its rows are gone."""
+    table = small.create_table("old", ORDERS, location=str(tmp_path / "p"))
+    table.append(rows(1))
+    table.release()
+    small.drop_table("old")
+    ask = small.store.claims
+
+    def purged_meanwhile(location):
+        found = ask(location)
+        with deltasql.connect(sqlite_url) as other:
+            other.purge("old")
+        return found
+
+    small.store.claims = purged_meanwhile
+    try:
+        with pytest.raises(deltasql.LocationTakenError, match="old"):
+            small.create_table("new", ORDERS, location=str(tmp_path / "p"))
+    finally:
+        del small.store.claims
+    with pytest.raises(deltasql.ValidationError, match="not empty"):
+        small.create_table("new", ORDERS, location=str(tmp_path / "p"))
+
+
+def test_locations_may_be_paths(small, tmp_path, rows, ids, monkeypatch):
+    created = small.create_table("created", ORDERS, location=tmp_path / "c")
+    assert created.location == str(tmp_path / "c")
+    for place in ("one", "two"):
+        write_deltalake(str(tmp_path / place / "t"), rows(len(place)))
+    monkeypatch.chdir(tmp_path)
+    assert ids(small.adopt(Path("one/t"), "adopted")) == [3]
+    assert [found.table for found in small.recover(Path("two")).adopted] == ["t"]
+
+
+@pytest.mark.parametrize("location", [1, b"/a"])
+def test_what_is_no_text_is_no_location(small, location):
+    with pytest.raises(deltasql.ValidationError, match="is not a location"):
+        small.create_table("t", ORDERS, location=location)
+    with pytest.raises(deltasql.ValidationError, match="is not a location"):
+        small.adopt(location, "t")
+
+
+@pytest.mark.parametrize("name", [None, 1, "a\udcff", b"a"])
+def test_what_is_no_text_is_no_name(small, name):
+    with pytest.raises(deltasql.ValidationError, match="not a table's name"):
+        small.create_table(name, ORDERS)
+
+
+def test_recovery_knows_a_table_behind_a_link(small, linked):
+    small.create_table("sales.t", ORDERS)
+    (found,) = small.recover(str(linked / "lake")).tables
+    assert (found.table, found.status) == ("sales.t", "present")

@@ -1,12 +1,14 @@
 """Purge takes what the table's log knows, and nothing else; cut off, it goes on."""
 
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 import deltasql
 from deltasql.objectstore.local import LocalStore
@@ -271,3 +273,140 @@ def test_a_table_within_another_that_is_purged_stays(lake, orders, rows, ids, tm
     assert (report.files, report.kept) == (1, ())
     assert ids(lake.table("inner")) == [5]
     assert lake.table("inner").mirror.validate().ok
+
+
+# --- logs that are not the table's ----------------------------------------------------------
+
+
+@pytest.fixture
+def small(sqlite_url, tmp_path):
+    with deltasql.connect(sqlite_url, location=str(tmp_path / "lake")) as lake:
+        yield lake
+
+
+@pytest.fixture
+def stock_ids():
+    def read(place):
+        return sorted(DeltaTable(str(place)).to_pyarrow_table().column("id").to_pylist())
+
+    return read
+
+
+def replace_all(place, rows):
+    shutil.rmtree(place)
+    write_deltalake(str(place), rows)
+
+
+def point_elsewhere(place, rows):
+    place.rename(place.with_name("ours"))
+    other = place.with_name("other")
+    write_deltalake(str(other), rows)
+    place.symlink_to(other)
+
+
+def point_log_elsewhere(place, rows):
+    shutil.rmtree(place)
+    write_deltalake(str(place), rows)
+    (place / "_delta_log").rename(place.with_name("log"))
+    (place / "_delta_log").symlink_to(place.with_name("log"))
+
+
+@pytest.mark.parametrize("change", [replace_all, point_elsewhere, point_log_elsewhere])
+def test_a_log_of_others_stays(small, tmp_path, rows, stock_ids, change):
+    """Its versions have the numbers of ours, and not our bytes."""
+    table = small.create_table("t", ORDERS, location=str(tmp_path / "t"))
+    table.append(rows(1))
+    table.append(rows(2))
+    small.drop_table("t")
+    change(tmp_path / "t", rows(100))
+    before = files_below(tmp_path)
+    report = small.purge("t")
+    assert "log" in report.kept_because
+    assert (report.files, report.log_files) == (0, 0)
+    assert files_below(tmp_path) == before
+    assert stock_ids(tmp_path / "t") == [100]
+    assert small.dropped() == []
+    assert small.adopt(str(tmp_path / "t"), "theirs").version >= 0
+
+
+def test_files_that_others_read_on_stay(small, tmp_path, rows):
+    """They went on from our version 1, and still read the file of it."""
+    table = small.create_table("t", ORDERS)
+    table.append(rows(1))
+    table.mirror.pause()
+    table.append(rows(2))
+    small.drop_table("t")
+    root = tmp_path / "lake" / "t"
+    (root / "_delta_log" / "00000000000000000002.json").write_text('{"commitInfo":{}}\n')
+    before = files_below(root)
+    assert "version 2 has other bytes" in small.purge("t").kept_because
+    assert files_below(root) == before
+
+
+def test_a_newer_table_that_the_restored_database_does_not_know_stays(
+    small, sqlite_url, tmp_path, rows, stock_ids
+):
+    table = small.create_table("t", ORDERS)
+    table.append(rows(1))
+    table.append(rows(2))
+    small.drop_table("t")
+    restored = _restored(small, tmp_path)
+    with deltasql.connect(sqlite_url, location=str(tmp_path / "lake")) as lake:
+        lake.purge("t")
+        assert lake.create_table("t", ORDERS).location == table.location
+        lake.table("t").append(rows(9))
+    with deltasql.connect(restored, location=str(tmp_path / "lake")) as lake:
+        assert "another one" in lake.purge("t").kept_because
+    assert stock_ids(tmp_path / "lake" / "t") == [9]
+
+
+def _restored(lake, tmp_path) -> str:
+    lake.close()
+    shutil.copy(tmp_path / "lake.db", tmp_path / "restored.db")
+    return f"sqlite:///{tmp_path / 'restored.db'}"
+
+
+@pytest.mark.parametrize("way_out", ["take back", "adopt"])
+def test_a_purge_that_is_refused_changes_nothing(
+    small, sqlite_url, tmp_path, rows, ids, way_out
+):  # fmt: skip
+    small.create_table("t", ORDERS).append(rows(1))
+    restored = _restored(small, tmp_path)
+    with deltasql.connect(sqlite_url) as lake:
+        lake.table("t").append(rows(2))
+    with deltasql.connect(restored) as lake:
+        with pytest.raises(deltasql.MirrorError, match="does not know"):
+            lake.drop_table("t", purge=True)
+        assert [table.name for table in lake.tables()] == ["t"]
+        if way_out == "take back":
+            lake.table("t").mirror.repair(take_back=True)
+        else:
+            lake.drop_table("t")
+            with pytest.raises(deltasql.MirrorError, match="does not know"):
+                lake.purge("t")
+            assert not lake.dropped()[0].is_purging
+            lake.adopt(str(tmp_path / "lake" / "t"), "t")
+        assert ids(lake.table("t")) == [1, 2]
+
+
+def test_a_purge_that_had_begun_before_others_went_on_ends(small, tmp_path, rows, ids):
+    table = small.create_table("t", ORDERS)
+    table.append(rows(1))
+    small.drop_table("t")
+    assert small.store.begin_purge(table.table_id) is not None
+    info = {"timestamp": 1, "inCommitTimestamp": 2**42, "operation": "WRITE"}
+    theirs = tmp_path / "lake" / "t" / "_delta_log" / "00000000000000000002.json"
+    theirs.write_text(json.dumps({"commitInfo": info}) + "\n")
+    before = files_below(tmp_path / "lake")
+    assert "version 2" in small.purge("t").kept_because
+    assert files_below(tmp_path / "lake") == before
+    assert ids(small.adopt(str(tmp_path / "lake" / "t"), "t")) == [1]
+
+
+def test_a_purged_table_is_not_found_by_recovery(small, rows):
+    small.create_table("kept", ORDERS)
+    small.create_table("t", ORDERS).append(rows(1))
+    small.drop_table("t", purge=True)
+    assert [(found.table, found.status) for found in small.recover().tables] == [
+        ("kept", "present")
+    ]

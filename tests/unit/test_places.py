@@ -2,7 +2,7 @@
 
 import pytest
 
-from deltasql.places import overlap, place_of
+from deltasql.places import flaw_of, overlap, place_of
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,7 @@ from deltasql.places import overlap, place_of
         "/no/such/a b/",
         "/no//such/./a b",
         "/no/such/x/../a b",
+        "file:///no/such/x/%2E./a b",
         "file:/no/such/a b",
         "file:///no/such/a b",
         "file:///no/such/a%20b/",
@@ -31,6 +32,9 @@ def test_local_spellings(spelling):
         ("s3://bucket/a/b", "s3://bucket/a/%62"),
         ("s3://bucket/a/b", "s3://bucket/c/../a/b"),
         ("s3://bucket", "s3://bucket/"),
+        ("s3://bucket/a/b", "s3://bucket/a/b#2"),
+        ("s3://bucket/a/b", "s3://bucket/a/b?x#y"),
+        ("s3://bucket/a/b", "s3://bucket:80/a/b"),
         ("az://box/a", "abfss://box@account.dfs.core.windows.net/a"),
         ("az://box/a", "azure://box/a/"),
         ("gs://bucket/a", "GS://bucket/a"),
@@ -68,3 +72,46 @@ def test_other_places(one, other):
 )
 def test_within_goes_by_whole_names(one, other, do_overlap):
     assert overlap(place_of(one), place_of(other)) is do_overlap
+
+
+def test_dots_behind_a_link_go_as_in_the_stores(tmp_path):
+    (tmp_path / "deep" / "x").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "deep" / "x")
+    assert place_of(f"{tmp_path}/link/../p") == place_of(f"{tmp_path}/p")
+    assert place_of(f"{tmp_path}/link/p") == place_of(f"{tmp_path}/deep/x/p")
+
+
+@pytest.mark.parametrize(
+    ("location", "flaw"),
+    [
+        ("s3://lake/t/q#2", "fragment"),
+        ("gs://lake/t/q?x=1", "query"),
+        ("s3://lake:80/t", "port"),
+        ("s3://lake/y\\q", "backslash"),
+        ("s3://lake/y%5Cq", "backslash"),
+        ("/y\\q", "backslash"),
+        ("s3://lake/a\tb", "control"),
+        ("/a\0b", "control"),
+        ("/a\udcff", "no text"),
+        ("s3://lake/a ", "blanks"),
+        (" s3://lake/a", "blanks"),
+    ],
+)
+def test_what_others_may_take_for_another_place(location, flaw):
+    assert flaw in flaw_of(location)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "/größe a/50% #1?",
+        "/y%5Cq",
+        "file:///a%20b",
+        "s3://user:secret@lake/a%23b",
+        "abfss://box@account.dfs.core.windows.net/a:b",
+        "memory:///a",
+        "s3://lake",
+    ],
+)
+def test_what_is_plain(location):
+    assert flaw_of(location) is None

@@ -1,0 +1,43 @@
+"""Named queries: none takes another's name by accident."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from tests.architecture.test_modules import PACKAGE
+
+SQL = PACKAGE / "store" / "sql"
+NOT_QUERIES = {"schema.sql", "functions.sql", "grants.sql"}
+# By dialect: the shared queries that it says in its own words, on purpose.
+OVERRIDDEN = {
+    "postgres": {"files_at", "history_lease", "keys_at", "table_create", "versions_audit"},
+    "sqlite": {"files_at", "migrations_exist"},
+    "duckdb": {"history_times_apart", "rebuild_back"},
+}
+
+
+def _files(folder):
+    return [path for path in sorted((SQL / folder).glob("*.sql")) if path.name not in NOT_QUERIES]
+
+
+def _names(path):
+    return re.findall(r"^-- name: (\w+)$", path.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("folder", ["shared", *OVERRIDDEN])
+def test_no_name_twice(folder):
+    counts = Counter(name for path in _files(folder) for name in _names(path))
+    assert counts, "no query was found"
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("dialect", OVERRIDDEN)
+def test_shared_queries_are_overridden_on_purpose(dialect):
+    shared = {name for path in _files("shared") for name in _names(path)}
+    found = {}
+    for path in _files(dialect):
+        found |= {name: path for name in _names(path) if name in shared}
+    assert set(found) == OVERRIDDEN[dialect], "a query has the name of a shared one"
+    for path in found.values():
+        assert path.read_text().startswith("-- Differs: "), f"{path.name} says not why"
