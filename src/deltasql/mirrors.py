@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from deltasql.adoption.exporting import ExportReport, export
-from deltasql.adoption.released import is_released
 from deltasql.errors import DeltaSqlError, TableNotFoundError
+from deltasql.locations import check
 from deltasql.mirror.cleanup import CleanupReport, cleanup
-from deltasql.mirror.repair import RepairReport, repair
+from deltasql.mirror.released import is_released
+from deltasql.mirror.repair import repair
+from deltasql.mirror.repair_report import RepairReport
 from deltasql.mirror.validate import ValidationReport, validate
 from deltasql.mirror.worker import Worker
+from deltasql.places import place_of
+from deltasql.store.claims import taken
 
 if TYPE_CHECKING:
     from deltasql.catalog import Lake
@@ -180,12 +184,12 @@ class TableMirror:
         """Write the whole log to another place.
 
         Data files stay where they are and are referred to by absolute paths; with `copy_data`
-        they are copied, and the commit files have the bytes that they have here.
+        they are copied, and the commit files have the bytes that they have here. A place that
+        a table of the lake holds, or that has another log in it, is refused.
         """
         lake, table = self._lake, self._table
-        return export(
-            lake.store, table.objects, lake.objects(location), table.target, copy_data=copy_data
-        )
+        place = lake.objects(_free_place(lake, location))
+        return export(lake.store, table.objects, place, table.target, copy_data=copy_data)
 
     def cleanup(self, dry_run: bool = True) -> CleanupReport:  # noqa: FBT001, FBT002
         """Delete from the mirror what `delta.logRetentionDuration` no longer asks for.
@@ -194,6 +198,14 @@ class TableMirror:
         """
         lake, table = self._lake, self._table
         return cleanup(lake.engine, lake.store, table.objects, table.target, dry_run=dry_run)
+
+
+def _free_place(lake: Lake, location: str) -> str:
+    """The location, absolute; raises if a table of the lake holds it, or none may lie there."""
+    found = check(lake, location)
+    for claim in lake.store.claims(found):
+        raise taken(found, place_of(found), claim)
+    return found
 
 
 def _status(item: Backlog, now: int, *, is_released: bool) -> MirrorStatus:

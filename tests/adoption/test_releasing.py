@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -191,3 +193,126 @@ def test_adopting_while_a_stock_writer_keeps_committing(stock: Path, any_lake: A
     assert table.append(rows(5)) == table.version
     assert sorted(DeltaTable(stock).to_pyarrow_table()["id"].to_pylist()) == ids(table)
     assert table.mirror.validate().ok
+
+
+# --- what is others' stays as they left it ------------------------------------------------
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    log = root / "_delta_log"
+    return {path.name: path.read_bytes() for path in log.rglob("*") if path.is_file()}
+
+
+def root_of(table: Any) -> Path:
+    return Path(table.location.removeprefix("file://"))
+
+
+@pytest.fixture
+def released(lake: Any) -> Any:
+    table = lake.create_table("t", rows().schema)
+    table.append(rows(1))
+    table.release(keep_timestamps=False)
+    return table
+
+
+@pytest.mark.parametrize("others", ["began anew", "cleaned up", "adopted it"])
+@pytest.mark.parametrize("how", [{}, {"force": True}, {"take_back": True}, {"version": 1}])
+def test_nothing_is_repaired_in_a_released_table(
+    lake: Any, released: Any, others: str, how: dict[str, Any]
+) -> None:
+    root = root_of(released)
+    if others == "began anew":
+        shutil.rmtree(root)
+        write_deltalake(root, rows(100))
+    elif others == "cleaned up":
+        write_deltalake(root, rows(4), mode="append")
+        DeltaTable(root).create_checkpoint()
+        for version in range(3):
+            commit_file(root, version).unlink()
+    else:
+        lake.adopt(released.location, name="u").append(rows(2))
+    before = contents(root)
+    report = lake.table("t").mirror.repair(**how)
+    assert not report.ok
+    assert "released at version 2" in report.errors[0]
+    assert contents(root) == before
+    assert lake.mirror.validate().ok
+
+
+@pytest.mark.parametrize("others", ["began anew", "went on"])
+def test_the_worker_leaves_a_released_table_to_others(
+    open_lake: Any, sqlite_url: str, others: str
+) -> None:
+    """The release is in SQL and never came to be in the mirror; meanwhile somebody wrote there."""
+    lake = open_lake()
+    table = lake.create_table("t", rows().schema, properties={"delta.checkpointInterval": "1"})
+    table.append(rows(1))
+    table.release(keep_timestamps=False)
+    root = root_of(table)
+    if others == "began anew":
+        shutil.rmtree(root)
+        for number in range(2):
+            write_deltalake(root, rows(100 + number), mode="append")
+    else:
+        write_deltalake(root, rows(100), mode="append")
+        commit_file(root, 2).unlink()
+    with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
+        connection.execute(
+            "UPDATE dl_mirror_status SET status = 'PENDING', json_written = 0,"
+            " checkpoint_written = 0 WHERE version = 2"
+        )
+    connection.close()
+    before = contents(root)
+    assert lake.table("t").mirror.status().lag_versions == 1
+    lake.mirror.run(once=True)
+    assert contents(root) == before
+    status = lake.table("t").mirror.status()
+    assert status.is_failed
+    assert "others have gone on" in status.error_message
+
+
+def test_a_release_that_was_cut_off_is_mirrored_by_the_worker(
+    stock: Path, open_lake: Any, sqlite_url: str
+) -> None:
+    lake = open_lake()
+    table = lake.adopt(str(stock), name="t")
+    version = table.release()
+    whole = contents(stock)
+    commit_file(stock, version).unlink()
+    with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
+        connection.execute(
+            "UPDATE dl_mirror_status SET status = 'PENDING', json_written = 0 WHERE version = ?",
+            (version,),
+        )
+    connection.close()
+    assert lake.mirror.run(once=True) == 1
+    assert contents(stock) == whole
+
+
+@pytest.mark.parametrize("adopted", [True, False])
+@pytest.mark.parametrize("went_on", [True, False])
+def test_a_release_that_is_taken_back_leaves_the_table_released(
+    stock: Path, open_lake: Any, sqlite_url: str, tmp_path: Path, adopted: bool, went_on: bool
+) -> None:
+    lake = open_lake()
+    table = lake.adopt(str(stock), name="t") if adopted else lake.create_table("t", rows().schema)
+    backup = tmp_path / "backup.db"
+    path = sqlite_url.removeprefix("sqlite:///")
+    with sqlite3.connect(path) as source, sqlite3.connect(backup) as target:
+        source.backup(target)
+        target.execute("DELETE FROM dl_mirror_leases")
+    table.append(rows(7))
+    version = table.release(keep_timestamps=False)
+    root = root_of(table)
+    if went_on:
+        write_deltalake(root, rows(8), mode="append")
+    before = contents(root)
+    restored = open_lake(f"sqlite:///{backup}").table("t")
+    report = restored.mirror.repair(take_back=True)
+    assert report.ok
+    assert report.taken_back == [version - 1, version]
+    assert restored.read_only == table.read_only
+    assert contents(root) == before
+    with pytest.raises(ValidationError, match="read-only"):
+        restored.append(rows(9))
+    assert restored.snapshot(version=version).state == table.snapshot(version=version).state

@@ -192,3 +192,21 @@ def test_an_interrupted_cleanup_leaves_no_hole(daily, log_of, lake, monkeypatch)
     monkeypatch.undo()
     versions = log_of(table).versions()
     assert versions == list(range(versions[0], 11))
+
+
+def test_the_log_of_a_released_table_is_others_to_clean_up(daily, log_of):
+    table = daily()
+    table.release()
+    before = log_of(table).contents()
+    report = table.mirror.cleanup(dry_run=False)
+    assert report.deleted == ()
+    assert report.reason.startswith("released at version 11")
+    assert log_of(table).contents() == before
+
+
+def test_a_log_that_is_not_ours_is_not_cleaned_up(daily, log_of):
+    table = daily()
+    log_of(table)[6].write_bytes(b"{}")
+    report = table.mirror.cleanup(dry_run=False)
+    assert report.deleted == ()
+    assert commit_name(6) in report.reason

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from dataclasses import replace
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
-from deltasql.errors import MirrorError, MirrorGapError, VersionNotFoundError
+from deltasql.errors import (
+    MirrorConflictError,
+    MirrorError,
+    MirrorGapError,
+    VersionNotFoundError,
+)
 from deltasql.mirror.last_checkpoint import parse_last_checkpoint
 from deltasql.mirror.log_names import checkpoint_name, commit_name
+from deltasql.spec import codec
 from tests.faults.outcomes import Faults
 from tests.mirror.conftest import landed, rows, statuses
 
@@ -339,3 +346,79 @@ def test_taking_back_on_every_database(any_lake, make_table, log_of):
     assert table.snapshot().files().num_rows == 5
     assert [ours[4].read_bytes(), ours[5].read_bytes()] == lines
     assert table.mirror.validate().ok
+
+
+# --- logs that are not ours -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [None, 1, 2])
+def test_nothing_is_written_into_another_tables_log(lake, make_table, log_of, version):
+    """Somebody deleted the folder, and began a table of their own there."""
+    table = make_table(lake)
+    log = log_of(table)
+    shutil.rmtree(log.folder.parent)
+    write_deltalake(log.folder.parent, rows(100))
+    before = log.contents()
+    report = table.mirror.repair(version=version)
+    assert not report.ok
+    assert report.restored == []
+    assert log.contents() == before
+    assert DeltaTable(table.location).to_pyarrow_table()["id"].to_pylist() == [100]
+
+
+def test_repair_writes_nothing_before_a_conflict_either(lake, make_table, log_of):
+    """Of a log whose oldest commits were cleaned up only later ones can be told from ours."""
+    table = make_table(lake, 5)
+    table.mirror.pause()
+    table.append(rows(6))
+    log = log_of(table)
+    log[1].unlink()
+    log[5].write_bytes(b"{}")
+    before = log.contents()
+    report = table.mirror.repair()
+    assert report.conflicts == [commit_name(5)]
+    assert (report.restored, report.mirrored, report.pointer_rewritten) == ([], 0, False)
+    assert log.contents() == before
+    assert table.mirror.repair(force=True).ok
+    assert log.versions() == list(range(7))
+
+
+def test_no_version_is_mirrored_alone_after_another_history(lake, make_table, log_of):
+    table = make_table(lake)
+    table.mirror.pause()
+    table.append(rows(4))
+    log = log_of(table)
+    log[3].write_bytes(b"{}")
+    for force in (False, True):
+        report = table.mirror.repair(version=4, force=force)
+        assert commit_name(3) in report.errors[0]
+        assert not log[4].exists()
+
+
+def test_another_history_is_not_taken_back(ahead, log_of, open_lake):
+    """The restored database went on by itself: SQL's version 4 is not the mirror's."""
+    table, _ = ahead
+    off = open_lake(table._lake.url, mode="off").table("t")
+    assert off.append(rows(44)) == 4
+    before = log_of(table).contents()
+    with pytest.raises(MirrorConflictError, match="can't be taken back"):
+        table.mirror.repair(take_back=True)
+    assert table.version == 4
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [1, 2, 3, 44]
+    assert log_of(table).contents() == before
+
+
+@pytest.mark.parametrize("damage", ["missing", "other id"])
+def test_versions_that_do_not_continue_sqls_are_not_taken_back(ahead, log_of, damage):
+    table, _ = ahead
+    log = log_of(table)
+    if damage == "missing":
+        log[3].unlink()
+    else:
+        first, _, rest = log[5].read_bytes().partition(b"\n")
+        metadata = replace(table.snapshot().state.metadata, id="another")
+        line = codec.encode_commit([metadata])
+        log[5].write_bytes(first + b"\n" + line + rest)
+    with pytest.raises(MirrorConflictError, match="can't be taken back"):
+        table.mirror.repair(take_back=True)
+    assert table.version == 3

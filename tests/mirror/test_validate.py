@@ -7,6 +7,7 @@ import uuid
 from dataclasses import replace
 
 import pytest
+from deltalake import write_deltalake
 
 import deltasql
 from deltasql.errors import VersionNotFoundError
@@ -239,3 +240,13 @@ def test_repair_validate_and_cleanup_on_s3(sqlite_url, seaweedfs):
                 assert objects.read(path) == content
         assert table.mirror.validate().ok
         assert table.mirror.cleanup().reason
+
+
+def test_what_lies_there_before_the_first_version_is_mirrored_is_drift(open_lake, log_of):
+    table = open_lake(mode="async").create_table("t", SCHEMA)
+    table.append(rows(1))
+    assert table.mirror.validate().ok
+    write_deltalake(log_of(table).folder.parent, rows(100))
+    report = table.mirror.validate()
+    assert not report.ok
+    assert (report.digest_mismatches, report.first_drift) == ([0], 0)

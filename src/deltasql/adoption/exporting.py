@@ -10,12 +10,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from deltasql.errors import StoreError, TableNotFoundError
+from deltasql.errors import MirrorConflictError, StoreError, TableNotFoundError
 from deltasql.mirror.checkpoint import CheckpointSource, CheckpointSummary, write_checkpoint
 from deltasql.mirror.checkpoint_file import Sink
 from deltasql.mirror.checkpoint_v2 import uses_v2, write_v2_checkpoint
 from deltasql.mirror.engine import Target
 from deltasql.mirror.last_checkpoint import render_last_checkpoint
+from deltasql.mirror.listing import list_log
 from deltasql.mirror.log_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltasql.mirror.publish import LOG, publish
 from deltasql.mirror.soundness import must_be_sound
@@ -58,6 +59,7 @@ def export(
     # What is exported begins with a checkpoint.
     must_be_sound(log, target.table_id, head.version)
     names = Names(source, copy_data=copy_data)
+    _must_be_its_own(log, place, target.table_id, names)
     versions = 0
     if head.earliest_version > 0:
         _write_base(log, place, target.table_id, head.earliest_version, names)
@@ -74,6 +76,26 @@ def export(
         files_copied=copied,
         files_missing=missing,
     )
+
+
+def _must_be_its_own(log: LogStore, place: ObjectStore, table_id: int, names: Names) -> None:
+    """Raise `MirrorConflictError` if there is a log that is not an earlier export of this one."""
+    there = list_log(place)
+    if not there.commits and not there.checkpoints:
+        return
+    others = {*there.commits, *there.checkpoints}
+    for record in log.commits(table_id, after=-1):
+        path = LOG + commit_name(record.version)
+        is_there = record.version in there.commits
+        if not is_there or place.read(path) == names.body(record.body):
+            others.discard(record.version)
+    if others:
+        raise MirrorConflictError(
+            f"{place.location} has another table's log",
+            cause=f"its version {min(others)} is not what this table has",
+            remedy="export to an empty place",
+            version=min(others),
+        )
 
 
 class Names:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from deltasql.adoption.fencing import is_fenced
-from deltasql.adoption.releasing import RELEASED
 from deltasql.errors import TableError
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import Target
 from deltasql.mirror.log_names import LogKind, commit_name, parse_name
 from deltasql.mirror.publish import LOG
+from deltasql.mirror.released import is_released
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
-
-
-def is_released(reason: str | None) -> bool:
-    """Whether the reason for not writing a table is that it was handed back."""
-    return (reason or "").startswith(RELEASED)
 
 
 def must_be_current(

@@ -15,9 +15,9 @@ from deltasql.errors import DeltaSqlError, MirrorError, TableNotFoundError
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.flight import LEASE_SECONDS
+from deltasql.mirror.released import is_released, release_reason
 from deltasql.store.interface import Committed, LockedLog, LogStore
 
-RELEASED: Final = "released"
 _LOOK_EVERY: Final = 0.05
 
 
@@ -54,8 +54,8 @@ def release(
     else:
         # Nothing of ours is in its log: there is no fence to let down.
         version = _head(log, target)
-        if not reason.startswith(RELEASED):
-            log.set_read_only(target.table_id, _reason(version))
+        if not is_released(reason):
+            log.set_read_only(target.table_id, release_reason(version))
     try:
         mirror_all(engine, log, target)
     except DeltaSqlError as error:
@@ -90,7 +90,7 @@ def _commit_release(
         wanted = replace(request, actions=actions, read_version=state.version)
         outcome = locked.write(propose(wanted, state, expected_head=state.version))
         assert isinstance(outcome, Committed), "the head is locked"
-        locked.set_read_only(target.table_id, _reason(outcome.version))
+        locked.set_read_only(target.table_id, release_reason(outcome.version))
         return [outcome]
 
     (done,) = commits.commit_with([request], write)
@@ -133,13 +133,6 @@ def _head(log: LogStore, target: Target) -> int:
     if head is None:
         raise _gone(target)
     return head.version
-
-
-def _reason(version: int) -> str:
-    return (
-        f"{RELEASED} at version {version}: it belongs to plain Delta writers, and SQL does not "
-        "follow them; adopt it again to write it here"
-    )
 
 
 def _gone(target: Target) -> TableNotFoundError:

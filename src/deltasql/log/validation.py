@@ -90,7 +90,9 @@ def _table_after(
         return state
     after = replace(state, metadata=metadata or state.metadata, protocol=protocol or state.protocol)
     if protocol is not None:
-        check_protocol(protocol, state, dropping=dropping)
+        # What the commit itself no longer needs it may drop.
+        before = replace(state, metadata=metadata) if dropping and metadata else state
+        check_protocol(protocol, before, dropping=dropping)
     if metadata is not None:
         check_metadata(after, state)
     return after

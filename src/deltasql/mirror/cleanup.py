@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from deltasql.errors import LogFormatError, MirrorError, TableNotFoundError
 from deltasql.log.retention import DAY_MS
+from deltasql.mirror.digests import commit_digests, differing
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.listing import LogListing, list_log
-from deltasql.mirror.log_names import LogKind, LogName
+from deltasql.mirror.log_names import LogKind, LogName, commit_name
 from deltasql.mirror.reading import checkpoint_fault, sidecars_of
+from deltasql.mirror.released import is_released
 from deltasql.mirror.repair import held_leases
 from deltasql.mirror.repair_checkpoints import delete_with_checksum, point_at_newest
 from deltasql.mirror.retained import cutoff_ms
@@ -86,6 +88,8 @@ def _plan(log: LogStore, objects: ObjectStore, target: Target) -> CleanupReport:
     def nothing(reason: str) -> CleanupReport:
         return CleanupReport(table=target.name, dry_run=True, cutoff_ms=cutoff, reason=reason)
 
+    if is_released(reason := log.read_only_reason(target.table_id)):
+        return nothing(reason or "")
     if state.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "false":
         return nothing("delta.enableExpiredLogCleanup is false")
     newest = log.version_at(target.table_id, cutoff)
@@ -103,6 +107,9 @@ def _plan(log: LogStore, objects: ObjectStore, target: Target) -> CleanupReport:
     )
     if kept is None:
         return nothing("no checkpoint is that old")
+    digests = commit_digests(log, target.table_id)
+    if differing(objects, digests, digests.keys() & {kept}):
+        return nothing(f"{commit_name(kept)} is not ours: run mirror.repair()")
     names = [name for name, _ in listing.objects if _is_old(name, kept)]
     names.sort(key=lambda name: (name.version or 0, name.name))
     sidecars = _unused_sidecars(objects, listing, kept, log.clock_ms() - DAY_MS)

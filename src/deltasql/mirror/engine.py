@@ -17,13 +17,14 @@ from functools import partial
 from typing import Final
 
 from deltasql import metrics
-from deltasql.errors import DeltaSqlError, MirrorError, StoreError
+from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, StoreError
 from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
 from deltasql.mirror.checkpointing import CheckpointFlight
 from deltasql.mirror.flight import LEASE_SECONDS, CommitFlight, LeaseLostError
 from deltasql.mirror.log_names import commit_name
 from deltasql.mirror.pilot import Pilot
 from deltasql.mirror.publish import LOG
+from deltasql.mirror.released import is_released, must_be_as_released
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 from deltasql.store.mirror_log import Lease, Work
@@ -131,6 +132,8 @@ class MirrorEngine:
             path = LOG + commit_name(head.version + 1)
             if self._objects(target.location).head(path) is None:
                 return
+            if self._log.read_only_reason(target.table_id) is not None:
+                return  # others go on with it, and no commit of ours is taken anyway
             again = self._log.head(target.table_id)
             if again is not None and again.version == head.version:
                 raise MirrorError(
@@ -202,7 +205,11 @@ class MirrorEngine:
         """
         try:
             with self._flight(target) as flight:
-                return None if flight is None else flight.run()
+                if flight is None:
+                    return None
+                if self._is_released(target):
+                    flight.must_be_as_released()
+                return flight.run()
         except LeaseLostError:
             logger.info("%s: another flight has taken over", target.name)
             return 0
@@ -232,18 +239,35 @@ class MirrorEngine:
             with self._leased(target, Work.CHECKPOINTS) as lease:
                 if lease is None:
                     return None
+                objects = self._objects(target.location)
+                if self._is_released(target):
+                    self._give_up_checkpoints(target, objects, lease)
                 return CheckpointFlight(
-                    self._log,
-                    self._objects(target.location),
-                    lease,
-                    max_attempts=self.settings.max_retry_attempts,
+                    self._log, objects, lease, max_attempts=self.settings.max_retry_attempts
                 ).run()
         except LeaseLostError:
             logger.info("%s: another flight has taken over", target.name)
             return 0
 
+    def _is_released(self, target: Target) -> bool:
+        return is_released(self._log.read_only_reason(target.table_id))
+
+    def _give_up_checkpoints(self, target: Target, objects: ObjectStore, lease: Lease) -> None:
+        """Let those of a released table be, once its log is others': nobody waits for them."""
+        due = [item.version for item in self._log.due_checkpoints(target.table_id)]
+        try:
+            if due:
+                must_be_as_released(self._log, objects, target.table_id, due)
+        except MirrorConflictError as error:
+            logger.info("%s: no checkpoints any more: %s", target.name, error)
+            for version in due:
+                if not self._log.record_checkpoint(lease, version):
+                    raise LeaseLostError from None
+
     def remove_stale_temps(self, target: Target) -> int:
         """Remove what flights that died left behind; how many there were."""
+        if self._is_released(target):
+            return 0  # whatever lies there is not ours to delete
         return self._objects(target.location).remove_stale_temps(LOG.rstrip("/"), DAY_MS)
 
     @contextmanager

@@ -15,6 +15,7 @@ from deltasql.mirror.checksum import added_by, render_checksum
 from deltasql.mirror.log_names import crc_name
 from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.mirror.publish import LOG, must_follow, publish_commits, sound_start
+from deltasql.mirror.released import must_be_as_released
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 from deltasql.store.mirror_log import Lease, PendingVersion, Totals
@@ -96,6 +97,20 @@ class CommitFlight:
             # Only with a batch's end is the lease extended.
             most = _LARGE_BATCH if time.monotonic() - started < _QUICK else BATCH
         return done
+
+    def must_be_as_released(self) -> None:
+        """Raise `MirrorConflictError`, and record it, if the released table that is behind is
+        others' by now.
+        """
+        pending = self._log.pending(self.lease.table_id, most=BATCH)
+        if not pending:
+            return
+        versions = [pending[0].version - 1, *(item.version for item in pending)]
+        try:
+            must_be_as_released(self._log, self._objects, self.lease.table_id, versions)
+        except MirrorConflictError as error:
+            self._failed(pending[0], error)
+            raise
 
     def run_one(self, version: int) -> int:
         """Mirror one version, if it is pending and the one before it is there; returns how many."""

@@ -2,15 +2,16 @@
 
 What is missing is written, with the bytes that were committed. What is the beginning of our
 bytes is an upload that broke off, and is written whole. Everything else is somebody else's:
-it is reported, and moved aside only by force.
+it is reported, and moved aside only by force. Without force nothing is written beside it: a log
+that is not all ours may be another table's.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from deltasql.commit.loop import CommitLoop
@@ -23,17 +24,20 @@ from deltasql.errors import (
     VersionNotFoundError,
 )
 from deltasql.mirror.checkpointing import CheckpointFlight, kept_alive
+from deltasql.mirror.conflicts import Conflict, conflicts
 from deltasql.mirror.digests import commit_digests, differing
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.flight import LEASE_SECONDS, CommitFlight, LeaseLostError
 from deltasql.mirror.listing import ASIDE, list_log
 from deltasql.mirror.log_names import LogKind, commit_name
 from deltasql.mirror.publish import LOG, must_be_as_committed, publish
+from deltasql.mirror.released import is_released
 from deltasql.mirror.repair_checkpoints import (
     delete_with_checksum,
     forget_lost_checkpoints,
     point_at_newest,
 )
+from deltasql.mirror.repair_report import RepairReport
 from deltasql.mirror.retained import first_kept
 from deltasql.mirror.soundness import must_be_sound
 from deltasql.mirror.take_back import take_back
@@ -45,35 +49,6 @@ from deltasql.store.mirror_log import Lease, Work
 # A flight ends, or its lease does: after this long somebody holds it who goes on and on.
 _WAIT: Final = 2 * LEASE_SECONDS
 _ASK_EVERY: Final = 0.003
-
-
-@dataclass(slots=True, kw_only=True)
-class RepairReport:
-    """What repair found and did.
-
-    `restored` versions have their commit file again; `checkpoints` were written again;
-    `conflicts` are objects with other bytes than SQL's, or of versions that SQL does not know
-    (`ahead`), by name; `moved_aside` maps each that force took out to where it is now;
-    `taken_back` versions came from the mirror into SQL; `cleaned_up` is how many of the
-    oldest versions log cleanup took, which stay away; `errors` say what could not be done.
-    """
-
-    table: str
-    restored: list[int] = field(default_factory=list)
-    checkpoints: list[int] = field(default_factory=list)
-    conflicts: list[str] = field(default_factory=list)
-    ahead: list[int] = field(default_factory=list)
-    moved_aside: dict[str, str] = field(default_factory=dict)
-    taken_back: list[int] = field(default_factory=list)
-    mirrored: int = 0
-    cleaned_up: int = 0
-    pointer_rewritten: bool = False
-    errors: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Whether the mirror is right now, as far as repair looked."""
-        return not (self.conflicts or self.ahead or self.errors)
 
 
 def repair(
@@ -89,15 +64,19 @@ def repair(
     """Repair a table's mirror: one version alone, or all of it, commit files read and compared.
 
     With `taking_back` versions that only the mirror has are committed to SQL. `DamagedLogError`
-    while the rows in SQL are not what its commits say: nothing is touched.
+    while the rows in SQL are not what its commits say: nothing is touched. Nor is anything of a
+    table that is others' to write, as a released one is.
     """
     with held_leases(engine, log, target) as leases:
+        if (reason := log.read_only_reason(target.table_id)) is not None:
+            return RepairReport(table=target.name, errors=[f"nothing is repaired: {reason}"])
         run = _Repair(engine, log, objects, target, leases, force=force)
         run.must_be_sound()
         try:
             run.versions_ahead(version, taking_back=taking_back)
-            run.commit_files(version)
-            run.flights(version)
+            if not is_released(log.read_only_reason(target.table_id)):
+                run.commit_files(version)
+                run.flights(version)
         except LeaseLostError:
             run.report.errors.append("the lease was lost to another flight: repair again")
     engine.forget(target)
@@ -172,6 +151,7 @@ class _Repair:
         self._bodiless: set[int] = set()
         # Whether the one version that is asked for is in the mirror only.
         self._is_foreign = False
+        self._is_stopped = False
         self.report = RepairReport(table=target.name)
 
     def _read_head(self) -> int:
@@ -198,9 +178,11 @@ class _Repair:
         ahead = sorted(version for version in self._listing.commits if version > self._head)
         if ahead and taking_back is not None:
             self.report.taken_back = take_back(
-                taking_back, self._objects, self._target, [self._listing.commits[v] for v in ahead]
+                taking_back, self._log, self._objects, self._target, self._listing
             )
             self._head = self._read_head()
+            if is_released(self._log.read_only_reason(self._target.table_id)):
+                return  # what comes after is others', and right where it is
         beyond = self._listing.beyond(self._head)
         if version is not None:
             ahead = [found for found in ahead if found == version]
@@ -252,6 +234,8 @@ class _Repair:
         last = self._head if version is None else version
         present = [v for v in self._listing.commits if after < v <= last and v in digests]
         others = set(differing(self._objects, digests, present))
+        if self._must_stop(digests, others, version):
+            return
         for record in self._log.commits(self._target.table_id, after=after, upto=version):
             if record.version in self._listing.commits:
                 if record.version in others:
@@ -261,6 +245,30 @@ class _Repair:
                 self._bodiless.add(record.version)
             elif record.version < unmirrored:  # else it is no gap, but work: the flight does it
                 self._commit_file(record, digests[record.version], first)
+
+    def _must_stop(
+        self, digests: Mapping[int, bytes], others: set[int], version: int | None
+    ) -> bool:
+        """Whether the log has somebody else's commits, which are reported: nothing of ours goes
+        beside them.
+        """
+        table_id, force = self._target.table_id, self._force
+        found = [] if force else conflicts(self._log, self._objects, table_id, digests, others)
+        for conflict in found:
+            if conflict.problem is not None:
+                self._failed(conflict.problem)
+            else:
+                self.report.conflicts.append(conflict.name)
+        # Of one version alone the one before is not looked at otherwise, nor moved aside.
+        before = set() if version is None else {version - 1}
+        before &= digests.keys() & self._listing.commits.keys()
+        if before and differing(self._objects, digests, before):
+            found.append(Conflict(commit_name(before.pop())))
+            self.report.errors.append(
+                f"{found[-1].name} holds other bytes than SQL: repair that one first"
+            )
+        self._is_stopped = bool(found)
+        return self._is_stopped
 
     def _must_know(self, version: int) -> None:
         if not 0 <= version <= self._head and not self._is_foreign:
@@ -287,11 +295,9 @@ class _Repair:
             if record.body.startswith(content):
                 self._must_hold()
                 delete_with_checksum(self._objects, name)
-            elif self._force:
-                self._move_aside(name)
             else:
-                self.report.conflicts.append(name)
-                return
+                assert self._force, "who is not forced has looked for conflicts first"
+                self._move_aside(name)
         is_first = record.version == first or record.version - 1 in self._bodiless
         before = None if is_first else commit_name(record.version - 1)
         if before is not None and self._objects.head(LOG + before) is None:
@@ -306,6 +312,8 @@ class _Repair:
     def flights(self, version: int | None) -> None:
         """Let versions be mirrored that failed, and checkpoints be written that are gone."""
         if version is not None and version > self._head:
+            return
+        if self._is_stopped or self.report.conflicts:
             return
         first, last = (0, self._head) if version is None else (version, version)
         self._reset_statuses(first, last)

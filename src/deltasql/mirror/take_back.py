@@ -13,35 +13,122 @@ from dataclasses import replace
 from deltasql.commit.loop import CommitLoop
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.requirements import Done
-from deltasql.errors import MirrorError, MirrorGapError
+from deltasql.errors import MirrorConflictError, MirrorError, MirrorGapError
 from deltasql.log.state import TableState
 from deltasql.log.validation import validate_commit
+from deltasql.mirror.digests import commit_digests, differing
 from deltasql.mirror.engine import Target
+from deltasql.mirror.listing import LogListing
 from deltasql.mirror.log_names import commit_name
 from deltasql.mirror.publish import LOG
+from deltasql.mirror.reading import read_mirror
+from deltasql.mirror.released import release_reason
 from deltasql.objectstore import ObjectInfo, ObjectStore
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, CommitInfo
-from deltasql.store.interface import Committed, ExactBody, LockedLog
+from deltasql.spec.actions import Action, CommitInfo, Metadata, Protocol
+from deltasql.spec.features import FENCE
+from deltasql.store.interface import Committed, ExactBody, LockedLog, LogStore
 
 
 def take_back(
-    commits: CommitLoop, objects: ObjectStore, target: Target, found: Sequence[ObjectInfo]
+    commits: CommitLoop,
+    log: LogStore,
+    objects: ObjectStore,
+    target: Target,
+    listing: LogListing,
 ) -> list[int]:
-    """Write the commit files into SQL, all or none; returns the versions.
+    """Write the commit files beyond SQL's head into SQL, all or none; returns the versions.
 
-    They must follow the head without a gap, and each be valid after the one before it.
+    They must follow the head without a gap, and each be valid after the one before it. A release
+    is the last of them, and leaves the table released: what comes after it is others'.
     """
-    bodies = [objects.read(item.path) for item in found]
-    requests = [_request(target, item, body) for item, body in zip(found, bodies, strict=True)]
+    record = log.state(target.table_id)
+    assert record is not None, "the table is there"
+    state = record.parsed()
+    _must_continue(log, objects, target, listing, state)
+    found, bodies, requests = [], [], []
+    protocol, is_release = state.protocol, False
+    for version in sorted(number for number in listing.commits if number > state.version):
+        item = listing.commits[version]
+        body = objects.read(item.path)
+        request = _request(target, item, body)
+        found.append(item)
+        bodies.append(body)
+        requests.append(request)
+        _must_be_same_table(target, item, request.actions, state)
+        is_release = _is_release(request, is_fenced=_fences(protocol))
+        if is_release:
+            break
+        protocol = _protocol(request.actions) or protocol
 
     def write(locked: LockedLog) -> list[Done]:
-        return [
+        done: list[Done] = [
             _take(locked, target, item, body, request)
             for item, body, request in zip(found, bodies, requests, strict=True)
         ]
+        if is_release:
+            locked.set_read_only(target.table_id, release_reason(done[-1].version))
+        return done
 
     return [done.version for done in commits.commit_with(requests, write)]
+
+
+def _must_continue(
+    log: LogStore, objects: ObjectStore, target: Target, listing: LogListing, state: TableState
+) -> None:
+    """Raise `MirrorConflictError` unless the mirror, as far as SQL knows it, is SQL's own."""
+    digests = commit_digests(log, target.table_id)
+    known = [version for version in listing.commits if version in digests]
+    others = differing(objects, digests, known)
+    if not others and state.version in digests and state.version not in listing.commits:
+        others = [state.version]
+    if others:
+        name = commit_name(others[0])
+        raise MirrorConflictError(
+            f"{target.name}: the versions in the mirror can't be taken back",
+            cause=f"they are another history's: {name} is missing there, or is not what SQL has",
+            remedy="nothing was committed; look at both: mirror.repair(force=True) keeps SQL's, "
+            "drop_table and adopt the mirror's",
+            path=LOG + name,
+            version=others[0],
+        )
+    if state.version in digests:
+        return
+    # Adopted from a checkpoint: there is no commit file to know it by.
+    _, metadata = read_mirror(objects, listing, state.version).replay.table()
+    if metadata.id != state.metadata.id:
+        raise _other_table(target, f"version {state.version}", metadata.id)
+
+
+def _must_be_same_table(
+    target: Target, item: ObjectInfo, actions: Sequence[Action], state: TableState
+) -> None:
+    for action in actions:
+        if isinstance(action, Metadata) and action.id != state.metadata.id:
+            raise _other_table(target, item.path, action.id)
+
+
+def _other_table(target: Target, where: str, found: str) -> MirrorConflictError:
+    return MirrorConflictError(
+        f"{target.name}: the versions in the mirror can't be taken back",
+        cause=f"they are another table's: {where} says that its id is {found}",
+        remedy="nothing was committed; mirror.repair(force=True) moves them aside",
+    )
+
+
+def _is_release(request: CommitRequest, *, is_fenced: bool) -> bool:
+    """Whether a commit hands the table to others: by its name, or because the fence is down."""
+    protocol = _protocol(request.actions)
+    goes_down = is_fenced and protocol is not None and not _fences(protocol)
+    return request.operation == "RELEASE" or goes_down
+
+
+def _protocol(actions: Sequence[Action]) -> Protocol | None:
+    return next((action for action in actions if isinstance(action, Protocol)), None)
+
+
+def _fences(protocol: Protocol) -> bool:
+    return FENCE in (protocol.writer_features or ())
 
 
 def _request(target: Target, item: ObjectInfo, body: bytes) -> CommitRequest:

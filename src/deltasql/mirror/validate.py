@@ -94,8 +94,9 @@ def validate(
         lag_versions=head.version - newest,
     )
     report.foreign_versions = sorted(number for number in listing.commits if number > head.version)
+    # Also before the first version is mirrored: what lies there is what readers see.
+    _compare_commits(log, objects, target, listing, newest, report)
     if newest >= head.earliest_version:
-        _compare_commits(log, objects, target, listing, newest, report)
         _compare_snapshots(log, objects, target, listing, report, options)
     report.first_drift = _first_drift(report)
     return report

@@ -1,0 +1,53 @@
+"""Tables that were handed back: their folders are others', and nothing of ours goes there.
+
+What is left to do is what release promised: the versions up to and including its own, as long as
+the log there is still the one that they continue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from deltasql.errors import MirrorConflictError
+from deltasql.mirror.digests import commit_digests, differing
+from deltasql.mirror.listing import list_log
+from deltasql.objectstore import ObjectStore
+from deltasql.store.interface import LogStore
+
+RELEASED: Final = "released"
+
+
+def release_reason(version: int) -> str:
+    """Why a table is not written any more that was released at a version."""
+    return (
+        f"{RELEASED} at version {version}: it belongs to plain Delta writers, and SQL does not "
+        "follow them; adopt it again to write it here"
+    )
+
+
+def is_released(reason: str | None) -> bool:
+    """Whether the reason for not writing a table is that it was handed back."""
+    return (reason or "").startswith(RELEASED)
+
+
+def must_be_as_released(
+    log: LogStore, objects: ObjectStore, table_id: int, versions: Iterable[int]
+) -> None:
+    """Raise `MirrorConflictError` if others have gone on, or one of these versions' commit files
+    has other bytes than ours. One that is missing is no conflict.
+    """
+    head = log.head(table_id)
+    if head is None:
+        return
+    commits = list_log(objects).commits
+    digests = commit_digests(log, table_id)
+    found = differing(objects, digests, [v for v in versions if v in commits and v in digests])
+    theirs = [*found, *(version for version in sorted(commits) if version > head.version)]
+    if theirs:
+        raise MirrorConflictError(
+            "nothing is mirrored into a released table that others have gone on with",
+            cause=f"version {theirs[0]} in {objects.location} is not deltasql's",
+            remedy="adopt the table again to follow it; what SQL has of it can be exported",
+            version=theirs[0],
+        )
