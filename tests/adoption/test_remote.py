@@ -68,3 +68,21 @@ def test_places_and_purge_on_s3(sqlite_url: str, seaweedfs: SeaweedFs) -> None:
         assert (report.files, report.kept) == (1, ("photos/cat.jpg",))
         assert ids(inner) == [2]
         assert [item.path for item in bucket.list("lake/a")] == ["lake/a/photos/cat.jpg"]
+
+
+def test_a_log_of_others_on_s3_is_not_purged(
+    tmp_path: Path, sqlite_url: str, seaweedfs: SeaweedFs
+) -> None:
+    place = seaweedfs.location(f"places/{uuid.uuid4()}")
+    bucket = open_store(f"{place}/t", seaweedfs.options())
+    write_deltalake(tmp_path / "t", rows(100))
+    with deltasql.connect(sqlite_url, location=place, settings=seaweedfs.options()) as lake:
+        lake.create_table("t", rows().schema).append(rows(1))
+        lake.drop_table("t")
+        bucket.delete([item.path for item in bucket.list("")])
+        for path in (tmp_path / "t").rglob("*.*"):
+            bucket.put(path.relative_to(tmp_path / "t").as_posix(), path.read_bytes())
+        assert "another one" in str(lake.purge("t").kept_because)
+        assert ids(lake.adopt(f"{place}/t", "theirs")) == [100]
+        report = lake.recover(place.replace("s3://", "s3a://"))
+        assert [found.status for found in report.tables] == ["present"]
