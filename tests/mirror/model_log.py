@@ -6,7 +6,7 @@ crash of the database loses what was recorded without waiting for the disk, as o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -19,7 +19,7 @@ from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile
 from deltasql.store.interface import CommitRecord, Head
 from deltasql.store.mirror_log import DueCheckpoint, Lease, PendingVersion, Totals, Work
-from deltasql.store.rows import key_of
+from deltasql.store.rows import key_of, to_rows
 from deltasql.store.trust_log import TrustedVersion
 from deltasql.store.trusting import KEYS_SCHEMA
 
@@ -171,12 +171,15 @@ class ModelLog:
 
     def live_keys(self, table_id: int, version: int) -> pa.RecordBatchReader:
         del table_id
-        rows = [(key_of(path), b"", size) for path, size in self.versions[version].live.items()]
-        columns = zip(*rows, strict=True) if rows else ([], [], [])
-        table = pa.table([list(column) for column in columns], schema=KEYS_SCHEMA)
-        return table.to_reader()
+        return _keys(self.versions[version].live.items())
 
-    def ended_keys(self, table_id: int, *, after: int, upto: int) -> list[tuple[Any, ...]]:
+    def other_rows(self, table_id: int, kind: str, version: int) -> Iterator[tuple[Any, ...]]:
+        del table_id
+        for number, item in enumerate(self.versions[: version + 1]):
+            for row in getattr(to_rows(codec.decode_commit(item.body), ()), kind):
+                yield (number, *row)
+
+    def ended_keys(self, table_id: int, *, after: int, upto: int) -> pa.RecordBatchReader:
         del table_id
         live = {} if after < 0 else self.versions[after].live
         touched = {
@@ -185,7 +188,7 @@ class ModelLog:
             for action in codec.decode_commit(version.body)
             if isinstance(action, AddFile | RemoveFile)
         }
-        return [(key_of(path), b"", size) for path, size in live.items() if path in touched]
+        return _keys((path, size) for path, size in live.items() if path in touched)
 
     def acquire_lease(
         self, table_id: int, holder: str, seconds: float, work: Work = Work.COMMITS
@@ -300,6 +303,23 @@ class ModelLog:
 
     def state(self, table_id: int, version: int) -> Any:  # noqa: ARG002
         return _Record(self.versions[version].state)
+
+
+def _keys(files: Iterable[tuple[str, int]]) -> pa.RecordBatchReader:
+    rest = dict.fromkeys(KEYS_SCHEMA.names)
+    rows = [
+        {
+            **rest,
+            "path_key": key_of(path),
+            "dv_key": b"",
+            "size_bytes": size,
+            "path": path,
+            "modification_time": 1,
+            "partition_values": "{}",
+        }
+        for path, size in files
+    ]
+    return pa.Table.from_pylist(rows, schema=KEYS_SCHEMA).to_reader()
 
 
 @dataclass

@@ -21,12 +21,14 @@ from deltasql.integrity.expected import OTHERS, ExpectedRows
 from deltasql.integrity.findings import CheckProgress, Kind, TableCheck
 from deltasql.integrity.fingerprints import other_print
 from deltasql.log.file_sums import Digest, FileSums
+from deltasql.mirror.checkpoint_content import checkpoint_difference
 from deltasql.mirror.engine import Target
 from deltasql.mirror.listing import LogListing, list_log
-from deltasql.mirror.reading import checkpoint_fault, checkpoint_sums
+from deltasql.mirror.reading import checkpoint_fault
 from deltasql.mirror.soundness import begins_with_state
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import Head, LogStore
+from deltasql.store.rows import Row
 from deltasql.store.scratch import Scratch
 from deltasql.store.trust_log import Origin, TrustedVersion
 
@@ -135,14 +137,18 @@ class _Check:
         found = self._expected.begin_with(
             self._log.file_rows(table_id, start.version), start.version
         )
+        digest = Digest(found)
+        for kind, row in self._others(start.version):
+            digest.add(other_print((kind, *row)))
+            self._expected.begin_with_other(kind, row)
         record = self._log.state(table_id, start.version)
         if start.rows_digest is not None:
-            if record is None or self._with_others(found, start.version) != start.rows_digest:
+            if record is None or digest.value() != start.rows_digest:
                 return False
         elif start.sums not in (None, self._expected.sums()):
             self._report.found(
                 Kind.FIRST_STATE,
-                "the files that the table was adopted with are not the ones it had then",
+                "what the table was adopted with is not what it had then",
                 version=start.version,
             )
         state = readable_state(record)
@@ -161,10 +167,14 @@ class _Check:
     def _with_others(self, files: bytes, version: int) -> bytes:
         """The digest of rows, those that are no files included."""
         digest = Digest(files)
+        for kind, row in self._others(version):
+            digest.add(other_print((kind, *row)))
+        return digest.value()
+
+    def _others(self, version: int) -> Iterator[tuple[str, Row]]:
         for kind in OTHERS:
             for row in self._log.other_rows(self._head.table_id, kind, version):
-                digest.add(other_print((kind, *row)))
-        return digest.value()
+                yield kind, row
 
     def replay(self) -> None:
         """Follow the commits, then compare what they left with what is there."""
@@ -208,10 +218,12 @@ class _Check:
             fault = checkpoint_fault(self._objects, found)
             if fault is not None:
                 problem = f"it can't be read: {fault}"
-            elif checkpoint_sums(self._objects, found) != self._expected.sums():
-                problem = "it lists other files than the commits leave"
             else:
-                continue
+                truth = self._expected.content(self._replay.metadata, self._replay.protocol)
+                difference = checkpoint_difference(self._objects, found, truth)
+                if difference is None:
+                    continue
+                problem = difference
             self._report.found(Kind.CHECKPOINT, problem, version=version, path=found.names[0])
 
     def _trust(self, digest: bytes) -> None:

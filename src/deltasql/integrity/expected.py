@@ -8,6 +8,9 @@ from typing import Final
 from deltasql.integrity.findings import Kind
 from deltasql.integrity.fingerprints import added_print, other_print, removed_print, unknown_row
 from deltasql.log.file_sums import Digest, FileSum, FileSums
+from deltasql.mirror.checkpoint_content import TableContent
+from deltasql.spec.actions import Metadata, Protocol
+from deltasql.store.content import OTHER_KINDS, hashes_of_row, other_hash, other_hashes
 from deltasql.store.rows import ADD_COLUMNS, CommitRows, Row
 from deltasql.store.scratch import Scratch
 
@@ -22,9 +25,8 @@ OTHERS: Final = {
 _LABEL: Final = {"txns": 2, "domains": 2, "cdc": 1}
 # Where a row of `TrustLog.file_rows` has what is looked at: its version comes first.
 _REMOVED: Final = 1 + len(ADD_COLUMNS)
-_SIZE, PATH, _KEY, _VALUES = (
-    1 + ADD_COLUMNS.index(name)
-    for name in ("size_bytes", "path", "partition_key", "partition_values")
+PATH, _KEY, _VALUES = (
+    1 + ADD_COLUMNS.index(name) for name in ("path", "partition_key", "partition_values")
 )
 
 
@@ -35,10 +37,34 @@ class ExpectedRows:
         self._scratch = scratch
         self._sum = FileSum()
         self.partitions: dict[int, str] = {}
+        self._txns: dict[str, Row] = {}
+        self._domains: dict[str, Row] = {}
 
     def sums(self) -> FileSums:
-        """The sums over the files that are live now."""
+        """The sums over the files that are live now, and what is no file."""
         return self._sum.value()
+
+    def begin_with_other(self, kind: str, row: Row) -> None:
+        """Begin with a row that is no file's."""
+        if kind in OTHER_KINDS:
+            self._sum.add_other(other_hash(kind, row))
+        self._keep(kind, row)
+
+    def content(self, metadata: Metadata | None, protocol: Protocol | None) -> TableContent:
+        """What a checkpoint has to say now."""
+        return TableContent(
+            sums=self.sums(),
+            metadata=metadata,
+            protocol=protocol,
+            txns={name: (row[3], row[4]) for name, row in self._txns.items()},
+            domains={name: row[3] for name, row in self._domains.items() if not row[4]},
+        )
+
+    def _keep(self, kind: str, row: Row) -> None:
+        """Keep what is the newest of an application or a domain."""
+        newest = {"txns": self._txns, "domains": self._domains}.get(kind)
+        if newest is not None and (row[2] not in newest or newest[row[2]][0] <= row[0]):
+            newest[row[2]] = row
 
     def begin_with(self, rows: Iterable[Row], version: int) -> bytes:
         """Begin with what rows say of a version; returns a digest of all of them up to it."""
@@ -66,19 +92,22 @@ class ExpectedRows:
             for other in getattr(commit, kind):
                 row = (version, *other)
                 self._scratch.note(kind, version, label_of(kind, row), other_print(row))
+                self._keep(kind, row)
+        for hashed in other_hashes(version, commit):
+            self._sum.add_other(hashed)
         self.partitions.update(commit.partitions)
 
     def _add(self, row: Row, fingerprint: bytes) -> None:
-        size = row[_SIZE]
-        self._sum.add(row[1], row[2], size)
-        self._scratch.add(key_of_row(row), fingerprint, size=size, version=row[0], path=row[PATH])
+        file = hashes_of_row(row[1:])
+        self._sum.add(file)
+        self._scratch.add(key_of_row(row), fingerprint, file=file, version=row[0], path=row[PATH])
 
     def _restate(self, version: int, row: Row) -> None:
         key = key_of_row(row)
         old = self._scratch.take(key)
         if old is not None:
-            fingerprint, size, path = old
-            self._sum.drop(row[1], row[2], size)
+            fingerprint, file, path = old
+            self._sum.drop(file)
             ended = removed_print(fingerprint, (version, None, None, None))
             self._scratch.end(key, version, ended, path)
 
@@ -88,8 +117,8 @@ class ExpectedRows:
         if old is None:
             fingerprint = added_print(unknown_row(remove))
         else:
-            fingerprint, size, _ = old
-            self._sum.drop(path_key, dv_key, size)
+            fingerprint, file, _ = old
+            self._sum.drop(file)
         ended = removed_print(fingerprint, (version, stamp, change, action))
         self._scratch.end(path_key + dv_key, version, ended, path)
 

@@ -16,7 +16,7 @@ from deltasql.log.state import TableState
 from deltasql.mirror.engine import Target
 from deltasql.mirror.listing import FoundCheckpoint, list_log
 from deltasql.mirror.reading import checkpoint_sums
-from deltasql.mirror.soundness import begins_with_state
+from deltasql.mirror.soundness import begins_with_state, other_sums
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.store.interface import LogStore
@@ -98,10 +98,12 @@ def _first_state(log: LogStore, objects: ObjectStore, target: Target) -> _FirstS
     if not begins_with_state(log, target.table_id, version):
         return None
     known = [item for item in log.trusted(target.table_id) if item.origin is Origin.ADOPTED]
+    sums = next((item.sums for item in known if item.version == version), None)
+    is_as_then = sums is None or sums.others == other_sums(log, target.table_id, version).others
     return _FirstState(
         version,
-        readable_state(log.state(target.table_id, version)),
-        next((item.sums for item in known if item.version == version), None),
+        readable_state(log.state(target.table_id, version)) if is_as_then else None,
+        sums,
         list_log(objects).checkpoints.get(version, ()),
     )
 
@@ -110,11 +112,11 @@ def _begin(
     run: RebuildLog, objects: ObjectStore, parts: Parts, first: _FirstState, target: Target
 ) -> TableState:
     """The state that replay begins with: the rows', or where they are damaged the mirror's."""
-    if first.state is not None and first.sums in (None, run.live_sums()):
+    if first.state is not None and (first.sums is None or first.sums.same_files(run.live_sums())):
         return first.state
     for found in first.checkpoints:
         try:
-            is_same = first.sums is None or checkpoint_sums(objects, found) == first.sums
+            is_same = first.sums is None or checkpoint_sums(objects, found).has_files_of(first.sums)
         except DeltaSqlError:
             continue
         if is_same:

@@ -1,11 +1,10 @@
-"""Sums over files that come out alike in any order: what two tellers of a table compare first."""
+"""Sums over a table's state that come out alike in any order: what two tellers compare first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 DIGEST_SIZE: Final = 16
 _MODULUS: Final = 1 << (8 * DIGEST_SIZE)
@@ -36,54 +35,99 @@ class Digest:
         return (self._sum % _MODULUS).to_bytes(DIGEST_SIZE)
 
 
+class FileHashes(NamedTuple):
+    """A live file: hashes of what it is and of its statistics (empty without), and its size."""
+
+    content: bytes
+    stats: bytes
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class FileSums:
-    """How many files, how many bytes, and a digest of which ones, in no order."""
+    """How many files, how many bytes, and a digest of what is said of them, in no order.
+
+    The digest has three parts: files without statistics, which checkpoints may leave out, their
+    statistics, and every row that is no file's.
+    """
 
     files: int = 0
     size_bytes: int = 0
-    digest: bytes = bytes(DIGEST_SIZE)
+    digest: bytes = bytes(3 * DIGEST_SIZE)
 
+    @property
+    def stats(self) -> bytes:
+        """The part of the digest that is about statistics."""
+        return self.digest[DIGEST_SIZE : 2 * DIGEST_SIZE]
 
-def file_hash(path_key: bytes, dv_key: bytes, size: int) -> bytes:
-    """The hash of a live file: its path, its deletion vector and its size."""
-    return blake2b(b"%b%b%d" % (path_key, dv_key, size), digest_size=DIGEST_SIZE).digest()
+    @property
+    def others(self) -> bytes:
+        """The part of the digest that is about rows that are no files'."""
+        return self.digest[2 * DIGEST_SIZE :]
+
+    @property
+    def contents(self) -> bytes:
+        """The part of the digest that is about files, but for their statistics."""
+        return self.digest[:DIGEST_SIZE]
+
+    def same_files(self, other: FileSums) -> bool:
+        """Whether the files are the same, with the same statistics."""
+        return self.has_files_of(other) and self.stats == other.stats
+
+    def has_files_of(self, other: FileSums) -> bool:
+        """Whether the files are the same; statistics may be left out altogether."""
+        return (
+            (self.files, self.size_bytes, self.contents)
+            == (other.files, other.size_bytes, other.contents)
+        ) and self.stats in (other.stats, bytes(DIGEST_SIZE))
 
 
 class FileSum:
-    """Files that come and go, counted and summed up."""
+    """Files that come and go, and rows that are no files', counted and summed up."""
 
-    __slots__ = ("_bytes", "_digest", "_files")
+    __slots__ = ("_bytes", "_contents", "_files", "_others", "_stats")
 
     def __init__(self, before: FileSums | None = None) -> None:
         start = before or FileSums()
         self._files = start.files
         self._bytes = start.size_bytes
-        self._digest = Digest(start.digest)
+        self._contents = Digest(start.contents)
+        self._stats = Digest(start.stats)
+        self._others = Digest(start.others)
 
-    def add(self, path_key: bytes, dv_key: bytes, size: int) -> None:
+    def add(self, file: FileHashes) -> None:
         """A file is live."""
         self._files += 1
-        self._bytes += size
-        self._digest.add(file_hash(path_key, dv_key, size))
+        self._bytes += file.size
+        self._contents.add(file.content)
+        self._stats.add(file.stats)
 
-    def drop(self, path_key: bytes, dv_key: bytes, size: int) -> None:
+    def drop(self, file: FileHashes) -> None:
         """A file that was live is so no more."""
         self._files -= 1
-        self._bytes -= size
-        self._digest.drop(file_hash(path_key, dv_key, size))
+        self._bytes -= file.size
+        self._contents.drop(file.content)
+        self._stats.drop(file.stats)
 
-    def add_many(self, files: Iterable[tuple[bytes, bytes, int]]) -> None:
+    def add_many(self, files: Iterable[FileHashes]) -> None:
         """Files are live: as `add` for each, written out because they may be a million."""
-        count = size_bytes = hashes = 0
-        for path_key, dv_key, size in files:
+        count = size_bytes = contents = stats = 0
+        number = int.from_bytes
+        for content, stats_hash, size in files:
             count += 1
             size_bytes += size
-            hashes += int.from_bytes(file_hash(path_key, dv_key, size))
+            contents += number(content)
+            stats += number(stats_hash)
         self._files += count
         self._bytes += size_bytes
-        self._digest.add_sum(hashes)
+        self._contents.add_sum(contents)
+        self._stats.add_sum(stats)
+
+    def add_other(self, hashed: bytes) -> None:
+        """A row is there that is no file's."""
+        self._others.add(hashed)
 
     def value(self) -> FileSums:
         """The sums so far."""
-        return FileSums(self._files, self._bytes, self._digest.value())
+        digests = (self._contents, self._stats, self._others)
+        return FileSums(self._files, self._bytes, b"".join(item.value() for item in digests))

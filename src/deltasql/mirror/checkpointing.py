@@ -25,6 +25,7 @@ from deltasql.mirror.soundness import must_be_sound
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 from deltasql.store.mirror_log import DueCheckpoint, Lease
+from deltasql.store.trust_log import TrustedVersion
 
 
 class CheckpointFlight:
@@ -37,6 +38,7 @@ class CheckpointFlight:
         self._objects = objects
         self._lease = lease
         self._max_attempts = max_attempts
+        self._proven: list[TrustedVersion] = []
 
     def run(self) -> int:
         """Write as many as are due; returns how many. A failure is recorded, and raised.
@@ -83,7 +85,10 @@ class CheckpointFlight:
                 remedy="run mirror.repair(): it writes what is missing",
                 version=version,
             )
-        must_be_sound(self._log, self._lease.table_id, version)
+        proven = must_be_sound(self._log, self._lease.table_id, version, proven=self._proven)
+        if proven is not None:
+            # Late ones are written the oldest first: the next one need not begin at the first.
+            self._proven = [*self._proven[-1:], proven]
         source = self._source(version)
         if uses_v2(source.state):
             summary = write_v2_checkpoint(

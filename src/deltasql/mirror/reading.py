@@ -22,7 +22,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, UnknownAction
 from deltasql.spec.shapes import KINDS, SHAPES
-from deltasql.store.rows import key_of
+from deltasql.store.content import hashes_of_add
 
 _FILES: Final = ("add", "remove")
 _IN_CHECKPOINTS: Final = ("protocol", "metaData", "txn", "domainMetadata", *_FILES)
@@ -97,7 +97,7 @@ def checkpoint_sums(objects: ObjectStore, found: FoundCheckpoint) -> FileSums:
     sums = FileSum()
     for action in checkpoint_actions(objects, found, kinds=("add",)):
         if isinstance(action, AddFile):
-            sums.add(key_of(action.path), key_of(action.dv_id), action.size)
+            sums.add(hashes_of_add(action))
     return sums.value()
 
 

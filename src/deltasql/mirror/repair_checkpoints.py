@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from deltasql.mirror.checkpoint_content import TableContent, checkpoint_difference
 from deltasql.mirror.last_checkpoint import parse_last_checkpoint, render_last_checkpoint
 from deltasql.mirror.listing import FoundCheckpoint, LogListing, list_log
 from deltasql.mirror.log_names import LAST_CHECKPOINT
 from deltasql.mirror.publish import LOG
-from deltasql.mirror.reading import checkpoint_fault, checkpoint_summary, checkpoint_sums
-from deltasql.mirror.soundness import live_sums
+from deltasql.mirror.reading import checkpoint_fault, checkpoint_summary
+from deltasql.mirror.soundness import live_sums, must_be_sound
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
 from deltasql.store.interface import LogStore
@@ -27,8 +28,8 @@ def forget_lost_checkpoints(
 ) -> set[int]:
     """Let the checkpoints of a range be written again that are gone, broken or wrong.
 
-    Broken ones are deleted first, since nothing is overwritten; those that can be read and list
-    other files than SQL are moved aside. Returns the versions that have a sound one.
+    Broken ones are deleted first, since nothing is overwritten; those that can be read and say
+    other things than SQL are moved aside. Returns the versions that have a sound one.
     """
     sound: set[int] = set()
     written = {
@@ -51,8 +52,27 @@ def forget_lost_checkpoints(
 
 
 def is_wrong(log: LogStore, objects: ObjectStore, table_id: int, found: FoundCheckpoint) -> bool:
-    """Whether a checkpoint lists other files than SQL, which was proven to be sound."""
-    return checkpoint_sums(objects, found) != live_sums(log, table_id, found.version)
+    """Whether a checkpoint says other things than SQL.
+
+    `DamagedLogError` where it does and the rows can't be proven: it may be the one that is right.
+    """
+    record = log.state(table_id, found.version)
+    assert record is not None, "a version with a checkpoint is in SQL"
+    state = record.parsed()
+    truth = TableContent(
+        sums=live_sums(log, table_id, found.version),
+        metadata=state.metadata,
+        protocol=state.protocol,
+        txns={
+            item.app_id: (item.txn_version, item.last_updated)
+            for item in log.txns(table_id, found.version)
+        },
+        domains=log.domains(table_id, found.version),
+    )
+    if checkpoint_difference(objects, found, truth) is None:
+        return False
+    must_be_sound(log, table_id, found.version)
+    return True
 
 
 def point_at_newest(objects: ObjectStore, *, upto: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from deltasql.errors import TableNotFoundError
 from deltasql.log.file_sums import FileSum, FileSums
 from deltasql.store.committing import Session
+from deltasql.store.content import file_hashes
 from deltasql.store.history import HistoryRows
 from deltasql.store.interface import Head
 from deltasql.store.reading import NO_LIMIT
@@ -72,11 +73,11 @@ class TableRebuild:
                 dv_key=last[1],
                 most=_KEYS,
             )
-            keys = [(bytes(path), bytes(vector), size) for path, vector, size in page]
-            found.add_many(keys)
-            if len(keys) < _KEYS:
+            rows = [(bytes(row[0]), bytes(row[1]), *row[2:]) for row in page]
+            found.add_many(map(file_hashes, rows))
+            if len(rows) < _KEYS:
                 return found.value()
-            last = keys[-1][:2]
+            last = rows[-1][:2]
 
     def write(self, rows: HistoryRows) -> None:
         self._write_part(rows)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
+from deltasql.log.file_sums import FileHashes
 from deltasql.store import queries
 from deltasql.store.rows import Row
 
@@ -39,14 +40,16 @@ class Scratch:
     ) -> None:
         self._connection.close()
 
-    def add(self, key: bytes, fingerprint: bytes, *, size: int, version: int, path: str) -> None:
+    def add(
+        self, key: bytes, fingerprint: bytes, *, file: FileHashes, version: int, path: str
+    ) -> None:
         """A file is live."""
-        self._connection.execute(_SQL["scratch_add"], (key, fingerprint, size, version, path))
+        self._connection.execute(_SQL["scratch_add"], (key, fingerprint, *file, version, path))
 
-    def take(self, key: bytes) -> tuple[bytes, int, str] | None:
-        """A file that was live is so no more: its fingerprint, size and path; None if none was."""
+    def take(self, key: bytes) -> tuple[bytes, FileHashes, str] | None:
+        """A file that was live is so no more: its fingerprint, hashes and path, if it was."""
         found: Row | None = self._connection.execute(_SQL["scratch_take"], (key,)).fetchone()
-        return None if found is None else (found[0], found[1], found[2])
+        return None if found is None else (found[0], FileHashes(*found[1:4]), found[4])
 
     def end(self, key: bytes, removed_version: int, fingerprint: bytes, path: str) -> None:
         """A file is dead since a version."""

@@ -101,11 +101,11 @@ class TrustLog(Protocol):
     """What a check asks of a log store. Streams are one statement each, in bounded memory."""
 
     def live_keys(self, table_id: int, version: int) -> pa.RecordBatchReader:
-        """Path key, vector key and size of the files live at `version`."""
+        """`CONTENT_COLUMNS` of the files live at `version`."""
 
-    def ended_keys(self, table_id: int, *, after: int, upto: int) -> list[Row]:
-        """Path key, vector key and size of the files that were live at `after` and ended up to
-        `upto`, by the rows.
+    def ended_keys(self, table_id: int, *, after: int, upto: int) -> pa.RecordBatchReader:
+        """`CONTENT_COLUMNS` of the files that were live at `after` and ended up to `upto`, by the
+        rows.
         """
 
     def file_rows(self, table_id: int, version: int) -> Iterator[Row]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltasql.errors import DatabaseError
 from deltasql.log.file_sums import FileSums
 from deltasql.store.bodies import unpack
+from deltasql.store.content import CONTENT_COLUMNS
 from deltasql.store.rows import (
     ADD_COLUMNS,
     CDC_COLUMNS,
@@ -22,13 +23,6 @@ from deltasql.store.rows import (
 )
 from deltasql.store.trust_log import Origin, StoredCommit, TableColumns, TrustedVersion
 
-KEYS_SCHEMA: Final = pa.schema(
-    [
-        pa.field("path_key", pa.binary(), nullable=False),
-        pa.field("dv_key", pa.binary(), nullable=False),
-        pa.field("size_bytes", pa.int64(), nullable=False),
-    ]
-)
 _NUMBERS: Final = {
     "version", "partition_key", "size_bytes", "modification_time", "num_records", "base_row_id",
     "default_row_commit_version", "data_change", "removed_version", "deletion_timestamp",
@@ -36,6 +30,15 @@ _NUMBERS: Final = {
     "min_writer_version",
 }  # fmt: skip
 _BYTES: Final = {"path_key", "dv_key", "app_key", "domain_key"}
+KEYS_SCHEMA: Final = pa.schema(
+    [
+        pa.field(
+            name,
+            pa.binary() if name in _BYTES else pa.int64() if name in _NUMBERS else pa.string(),
+        )
+        for name in CONTENT_COLUMNS
+    ]
+)
 _PAGE: Final = 64
 _REMOVAL: Final = ("removed_version", "deletion_timestamp", "remove_data_change", "remove_action")
 _OTHERS: Final = {
@@ -72,9 +75,11 @@ class TrustQueries(ABC):
     def live_keys(self, table_id: int, version: int) -> pa.RecordBatchReader:
         return self._at("keys_at", table_id, version, KEYS_SCHEMA)
 
-    def ended_keys(self, table_id: int, *, after: int, upto: int) -> list[Row]:
-        found = self._rows("keys_ended", table_id=table_id, after=after, upto=upto)
-        return [(bytes(row[0]), bytes(row[1]), row[2]) for row in found]
+    def ended_keys(self, table_id: int, *, after: int, upto: int) -> pa.RecordBatchReader:
+        query = self._text("keys_ended").format(
+            table_id=int(table_id), after=int(after), upto=int(upto)
+        )
+        return self._stream(query, KEYS_SCHEMA)
 
     def file_rows(self, table_id: int, version: int) -> Iterator[Row]:
         schema = self._schema("version", *ADD_COLUMNS, *_REMOVAL)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltasql.log.file_sums import FileSum, FileSums
+from deltasql.log.file_sums import FileHashes, FileSum, FileSums
 
-FILES = st.lists(st.tuples(st.binary(max_size=3), st.binary(max_size=2), st.integers(0, 9)))
+FILES = st.lists(
+    st.builds(FileHashes, st.binary(max_size=3), st.binary(max_size=2), st.integers(0, 9))
+)
 
 
-def summed(files: list[tuple[bytes, bytes, int]]) -> FileSums:
+def summed(files: list[FileHashes]) -> FileSums:
     found = FileSum()
     found.add_many(files)
     return found.value()
@@ -22,7 +24,7 @@ def test_any_order_gives_the_same(files, random):
     random.shuffle(mixed)
     one_by_one = FileSum()
     for file in mixed:
-        one_by_one.add(*file)
+        one_by_one.add(file)
     assert one_by_one.value() == summed(files)
 
 
@@ -30,17 +32,27 @@ def test_any_order_gives_the_same(files, random):
 def test_what_comes_and_goes_leaves_no_trace(files, others):
     found = FileSum(summed(files))
     for file in others:
-        found.add(*file)
+        found.add(file)
     for file in reversed(others):
-        found.drop(*file)
+        found.drop(file)
     assert found.value() == summed(files)
 
 
 def test_other_files_are_told_apart():
-    a, b = (b"a" * 16, b"", 3), (b"b" * 16, b"v" * 16, 5)
-    # The same number and bytes: paths, vectors and sizes belong together.
-    for other in ([(b"c" * 16, b"", 3), b], [(a[0], b[1], 3), (b[0], a[1], 5)]):
-        assert summed(other).size_bytes == summed([a, b]).size_bytes
-        assert summed(other) != summed([a, b])
-    swapped = summed([(a[0], a[1], 5), (b[0], b[1], 3)])
-    assert swapped.digest != summed([a, b]).digest
+    a, b = FileHashes(b"a" * 16, b"s" * 16, 3), FileHashes(b"b" * 16, b"t" * 16, 5)
+    known = summed([a, b])
+    other = summed([a, b._replace(content=b"c" * 16)])
+    assert (other.files, other.size_bytes) == (known.files, known.size_bytes)
+    assert not other.has_files_of(known)
+    assert not summed([a, b._replace(stats=b"u" * 16)]).has_files_of(known)
+    bare = summed([a._replace(stats=b""), b._replace(stats=b"")])
+    assert bare.has_files_of(known)
+    assert not bare.same_files(known)
+
+
+def test_what_is_no_file_counts():
+    found = FileSum()
+    found.add_other(b"o" * 16)
+    assert found.value() != FileSums()
+    assert found.value().has_files_of(FileSums())
+    assert FileSum(found.value()).value() == found.value()

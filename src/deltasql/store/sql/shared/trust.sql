@@ -1,20 +1,24 @@
 -- name: keys_at
-SELECT path_key, dv_key, size_bytes
+SELECT path_key, dv_key, size_bytes, path, modification_time, partition_values, stats, tags,
+       deletion_vector, base_row_id, default_row_commit_version, clustering_provider
 FROM dl_active_files
 WHERE table_id = {table_id} AND version <= {version}
 UNION ALL
-SELECT path_key, dv_key, size_bytes
+SELECT path_key, dv_key, size_bytes, path, modification_time, partition_values, stats, tags,
+       deletion_vector, base_row_id, default_row_commit_version, clustering_provider
 FROM dl_dead_files
 WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version};
 
 -- name: keys_ended
-SELECT path_key, dv_key, size_bytes
+SELECT path_key, dv_key, size_bytes, path, modification_time, partition_values, stats, tags,
+       deletion_vector, base_row_id, default_row_commit_version, clustering_provider
 FROM dl_dead_files
-WHERE table_id = :table_id AND removed_version > :after AND removed_version <= :upto
-  AND version <= :after;
+WHERE table_id = {table_id} AND removed_version > {after} AND removed_version <= {upto}
+  AND version <= {after};
 
 -- name: keys_page
-SELECT path_key, dv_key, size_bytes
+SELECT path_key, dv_key, size_bytes, path, modification_time, partition_values, stats, tags,
+       deletion_vector, base_row_id, default_row_commit_version, clustering_provider
 FROM dl_active_files
 WHERE table_id = :table_id AND (path_key, dv_key) > (:path_key, :dv_key)
 ORDER BY path_key, dv_key

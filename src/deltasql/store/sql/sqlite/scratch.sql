@@ -2,8 +2,8 @@
 
 -- name: scratch_live
 CREATE TABLE live (
-    key BLOB PRIMARY KEY, print BLOB NOT NULL, size INTEGER NOT NULL, version INTEGER NOT NULL,
-    path TEXT NOT NULL
+    key BLOB PRIMARY KEY, print BLOB NOT NULL, content BLOB NOT NULL, stats BLOB NOT NULL,
+    size INTEGER NOT NULL, version INTEGER NOT NULL, path TEXT NOT NULL
 ) WITHOUT ROWID;
 
 -- name: scratch_dead
@@ -19,10 +19,11 @@ CREATE TABLE other (
 ) WITHOUT ROWID;
 
 -- name: scratch_add
-INSERT OR REPLACE INTO live (key, print, size, version, path) VALUES (?, ?, ?, ?, ?);
+INSERT OR REPLACE INTO live (key, print, content, stats, size, version, path)
+VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: scratch_take
-DELETE FROM live WHERE key = ? RETURNING print, size, path;
+DELETE FROM live WHERE key = ? RETURNING print, content, stats, size, path;
 
 -- name: scratch_end
 INSERT OR REPLACE INTO dead (key, removed_version, print, path) VALUES (?, ?, ?, ?);

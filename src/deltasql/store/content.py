@@ -1,0 +1,153 @@
+"""What a checkpoint says of a table, hashed alike from rows, from commits and from checkpoints.
+
+JSON is hashed by what it says, not by how it is written: checkpoints have maps and structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from operator import itemgetter
+from typing import Any, Final
+
+import orjson
+
+from deltasql.log.file_sums import DIGEST_SIZE, FileHashes
+from deltasql.spec import codec
+from deltasql.spec.actions import AddFile, DeletionVector
+from deltasql.spec.shapes import SHAPES
+from deltasql.store.rows import (
+    ADD_COLUMNS,
+    DOMAIN_COLUMNS,
+    METADATA_COLUMNS,
+    PROTOCOL_COLUMNS,
+    TXN_COLUMNS,
+    CommitRows,
+    Row,
+    key_of,
+)
+
+# What is hashed of a live file, in the order of `file_hashes`. Unknown fields, statistics' keys
+# and dataChange are in no checkpoint.
+CONTENT_COLUMNS: Final = (
+    "path_key",
+    "dv_key",
+    "size_bytes",
+    "path",
+    "modification_time",
+    "partition_values",
+    "stats",
+    "tags",
+    "deletion_vector",
+    "base_row_id",
+    "default_row_commit_version",
+    "clustering_provider",
+)
+_FROM_ADD: Final = itemgetter(*(ADD_COLUMNS.index(name) for name in CONTENT_COLUMNS))
+_VECTOR: Final = frozenset(SHAPES[DeletionVector].by_wire)
+
+
+def _places(columns: tuple[str, ...], *names: str) -> tuple[int, ...]:
+    """Where columns are in a row whose version comes first."""
+    return 0, *(1 + columns.index(name) for name in names)
+
+
+# Of rows that are no files: what is hashed. The name that a row goes by is the first.
+_OTHERS: Final = {
+    "txns": _places(TXN_COLUMNS, "app_id", "txn_version", "last_updated"),
+    "domains": _places(DOMAIN_COLUMNS, "domain", "configuration", "removed"),
+    "metadata": _places(METADATA_COLUMNS, "action"),
+    "protocol": _places(PROTOCOL_COLUMNS, "action"),
+}
+OTHER_KINDS: Final = tuple(_OTHERS)
+
+
+def file_hashes(row: Row) -> FileHashes:
+    """The hashes of a live file, from its `CONTENT_COLUMNS`."""
+    (
+        path_key, dv_key, size, path, modified, partition, stats, tags, vector, row_id,
+        row_version, provider,
+    ) = row  # fmt: skip
+    keys = path_key + dv_key
+    values = partition if partition == "{}" else _plain(partition)
+    text = f"{size},{modified},{row_id},{row_version},{len(path)},{path}{values}"
+    if tags is not None or vector is not None or provider is not None:
+        text += repr((_tags(tags), vector and _plain_vector(vector), provider))
+    return FileHashes(
+        _hash(keys + text.encode("utf-8", "surrogatepass")),
+        b"" if stats is None else _hash(keys + stats.encode("utf-8", "surrogatepass")),
+        size,
+    )
+
+
+def hashes_of_row(add: Row) -> FileHashes:
+    """The hashes of a live file, from its `ADD_COLUMNS`."""
+    return file_hashes(_FROM_ADD(add))
+
+
+def hashes_of_add(add: AddFile) -> FileHashes:
+    """The hashes of a live file, from its action."""
+    vector = add.deletion_vector
+    return file_hashes(
+        (
+            key_of(add.path),
+            key_of(add.dv_id),
+            add.size,
+            add.path,
+            add.modification_time,
+            codec.dumps(add.partition_values).decode(),
+            add.stats,
+            None if add.tags is None else codec.dumps(add.tags).decode(),
+            None if vector is None else codec.dumps(codec.wire_fields(vector)).decode(),
+            add.base_row_id,
+            add.default_row_commit_version,
+            add.clustering_provider,
+        )
+    )
+
+
+def other_hash(kind: str, row: Row) -> bytes:
+    """The hash of a row of one of `OTHER_KINDS`, whose version comes first."""
+    values = [row[place] for place in _OTHERS[kind]]
+    plain = [int(value) if isinstance(value, bool) else value for value in values]
+    return _hash(repr((kind, *plain)).encode("utf-8", "surrogatepass"))
+
+
+def other_hashes(version: int, commit: CommitRows) -> Iterator[bytes]:
+    """The hashes of what a commit has beside files."""
+    for kind in OTHER_KINDS:
+        rows: Iterable[Row] = getattr(commit, kind)
+        for row in rows:
+            yield other_hash(kind, (version, *row))
+
+
+def _hash(value: bytes) -> bytes:
+    return blake2b(value, digest_size=DIGEST_SIZE).digest()
+
+
+@lru_cache(maxsize=4096)
+def _plain(text: str) -> str:
+    """JSON with its keys in order; what is none, as it is."""
+    try:
+        return orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS).decode()
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return text
+
+
+def _tags(text: str | None) -> str | None:
+    """No tags and an empty map of them are the same."""
+    return None if text is None or text == "{}" else _plain(text)
+
+
+def _plain_vector(text: str) -> str:
+    try:
+        fields = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    if not isinstance(fields, Mapping):
+        return text
+    known: dict[str, Any] = {
+        name: value for name, value in fields.items() if name in _VECTOR and value is not None
+    }
+    return orjson.dumps(known, option=orjson.OPT_SORT_KEYS).decode()
