@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from deltasql.errors import DamagedLogError, DatabaseError, TableNotFoundError
+from deltasql.integrity import version_columns
 from deltasql.integrity.commits import CommitReplay, readable_state
 from deltasql.integrity.comparing import RowComparison
 from deltasql.integrity.expected import OTHERS, ExpectedRows
 from deltasql.integrity.findings import CheckProgress, Kind, TableCheck
 from deltasql.integrity.fingerprints import other_print
+from deltasql.integrity.version_columns import as_committed
 from deltasql.log.file_sums import Digest, FileSums
 from deltasql.mirror.checkpoint_content import checkpoint_difference
 from deltasql.mirror.engine import Target
@@ -172,7 +174,7 @@ class _Check:
         return digest.value()
 
     def _others(self, version: int) -> Iterator[tuple[str, Row]]:
-        for kind in OTHERS:
+        for kind in (*OTHERS, "versions"):
             for row in self._log.other_rows(self._head.table_id, kind, version):
                 yield kind, row
 
@@ -204,7 +206,11 @@ class _Check:
                 self._report.found(Kind.COMMIT, error.cause, version=commit.version)
                 return False
             last = commit.version
-            self._last_ict = commit.in_commit_timestamp
+            told = as_committed(commit, self._replay.metadata, self._replay.protocol)
+            for name in version_columns.differing(commit, told):
+                problem = f"its {name} is not what the commit says"
+                self._report.found(Kind.VERSION, problem, version=last)
+            self._last_ict = told.in_commit_timestamp
             self._checkpoint(last)
             self._progress(CheckProgress(self._report.table, last, head.version))
         if last != head.version:

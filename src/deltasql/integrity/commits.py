@@ -57,11 +57,11 @@ class CommitReplay:
         source = f"version {commit.version}"
         self._columns = self._columns_after(commit, source)
         if commit.body.count(b"\n") <= _SLICE:
-            yield self._taken(commit.version, list(_decoded(commit.body, source)))
+            yield self._taken(commit.version, list(decoded(commit.body, source)))
             return
         # Removes go before adds, also when they are too many to be held at once.
         for kinds in (_NO_ADDS, _ADDS):
-            lines = (item for item in _decoded(commit.body, source) if isinstance(item, kinds))
+            lines = (item for item in decoded(commit.body, source) if isinstance(item, kinds))
             while piece := list(islice(lines, _SLICE)):
                 yield self._taken(commit.version, piece)
 
@@ -76,7 +76,7 @@ class CommitReplay:
     def _columns_after(self, commit: StoredCommit, source: str) -> tuple[StatsColumn, ...]:
         """The stats columns that a commit leaves; its metadata may stand after its files."""
         if b'"metaData"' in commit.body:
-            for action in _decoded(commit.body, source, having=b'"metaData"'):
+            for action in decoded(commit.body, source, having=b'"metaData"'):
                 if isinstance(action, Metadata):
                     schema = parse_schema(action.schema_string)
                     return stats_columns(schema, action.partition_columns, self._columns)
@@ -91,7 +91,8 @@ def readable_state(record: StateRecord | None) -> TableState | None:
         return None
 
 
-def _decoded(body: bytes, source: str, *, having: bytes = b"") -> Iterator[Action]:
+def decoded(body: bytes, source: str, *, having: bytes = b"") -> Iterator[Action]:
+    """The actions of a commit file, those of lines with certain bytes."""
     for number, line in enumerate(body.split(b"\n"), start=1):
         if line and not line.isspace() and having in line:
             yield codec.decode(line, source=f"{source}:{number}")

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     """What a finding is about."""
 
     COMMIT = "commit"
+    VERSION = "version"
     FIRST_STATE = "first state"
     LIVE_FILE = "live file"
     DEAD_FILE = "dead file"

@@ -11,6 +11,7 @@ from deltasql.adoption.parts import Parts
 from deltasql.errors import DamagedLogError, DeltaSqlError, TableNotFoundError
 from deltasql.integrity.commits import CommitReplay, readable_state
 from deltasql.integrity.findings import CheckProgress
+from deltasql.integrity.version_columns import as_committed
 from deltasql.log.file_sums import FileSums
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import Target
@@ -74,7 +75,10 @@ def rebuild(
                 raise _gone(target, last + 1)
             for rows in replay.rows(commit):
                 parts.take(commit.version, rows)
-            last, last_ict = commit.version, commit.in_commit_timestamp
+            told = as_committed(commit, replay.metadata, replay.protocol)
+            if told != commit:
+                run.mend(told)
+            last, last_ict = told.version, told.in_commit_timestamp
             if (last - begun) % _MOST_VERSIONS == 0:
                 parts.flush()
             if progress is not None:

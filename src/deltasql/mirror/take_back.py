@@ -165,6 +165,7 @@ def _take(
     if locked.find_commit(target.table_id, request.commit_id) is not None:
         # Another version has that id.
         request.commit_id = str(uuid.uuid4())
+    request.is_blind_append = bool(_info(request.actions).is_blind_append)
     proposal = replace(propose(request, state, expected_head=head.version), body=ExactBody.of(body))
     outcome = locked.take(proposal, in_commit_timestamp=timestamp)
     assert isinstance(outcome, Committed), "the head is locked"

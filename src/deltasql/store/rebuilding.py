@@ -79,6 +79,20 @@ class TableRebuild:
                 return found.value()
             last = rows[-1][:2]
 
+    def mend(self, commit: StoredCommit) -> None:
+        self._run(
+            "rebuild_version",
+            table_id=self._table_id,
+            version=commit.version,
+            ict=commit.in_commit_timestamp,
+            commit_id=commit.commit_id,
+            committer=commit.committer,
+            operation=commit.operation,
+            operation_params=commit.operation_params,
+            transaction_id=commit.transaction_id,
+            is_blind_append=commit.is_blind_append,
+        )
+
     def write(self, rows: HistoryRows) -> None:
         self._write_part(rows)
 

@@ -48,12 +48,18 @@ class TableColumns:
 
 @dataclass(frozen=True, slots=True)
 class StoredCommit:
-    """A version's commit file, and the digest that it was committed with."""
+    """A version's commit file, the digest that it was committed with, and what its row repeats."""
 
     version: int
     in_commit_timestamp: int
     digest: bytes
     body: bytes
+    commit_id: str
+    committer: str | None
+    operation: str | None
+    operation_params: str | None
+    transaction_id: str | None
+    is_blind_append: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,8 @@ class RebuiltHead:
     columns: TableColumns
 
 
-# The rows of actions that are no files; their columns follow `version`.
+# The rows of actions that are no files; their columns follow `version`. Beside them `other_rows`
+# knows "versions": what rows of versions repeat of their commits.
 OTHERS = ("txns", "domains", "cdc", "metadata", "protocol")
 
 
@@ -86,6 +93,9 @@ class RebuildLog(Protocol):
 
     def clear_files(self) -> None:
         """Take away every file and partition that is left."""
+
+    def mend(self, commit: StoredCommit) -> None:
+        """Let the row of a version repeat what its commit says; the commit stays as it is."""
 
     def live_sums(self) -> FileSums:
         """Sums over the files that are live now."""

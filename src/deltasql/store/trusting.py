@@ -27,7 +27,7 @@ _NUMBERS: Final = {
     "version", "partition_key", "size_bytes", "modification_time", "num_records", "base_row_id",
     "default_row_commit_version", "data_change", "removed_version", "deletion_timestamp",
     "remove_data_change", "txn_version", "last_updated", "removed", "min_reader_version",
-    "min_writer_version",
+    "min_writer_version", "in_commit_timestamp", "is_blind_append",
 }  # fmt: skip
 _BYTES: Final = {"path_key", "dv_key", "app_key", "domain_key"}
 KEYS_SCHEMA: Final = pa.schema(
@@ -41,12 +41,22 @@ KEYS_SCHEMA: Final = pa.schema(
 )
 _PAGE: Final = 64
 _REMOVAL: Final = ("removed_version", "deletion_timestamp", "remove_data_change", "remove_action")
+VERSION_COLUMNS: Final = (
+    "in_commit_timestamp",
+    "commit_id",
+    "committer",
+    "operation",
+    "operation_params",
+    "transaction_id",
+    "is_blind_append",
+)
 _OTHERS: Final = {
     "txns": TXN_COLUMNS,
     "domains": DOMAIN_COLUMNS,
     "cdc": CDC_COLUMNS,
     "metadata": METADATA_COLUMNS,
     "protocol": PROTOCOL_COLUMNS,
+    "versions": VERSION_COLUMNS,
 }
 
 
@@ -153,8 +163,20 @@ def commit_pages(
     """Commits a page at a time, so that no statement outlives a fetch."""
     while True:
         page = run("commits_stored", table_id=table_id, after=after, upto=upto, most=_PAGE)
-        for version, timestamp, digest, encoding, body in page:
-            yield StoredCommit(version, timestamp, bytes(digest), _unpacked(encoding, bytes(body)))
+        for version, timestamp, digest, encoding, body, *columns in page:
+            commit_id, committer, operation, params, transaction_id, is_blind_append = columns
+            yield StoredCommit(
+                version,
+                timestamp,
+                bytes(digest),
+                _unpacked(encoding, bytes(body)),
+                commit_id,
+                committer,
+                operation,
+                params,
+                transaction_id,
+                bool(is_blind_append),
+            )
         if len(page) < _PAGE:
             return
         after = page[-1][0]

@@ -76,8 +76,16 @@ SELECT version, CAST(min_reader_version AS bigint) AS min_reader_version,
 FROM dl_protocol_updates
 WHERE table_id = {table_id} AND version <= {version};
 
+-- name: rows_versions
+SELECT version, in_commit_timestamp, commit_id, committer, operation, operation_params,
+       transaction_id, CAST(CASE WHEN is_blind_append THEN 1 ELSE 0 END AS bigint)
+           AS is_blind_append
+FROM dl_table_versions
+WHERE table_id = {table_id} AND version <= {version};
+
 -- name: commits_stored
-SELECT version, in_commit_timestamp, digest, body_encoding, body
+SELECT version, in_commit_timestamp, digest, body_encoding, body, commit_id, committer, operation,
+       operation_params, transaction_id, is_blind_append
 FROM dl_table_versions
 WHERE table_id = :table_id AND version > :after AND version <= :upto
 ORDER BY version
@@ -133,6 +141,13 @@ SELECT DISTINCT table_id, partition_key, partition_values
 FROM dl_active_files
 WHERE table_id = :table_id AND partition_values <> '{}'
 ON CONFLICT DO NOTHING;
+
+-- name: rebuild_version
+UPDATE dl_table_versions
+SET in_commit_timestamp = :ict, commit_id = :commit_id, committer = :committer,
+    operation = :operation, operation_params = :operation_params,
+    transaction_id = :transaction_id, is_blind_append = :is_blind_append
+WHERE table_id = :table_id AND version = :version;
 
 -- name: rebuild_head
 UPDATE dl_table_heads

@@ -18,6 +18,6 @@ COMMENT ON COLUMN dl_trusted_versions.origin IS 'Why it is trusted: ADOPTED, CHE
 COMMENT ON COLUMN dl_trusted_versions.version IS 'The version';
 COMMENT ON COLUMN dl_trusted_versions.files IS 'Live files at that version';
 COMMENT ON COLUMN dl_trusted_versions.size_bytes IS 'Their size';
-COMMENT ON COLUMN dl_trusted_versions.digest IS 'Sum of the hashes of the live files, in any order';
+COMMENT ON COLUMN dl_trusted_versions.digest IS 'Sums of the hashes of the live files, their statistics and all other actions, in any order';
 COMMENT ON COLUMN dl_trusted_versions.rows_digest IS 'The same over every row up to that version; null where they were not looked at';
 COMMENT ON COLUMN dl_trusted_versions.trusted_at IS 'When it was written down';

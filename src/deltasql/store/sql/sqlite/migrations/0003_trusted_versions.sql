@@ -7,7 +7,7 @@ CREATE TABLE dl_trusted_versions (  -- What was proven of a version, for checks 
     version      INTEGER NOT NULL,  -- The version
     files        INTEGER NOT NULL,  -- Live files at that version
     size_bytes   INTEGER NOT NULL,  -- Their size
-    digest       BLOB NOT NULL,  -- Sum of the hashes of the live files, in any order
+    digest       BLOB NOT NULL,  -- Sums of the hashes of the live files, their statistics and all other actions, in any order
     rows_digest  BLOB,  -- The same over every row up to that version; null where they were not looked at
     trusted_at   TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,  -- When it was written down
     PRIMARY KEY (table_id, origin)

@@ -1,0 +1,87 @@
+"""The columns that a version's row repeats of its commit, beside the commit's own commitInfo."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, Final
+
+from deltasql.errors import DeltaSqlError
+from deltasql.integrity.commits import decoded
+from deltasql.log.state import TableState
+from deltasql.spec import codec
+from deltasql.spec.actions import CommitInfo, Metadata, Protocol
+from deltasql.store.trust_log import StoredCommit
+
+_OURS: Final = "deltasql/"
+
+
+def as_committed(
+    commit: StoredCommit, metadata: Metadata | None, protocol: Protocol | None
+) -> StoredCommit:
+    """A version with the columns that its commitInfo says, as far as it says them.
+
+    Metadata and protocol are those that the commit leaves. Of other writers' commits, ids,
+    parameters and whether they read are not theirs to say.
+    """
+    info = _info(commit)
+    told: dict[str, Any] = {}
+    if info.in_commit_timestamp is not None and _has_times(metadata, protocol):
+        told["in_commit_timestamp"] = info.in_commit_timestamp
+    if info.operation is not None:
+        told["operation"] = _storable(info.operation)
+    if info.user_name is not None:
+        told["committer"] = _storable(info.user_name)
+    if (info.engine_info or "").startswith(_OURS):
+        if info.is_blind_append is not None:
+            told["is_blind_append"] = info.is_blind_append
+        given = dict(info.operation_parameters or {})
+        if _loaded(commit.operation_params) != given:
+            told["operation_params"] = codec.dumps(given).decode()
+        if info.txn_id is not None and commit.commit_id != f"adopted-{commit.version}":
+            told |= _ids(commit, info.txn_id)
+    return replace(commit, **told)
+
+
+def differing(commit: StoredCommit, told: StoredCommit) -> list[str]:
+    """The names of the columns that are not as they were committed."""
+    names = (item.name for item in fields(StoredCommit))
+    return [name for name in names if getattr(commit, name) != getattr(told, name)]
+
+
+def _info(commit: StoredCommit) -> CommitInfo:
+    source = f"version {commit.version}"
+    found = decoded(commit.body, source, having=b'"commitInfo"')
+    return next((item for item in found if isinstance(item, CommitInfo)), CommitInfo())
+
+
+def _ids(commit: StoredCommit, txn_id: str) -> dict[str, str | None]:
+    """A commit goes by the id of its transaction, or by its own where it was none's."""
+    if commit.transaction_id is None:
+        return {"commit_id": txn_id}
+    return {"transaction_id": None if commit.commit_id == txn_id else txn_id}
+
+
+def _has_times(metadata: Metadata | None, protocol: Protocol | None) -> bool:
+    """Whether the time of a commit is the one inside it."""
+    if metadata is None or protocol is None:
+        return False
+    return TableState(
+        version=0,
+        in_commit_timestamp=0,
+        metadata=metadata,
+        metadata_version=0,
+        protocol=protocol,
+        protocol_version=0,
+    ).in_commit_timestamps
+
+
+def _storable(text: str) -> str:
+    """As adoption stores it: no database has a text with NUL."""
+    return text.replace("\0", "\ufffd")
+
+
+def _loaded(params: str | None) -> Any:
+    try:
+        return {} if params is None else codec.loads(params)
+    except DeltaSqlError:
+        return None
