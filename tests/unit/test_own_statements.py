@@ -14,6 +14,11 @@ STEERING = [
     "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
     "SET default_transaction_read_only = on", "ATTACH 'x' AS y", "DETACH y", "USE y",
     "FORCE CHECKPOINT",
+    # What outlasts the transaction.
+    "SET search_path TO other", 'set "search_path" = other', "SET SESSION search_path = x",
+    "SET ROLE other", "RESET ALL", "RESET search_path", "DISCARD ALL", "PRAGMA query_only = 1",
+    "LISTEN x", "UNLISTEN *", "LOAD 'x'", "INSTALL x", "SET GLOBAL threads = 1",
+    "SELECT 1; SET search_path = x", "/* */ pragma synchronous=off",
     # Behind comments, strings and other statements.
     "-- harmless\nCOMMIT", "/* harmless */ COMMIT", "/**/COMMIT", "/* /* */ COMMIT -- */",
     "PREPARE /* x */ TRANSACTION 'y'", "SELECT 1; COMMIT", ";;COMMIT", "(COMMIT",
@@ -25,7 +30,8 @@ HARMLESS = [
     "SELECT 1", "INSERT INTO outbox VALUES (1, 'COMMIT; ROLLBACK')", "SELECT '--'; SELECT 1",
     "SELECT 1 -- ; COMMIT", "/* ; COMMIT */ SELECT 2", "/* /* */ ; */ SELECT 2",
     "CREATE TABLE commit_log (begin_at int)", "SELECT $$; COMMIT;$$", "PREPARE x AS SELECT 1",
-    "SET LOCAL statement_timeout = 1", "DO $$ BEGIN NULL; END $$", 'SELECT 1 AS "; COMMIT"',
+    "SET LOCAL statement_timeout = 1", "SET CONSTRAINTS ALL DEFERRED",
+    "DO $$ BEGIN NULL; END $$", 'SELECT 1 AS "; COMMIT"',
     r"SELECT E'\'; COMMIT;'", "SELECT CASE WHEN true THEN 1 END", "UPDATE jobs SET start = 1",
     "DELETE FROM used", "WITH x AS (SELECT 1) SELECT * FROM x", "",
 ]  # fmt: skip

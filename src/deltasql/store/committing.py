@@ -30,6 +30,10 @@ from deltasql.store.rows import CommitRows, Row, key_of
 class Session(Protocol):
     """The connection that writes."""
 
+    # Whether statements of the application's own ran on it: they may have left a state of the
+    # session behind that their text does not tell of, so that it is not used again.
+    is_spent: bool
+
     def rows(self, name: str, /, **parameters: Any) -> list[Row]:
         """Run a named query."""
 
@@ -192,6 +196,7 @@ class EmbeddedLockedLog:
         self._session.rows("read_only_set", table_id=table_id, reason=reason)
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        self._session.is_spent = True
         before = self._session.transaction()
         found = self._session.execute(statement, parameters)
         if self._session.transaction() != before:

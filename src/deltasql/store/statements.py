@@ -1,4 +1,4 @@
-"""The application's own SQL: whether it leaves the transaction around it alone."""
+"""The application's own SQL: whether it leaves the transaction and the session alone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from deltasql.errors import ValidationError
 _STEERING: Final = re.compile(
     r"(ABORT|ATTACH|BEGIN|COMMIT|DETACH|END|FORCE|RELEASE|ROLLBACK|SAVEPOINT|START|USE)\b"
     r"|PREPARE TRANSACTION\b"
-    r"|(SET|RESET) (LOCAL |SESSION )?(TRANSACTION|DEFAULT_TRANSACTION)"
-    r"|SET SESSION CHARACTERISTICS\b"
+    r"|SET LOCAL (TRANSACTION|DEFAULT_TRANSACTION)"
+)
+# What begins with one of these outlasts the transaction, as a state of the session.
+_LASTING: Final = re.compile(
+    r"SET\b(?! (LOCAL|CONSTRAINTS)\b)"
+    r"|(DISCARD|INSTALL|LISTEN|LOAD|PRAGMA|RESET|UNLISTEN)\b"
 )
 _TOKEN: Final = re.compile(
     r"--[^\n]*"
@@ -34,11 +38,20 @@ _WORDS: Final = 3
 
 
 def refuse_transaction_control(statement: str) -> None:
-    """Raise `ValidationError` for a text with a statement that ends or steers transactions."""
+    """Raise `ValidationError` for a text with a statement that ends or steers transactions, or
+    that outlasts them: the next commit may run in the same session.
+    """
     # Comments inside comments count in PostgreSQL and nowhere else.
     for nested in (True, False):
         for words in _beginnings(statement, nested=nested):
-            if _STEERING.match(" ".join(words).upper()):
+            beginning = " ".join(words).upper()
+            if _LASTING.match(beginning):
+                raise ValidationError(
+                    f"{' '.join(words)} can't be run inside a transaction of the lake",
+                    cause="it changes the session, which outlasts the transaction",
+                    remedy="leave the statement out; PostgreSQL has SET LOCAL for one transaction",
+                )
+            if _STEERING.match(beginning):
                 raise ValidationError(
                     f"{' '.join(words)} can't be run inside a transaction of the lake",
                     cause="the transaction ends with its block, all of it or none of it, and its "

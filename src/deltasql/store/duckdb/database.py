@@ -32,7 +32,20 @@ class Database:
         self._idle: deque[duckdb.DuckDBPyConnection] = deque()
         with translated("opening the database", path):
             self._root = _opened(path)
-            self.writer = self._root.cursor()
+            self._writer: duckdb.DuckDBPyConnection | None = self._root.cursor()
+
+    @property
+    def writer(self) -> duckdb.DuckDBPyConnection:
+        """The connection that writes; for the thread whose turn it is."""
+        if self._writer is None:
+            self._writer = self._root.cursor()
+        return self._writer
+
+    def discard_writer(self) -> None:
+        """The next one writes with another connection; for the thread whose turn it is."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
 
     @contextmanager
     def reader(self, doing: str) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -67,7 +80,7 @@ class Database:
         """Give the file free; an answer that is still being read keeps it until its end."""
         while self._idle:
             self._idle.pop().close()
-        self.writer.close()
+        self.discard_writer()
         self._root.close()
 
 

@@ -71,6 +71,7 @@ class DuckdbSession:
         self._connection = connection
         self._path = path
         self._doing = ""
+        self.is_spent = False
 
     def begin(self, doing: str) -> None:
         """Begin a transaction; `doing` is for messages."""

@@ -87,6 +87,9 @@ class DuckdbStore(EmbeddedStore):
             except BaseException:
                 writer.rollback()
                 raise
+            finally:
+                if writer.is_spent:
+                    self._database.discard_writer()
 
     def _opened(self) -> Database:
         if self._is_closed:

@@ -71,6 +71,10 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
     uses: int = 0
     # Closed, and kept only so that the pool counts it.
     is_place: bool = False
+    # Behind a pooler: what a session keeps stays with the server when we disconnect.
+    is_pooled: bool = False
+    # Not to be used again: statements of the application's own ran on it.
+    is_spent: bool = False
     # How often another server had taken over when it was made.
     takeovers: int = 0
     _calls: frozenset[bytes] = frozenset()

@@ -11,6 +11,12 @@ from deltasql.store.committing import left_transaction
 from deltasql.store.postgres.connection import LogConnection
 
 _INSIDE = pq.TransactionStatus.INTRANS
+# DISCARD ALL, as far as it can be part of a transaction: behind a pooler the next transaction
+# may have another session, and this one's next transaction may be anybody's.
+_LEAVE = (
+    "RESET ALL; RESET SESSION AUTHORIZATION; DISCARD TEMP; UNLISTEN *;"
+    " SELECT pg_catalog.pg_advisory_unlock_all()"
+)
 
 
 class OwnStatements:
@@ -23,6 +29,8 @@ class OwnStatements:
     def execute(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run one; its rows."""
         if not self._is_marked:
+            # A session may be changed by what no text tells of, such as a function.
+            self._connection.is_spent = True
             self._connection.execute("SAVEPOINT before_own_statements")
             self._is_marked = True
         # Without parameters a % in the statement is a %.
@@ -36,3 +44,8 @@ class OwnStatements:
         """Fails unless it is still the transaction that they began in."""
         if self._is_marked:
             self._connection.execute("RELEASE SAVEPOINT before_own_statements")
+
+    def leave_no_trace(self) -> None:
+        """Undo, as the last thing, what a session would keep after we have disconnected."""
+        if self._is_marked and self._connection.is_pooled:
+            self._connection.execute(_LEAVE, prepare=False)

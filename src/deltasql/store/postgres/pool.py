@@ -216,6 +216,8 @@ class Connections:
         if connection.is_inherited:
             keep_untouched(connection)
             return
+        if connection.is_spent:
+            connection.close()
         connection.uses += 1
         is_clean = connection.pgconn.transaction_status == _IDLE
         if not is_clean or connection.uses % _USES_AT_HAND == 0:
@@ -326,9 +328,11 @@ class Connections:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """The pool warns of every connection that comes back closed; places always do."""
+    """The pool warns of every connection that comes back closed; these always do."""
     given = record.args if isinstance(record.args, tuple) else ()
-    return not any(isinstance(item, LogConnection) and item.is_place for item in given)
+    return not any(
+        isinstance(item, LogConnection) and (item.is_place or item.is_spent) for item in given
+    )
 
 
 logging.getLogger("psycopg.pool").addFilter(_is_news)
@@ -355,11 +359,12 @@ def _roll_back(connection: LogConnection) -> None:
         connection.close()
 
 
-def _prepare_only_without_pooler(connection: psycopg.Connection[Any]) -> None:
+def _prepare_only_without_pooler(connection: LogConnection) -> None:
     """Behind a pooler the process id we were told is not the backend's: then no prepared
     statements, since the next transaction may run on another backend.
     """
     if is_pooled(connection):
+        connection.is_pooled = True
         connection.prepare_threshold = None
 
 

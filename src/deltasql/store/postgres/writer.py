@@ -109,12 +109,14 @@ class PostgresWriter:
                 log = PostgresLockedLog(connection, _lock(connection, table_ids), Staging())
                 yield log
                 log.own.end()
+                log.own.leave_no_trace()
                 return
             staging, found = self._staged(connection, table_ids, large)
             log = PostgresLockedLog(connection, found, staging)
             yield log
             log.own.end()
             staging.forget(connection)
+            log.own.leave_no_trace()
 
     def _staged(
         self, connection: LogConnection, table_ids: Collection[int], large: Sequence[Proposal]

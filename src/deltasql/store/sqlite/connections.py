@@ -46,10 +46,14 @@ class Connections:
                 return writer
         return self._connect()
 
-    def give_back_writer(self, connection: sqlite3.Connection) -> None:
+    def give_back_writer(self, connection: sqlite3.Connection, *, is_spent: bool = False) -> None:
+        """Keep it for the next one; one that is spent is closed."""
         with _gate:
             if self._is_kept(connection):
-                self._writer = connection
+                if is_spent:
+                    connection.close()
+                else:
+                    self._writer = connection
 
     def take(self) -> sqlite3.Connection:
         """A connection that reads; it must be given back."""

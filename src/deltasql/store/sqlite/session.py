@@ -35,6 +35,7 @@ class SqliteSession:
         self._connection = connection
         self._path = path
         self._doing = ""
+        self.is_spent = False
 
     def begin(self, doing: str) -> None:
         """Take SQLite's write lock; `doing` is for messages."""

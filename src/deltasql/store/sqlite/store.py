@@ -91,8 +91,8 @@ class SqliteStore(EmbeddedStore):
         self._await_turn()
         try:
             connection = self._connections.take_writer()
+            writer = SqliteSession(connection, self._path)
             try:
-                writer = SqliteSession(connection, self._path)
                 writer.begin(doing)
                 try:
                     yield writer
@@ -101,7 +101,7 @@ class SqliteStore(EmbeddedStore):
                     writer.rollback()
                     raise
             finally:
-                self._connections.give_back_writer(connection)
+                self._connections.give_back_writer(connection, is_spent=writer.is_spent)
         finally:
             self._queue.release()
 
