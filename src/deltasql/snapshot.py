@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -127,7 +127,7 @@ class Snapshot:
     def batches(self, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
         """The same, pruned by a bound predicate."""
         for batch in self._stored_batches(predicate):
-            kept = self._without_removed(batch)
+            kept = self._without_outdated(batch)
             if kept.num_rows:
                 yield kept
         if self._overlay is not None and self._overlay.adds:
@@ -137,9 +137,19 @@ class Snapshot:
     def adds(self, predicate: Predicate | None = None) -> Iterator[AddFile]:
         """The live files as actions, pruned by a bound predicate."""
         for batch in self._stored_batches(predicate):
-            yield from from_batch(self._without_removed(batch))
+            yield from from_batch(self._without_outdated(batch))
         if self._overlay is not None:
             yield from self._own_adds(self._overlay, predicate)
+
+    def having(self, keys: Collection[FileKey]) -> set[FileKey]:
+        """Those of some files that are live."""
+        return {
+            key
+            for batch in self.batches()
+            if _holds(batch, keys)
+            for add in from_batch(batch)
+            if (key := (add.path, add.dv_id)) in keys
+        }
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows, lazily."""
@@ -208,14 +218,21 @@ class Snapshot:
             ):
                 yield add
 
-    def _without_removed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self._overlay is None or not self._overlay.removes:
+    def _without_outdated(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Without what the transaction has removed, or says anew."""
+        if self._overlay is None or not (self._overlay.removes or self._overlay.adds):
             return batch
-        gone = pa.array(sorted({path for path, _ in self._overlay.removes}))
-        if not pc.any(pc.is_in(batch.column("path"), value_set=gone)).as_py():
+        outdated = self._overlay.removes | self._overlay.adds.keys()
+        if not _holds(batch, outdated):
             return batch
-        keep = [(add.path, add.dv_id) not in self._overlay.removes for add in from_batch(batch)]
+        keep = [(add.path, add.dv_id) not in outdated for add in from_batch(batch)]
         return batch.filter(pa.array(keep, pa.bool_()))
+
+
+def _holds(batch: pa.RecordBatch, keys: Collection[FileKey]) -> bool:
+    """Whether a batch of files has one of these paths, under whatever deletion vector."""
+    wanted = pa.array(sorted({path for path, _ in keys}), pa.string())
+    return bool(pc.any(pc.is_in(batch.column("path"), value_set=wanted)).as_py())
 
 
 class Scan:

@@ -23,9 +23,10 @@ from deltasql.errors import (
 from deltasql.log.conflict import Reads
 from deltasql.log.feed import FeedDebt
 from deltasql.log.predicate import Predicate
+from deltasql.log.validation_files import added_and_removed
 from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
-from deltasql.snapshot import Overlay, Scan, Snapshot
+from deltasql.snapshot import FileKey, Overlay, Scan, Snapshot
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol, RemoveFile
 from deltasql.store.interface import LockedLog
@@ -330,17 +331,18 @@ class TransactionTable:
 
     def take(self, write: writing.Write) -> None:
         """Keep what was written, for the commit."""
+        restated = self._restated(write.actions)
         self.feed_debt.note(write.actions)
         self._written += write.files
         self._reads = self._reads.joined(write.reads)
         self._operations.append((write.operation, write.operation_params))
         for action in write.actions:
             if isinstance(action, AddFile):
-                self._overlay.adds[action.path, action.dv_id] = action
+                self._add(action)
             elif isinstance(action, RemoveFile):
                 key = (action.path, action.dv_id)
                 # What this transaction added itself was never there.
-                if self._overlay.adds.pop(key, None) is None:
+                if self._overlay.adds.pop(key, None) is None or key in restated:
                     self._overlay.removes.add(key)
                     self._removes.append(action)
             elif isinstance(action, Metadata):
@@ -349,6 +351,26 @@ class TransactionTable:
                 self._protocol = action
             else:
                 self._others.append(action)
+
+    def _add(self, add: AddFile) -> None:
+        key = (add.path, add.dv_id)
+        if key in self._overlay.removes:
+            # Removed before, and there again: one commit can say the last of it only.
+            self._overlay.removes.remove(key)
+            self._removes = [item for item in self._removes if (item.path, item.dv_id) != key]
+        self._overlay.adds[key] = add
+
+    def _restated(self, actions: Sequence[Action]) -> set[FileKey]:
+        """Files to be removed that this transaction said anew, but that were there before it."""
+        removed = {(item.path, item.dv_id) for item in actions if isinstance(item, RemoveFile)}
+        for item in actions if removed else ():
+            if isinstance(item, AddFile) and (item.path, item.dv_id) in removed:
+                raise added_and_removed(item.path)
+        new = {file.path for file in self._written}
+        asked = {key for key in removed & self._overlay.adds.keys() if key[0] not in new}
+        if not asked:
+            return set()
+        return self._table.snapshot_with(version=self._version).having(asked)
 
     def _pay_feed_debt(self) -> None:
         debt = self.feed_debt

@@ -129,12 +129,7 @@ class FileChecks:
             return
         for path in self._added.keys() & self._removed.keys():
             if self._added[path] == self._removed[path]:
-                raise ValidationError(
-                    f"{path!r:.200} is added and removed in one commit",
-                    cause="actions of a commit have no order, so nobody could tell which one holds",
-                    remedy="leave one of them out; a new deletion vector makes it another file",
-                    path=path,
-                )
+                raise added_and_removed(path)
 
     def _check_new_path(self, path: str) -> None:
         try:
@@ -280,6 +275,16 @@ def _check_rest(file: AddFile | RemoveFile | CdcFile, path: str) -> None:
 
 def _names(names: Any) -> str:
     return ", ".join(f"{name!r:.80}" for name in sorted(names)) or "nothing"
+
+
+def added_and_removed(path: str) -> ValidationError:
+    """The error for a commit that adds and removes one logical file."""
+    return ValidationError(
+        f"{path!r:.200} is added and removed in one commit",
+        cause="actions of a commit have no order, so nobody could tell which one holds",
+        remedy="leave one of them out; a new deletion vector makes it another file",
+        path=path,
+    )
 
 
 def _twice(verb: str, path: str) -> ValidationError:
