@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -65,12 +65,14 @@ class Transaction:
         self._tables: dict[int, TransactionTable] = {}
         self._statements: list[Statement] = []
         self._txn = txn_actions(app_id, app_version)
-        self._is_open = False
+        self._is_open = self._is_used = False
         self.id = writing.new_id()
         self.versions: Mapping[str, int] = {}
 
     def __enter__(self) -> Self:
-        self._is_open = True
+        if self._is_used:
+            raise _misused("the transaction was used before", "it ends with its with block")
+        self._is_open = self._is_used = True
         return self
 
     def __exit__(
@@ -114,7 +116,7 @@ class Transaction:
             )
         if table.table_id not in self._tables:
             self._tables[table.table_id] = TransactionTable(
-                self._lake, table, self._cut[table.table_id]
+                self._lake, table, self._cut[table.table_id], self._must_be_open
             )
         return self._tables[table.table_id]
 
@@ -125,11 +127,7 @@ class Transaction:
 
     def _must_be_open(self) -> None:
         if not self._is_open:
-            raise ValidationError(
-                "the transaction is not open",
-                cause="it is used outside of its with block",
-                remedy="begin a new one: with lake.transaction() as tx: …",
-            )
+            raise _misused("the transaction is not open", "it is used outside of its with block")
 
     def _commit(self) -> None:
         changed = [table for table in self._tables.values() if table.has_changes]
@@ -194,7 +192,10 @@ class Transaction:
 class TransactionTable:
     """A table inside a transaction: pinned at the cut, with the transaction's own writes."""
 
-    def __init__(self, lake: Lake, table: Table, version: int) -> None:
+    def __init__(
+        self, lake: Lake, table: Table, version: int, must_be_open: Callable[[], None]
+    ) -> None:
+        self._must_be_open = must_be_open
         self._lake = lake
         self._table = table
         self._version = version
@@ -257,6 +258,7 @@ class TransactionTable:
 
     def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
         """The rows, lazily; what is read here is part of the conflict check."""
+        self._must_be_open()
         snapshot = self.snapshot()
         self.has_read(snapshot.bind(where))
         return snapshot.scan(where, columns)
@@ -269,11 +271,13 @@ class TransactionTable:
 
     def append(self, data: Any) -> None:
         """Add rows when the transaction commits."""
+        self._must_be_open()
         abandon = self._table.abandon(self._version)
         self.take(writing.append(self.objects, self._pinned().state, data, abandon=abandon))
 
     def overwrite(self, data: Any, where: str | None = None) -> None:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
+        self._must_be_open()
         abandon = self._table.abandon(self._version)
         self.take(
             writing.overwrite(self.objects, self._pinned(), data, where=where, abandon=abandon)
@@ -331,6 +335,10 @@ class TransactionTable:
 
     def take(self, write: writing.Write) -> None:
         """Keep what was written, for the commit."""
+        self._must_be_open()
+        self._take(write)
+
+    def _take(self, write: writing.Write) -> None:
         restated = self._restated(write.actions)
         self.feed_debt.note(write.actions)
         self._written += write.files
@@ -383,4 +391,9 @@ class TransactionTable:
             ("insert", writer.rows(debt.added)), ("delete", writer.rows(debt.removed))
         )
         debt.settle()
-        self.take(writing.Write(actions=files, operation="CHANGES", files=files))
+        self._take(writing.Write(actions=files, operation="CHANGES", files=files))
+
+
+def _misused(problem: str, cause: str) -> ValidationError:
+    remedy = "begin a new one: with lake.transaction() as tx: …"
+    return ValidationError(problem, cause=cause, remedy=remedy)

@@ -105,6 +105,33 @@ def test_an_empty_transaction_commits_nothing(lake, orders):
     assert tx.versions == {}
 
 
+def test_a_transaction_ends_with_its_block(lake, orders, rows, ids, data_files):
+    with lake.transaction() as tx:
+        handle = tx.table("sales.orders")
+        handle.append(rows(1))
+    late = [
+        lambda: handle.append(rows(2)),
+        lambda: handle.overwrite(rows(2)),
+        lambda: handle.commit([add("a")]),
+        handle.scan,
+        lambda: tx.table("sales.orders"),
+        lambda: tx.sql_execute("SELECT 1"),
+    ]
+    for use in late:
+        with pytest.raises(deltasql.ValidationError, match="not open"):
+            use()
+    with pytest.raises(deltasql.ValidationError, match="used before"), tx:
+        pass
+    assert (ids(orders), orders.version, len(data_files())) == ([1], 1, 1)
+    # One that raised is over, too.
+    with pytest.raises(RuntimeError), lake.transaction() as failed:  # noqa: PT012
+        failed.table("sales.orders").append(rows(3))
+        raise RuntimeError
+    with pytest.raises(deltasql.ValidationError, match="used before"), failed:
+        pass
+    assert ids(orders) == [1]
+
+
 def test_misuse_is_told(lake, orders):
     tx = lake.transaction()
     with pytest.raises(deltasql.ValidationError, match="with"):
