@@ -248,3 +248,20 @@ def _with_property(table, key, value):
 def _with_features(table, *names):
     protocol = table.snapshot().protocol
     return replace(protocol, writer_features=tuple(sorted({*protocol.writer_features, *names})))
+
+
+def test_what_rests_on_a_version_to_come_is_refused(sqlite_url, tmp_path):
+    """It would be checked against nothing."""
+    with deltasql.connect(sqlite_url, location=(tmp_path / "lake").as_uri()) as lake:
+        table = lake.create_table("t", ORDERS, partition_by=["day"])
+        table.commit([add("a")])
+        table.commit([remove("a"), add("b")])
+        for actions in ([remove("a")], [add("c")]):
+            for pinned in (None, 3):
+                with pytest.raises(deltasql.ValidationError, match="no version 3"):
+                    table.commit(actions, read_version=3, reads="all", expected_version=pinned)
+        with pytest.raises(deltasql.ValidationError, match="no version 9"):
+            table.commit([add("c")], read_version=9)
+        with deltasql.connect(sqlite_url, location=(tmp_path / "lake").as_uri()) as other:
+            other.table("t").commit([add("d")])
+        assert table.commit([add("c")], read_version=3) == 4, "what others wrote can be read"

@@ -23,6 +23,7 @@ from deltasql.commit.requirements import (
     answered,
     metadata_must_be_as_read,
     must_be_pinned_at,
+    must_have_been_there,
     pinned_head,
     table_gone,
     txns_must_agree,
@@ -135,6 +136,10 @@ class CommitLoop:
 
     def _append(self, request: CommitRequest, *, is_retry: bool) -> Done:
         state = self._states.current(request.table_id)
+        if request.read_version is not None and request.read_version > state.version:
+            with nothing_sent():
+                state = self._states.refresh(request.table_id)
+            must_have_been_there(request, state)
         while True:
             metadata_must_be_as_read(request, state)
             self._must_be_writable(request, state)
@@ -152,6 +157,7 @@ class CommitLoop:
     def _commit_checked(self, request: CommitRequest, *, is_retry: bool) -> Done:
         with nothing_sent():
             state = self._states.refresh(request.table_id)
+            must_have_been_there(request, state)
             self._must_be_writable(request, state)
             validate_commit(request.actions, state)
             request = self._fitted(request, state)
@@ -226,6 +232,7 @@ class CommitLoop:
     def _ready(self, request: CommitRequest) -> CommitRequest:
         """The request, checked against the table as it is now, with what its metadata asks for."""
         state = self._states.refresh(request.table_id)
+        must_have_been_there(request, state)
         metadata_must_be_as_read(request, state)
         validate_commit(request.actions, state)
         return self._fitted(request, state)

@@ -10,6 +10,7 @@ from deltasql.errors import (
     MetadataChangedError,
     ProtocolChangedError,
     TableNotFoundError,
+    ValidationError,
     VersionConflictError,
 )
 from deltasql.log.state import TableState
@@ -32,6 +33,17 @@ def must_be_pinned_at(request: CommitRequest, head: Head) -> None:
             remedy="read the table again and decide anew, or commit without expected_version",
             expected=request.expected_version,
             actual=head.version,
+        )
+
+
+def must_have_been_there(request: CommitRequest, state: TableState) -> None:
+    """Raise `ValidationError` if a commit rests on a version that the table does not have yet."""
+    read = request.read_version
+    if read is not None and read > state.version:
+        raise ValidationError(
+            f"{request.table_name}: there is no version {read} that could have been read",
+            cause=f"the table is at version {state.version}",
+            remedy="give the version of the snapshot that the commit rests on as read_version",
         )
 
 
