@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile
 
 CHANGE_TYPE = "_change_type"
+# What readers of the feed see beside the table's own columns.
+FEED_COLUMNS = frozenset((CHANGE_TYPE, "_commit_version", "_commit_timestamp"))
 CHANGE_FOLDER = "_change_data"
 
 

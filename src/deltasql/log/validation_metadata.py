@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
+from deltasql.log.feed import FEED_COLUMNS
 from deltasql.log.state import TableState
 from deltasql.log.validation_properties import check_properties
 from deltasql.log.validation_values import check_json, check_text, check_texts
@@ -80,6 +81,8 @@ def check_metadata(after: TableState, before: TableState | None) -> None:
         _check_mapping(metadata, schema)
     if before is not None:
         _check_mapping_change(after, before)
+    if after.has_change_feed:
+        _check_feed_columns(schema)
     if after.has_row_ids:
         _check_row_id_columns(metadata, schema)
 
@@ -222,6 +225,16 @@ def _check_features(protocol: Protocol, metadata: Metadata, schema: StructType) 
             cause="the Delta spec allows one or the other",
             remedy="drop the partition columns, or the clustering",
         )
+
+
+def _check_feed_columns(schema: StructType) -> None:
+    for field in schema.fields:
+        if FEED_COLUMNS.intersection((field.name.lower(), field.physical_name.lower())):
+            raise ValidationError(
+                f"a table with a change data feed can't have a column {field.name!r:.80}",
+                cause="the feed has a column of that name itself",
+                remedy="name the column otherwise, or turn delta.enableChangeDataFeed off",
+            )
 
 
 def _check_row_id_columns(metadata: Metadata, schema: StructType) -> None:
