@@ -45,9 +45,8 @@ def turns_on_row_ids(after: TableState, before: TableState) -> bool:
 
 
 def _other_partitions(after: TableState, before: TableState) -> str:
-    old = {name.lower() for name in before.partition_types}
-    new = {name.lower() for name in after.partition_types}
-    if old == new:
+    # By the names that partition values use, which readers take letter by letter.
+    if before.partition_types.keys() == after.partition_types.keys():
         return ""
     was, now = (", ".join(state.partition_columns) or "nothing" for state in (before, after))
     return f"they are partitioned by {was}, and it says {now}"
@@ -86,15 +85,26 @@ class _Comparison:
                 yield f"the new column {name!r:.80} has the physical name of another one in them"
             elif not item.nullable:
                 yield f"the new column {name!r:.80} is NOT NULL, and their rows have no value in it"
-        if self._begins_mapping and known:
-            lost = next(iter(known.values()))
+        # A column of nothing but nulls is in no file.
+        lost = next((item for item in known.values() if item.type != _VOID), None)
+        if lost is None or self._old_key is _by_id:
+            return
+        if self._begins_mapping:
             yield f"no column has the physical name {lost.name!r:.80}, which it has in them"
+        else:
+            # They would show it again under the next column of that name, whatever its type.
+            gone = f"{inside}{lost.name}"
+            yield f"column {gone!r:.80} is missing; without column mapping none can be dropped"
 
     def _field(self, old: StructField, new: StructField, name: str) -> Iterator[str]:
         if old.nullable and not new.nullable:
             yield f"column {name!r:.80} becomes NOT NULL, and their rows may have no value in it"
-        if self._old_key is _by_id and old.physical_name != new.physical_name:
-            yield f"column {name!r:.80} has another physical name in them"
+        if self._old_key is _by_id:
+            if old.physical_name != new.physical_name:
+                yield f"column {name!r:.80} has another physical name in them"
+        elif old.name != (new.physical_name if self._begins_mapping else new.name):
+            # Readers look for it letter by letter, and would find nothing but nulls.
+            yield f"column {name!r:.80} is written {old.name!r:.80} in them"
         yield from self._type(old.type, new.type, new, (), name)
 
     def _type(

@@ -39,9 +39,18 @@ def test_what_may_change():
     wider = StructType((*SCHEMA.fields, column("more"), column("text", "string")))
     assert fault(state(wider, mine="1"), old) == ""
     assert fault(state(StructType(SCHEMA.fields[::-1])), old) == ""
-    assert fault(state(StructType(SCHEMA.fields[:2])), old) == ""
-    assert fault(table(column("ID")), table(column("id", nullable=False))) == ""
+    assert fault(table(column("id")), table(column("id", nullable=False))) == ""
     assert fault(table(column("a", "string")), table(column("a", "void"))) == ""
+    assert fault(table(column("a")), table(column("a"), column("b", "void"))) == ""
+
+
+def test_without_mapping_columns_keep_their_names_and_stay():
+    assert "'ID' is written 'id'" in fault(table(column("ID")), table(column("id")))
+    assert "'name' is missing" in fault(state(StructType(SCHEMA.fields[:1])), state())
+    inner = StructType((column("x"), column("y")))
+    assert "'a.X' is written 'x'" in changed(inner, StructType((column("X"), column("y"))))
+    assert "'a.y' is missing" in changed(inner, StructType((column("x"),)))
+    assert "'a.y' is missing" in changed(ArrayType(inner), ArrayType(StructType((column("x"),))))
 
 
 def test_partition_columns_stay():
@@ -49,6 +58,9 @@ def test_partition_columns_stay():
     assert "partitioned by" in fault(state(), state(by=("day",)))
     assert "partitioned by" in fault(state(by=("day", "name")), state(by=("day",)))
     assert fault(state(by=("day", "name")), state(by=("name", "day"))) == ""
+    upper = replace(SCHEMA.fields[2], name="DAY")
+    after = state(StructType((*SCHEMA.fields[:2], upper)), by=("DAY",))
+    assert "partitioned by day" in fault(after, state(by=("day",)))
 
 
 def test_a_partition_column_may_be_renamed():
@@ -140,6 +152,9 @@ def test_mapping_begins_with_the_names_in_the_files():
     ]
     assert fault(state(StructType(tuple(physical)), **MAPPING), state()) == ""
     assert "physical name 'id'" in fault(state(MAPPED, **MAPPING), state())
+    key = "delta.columnMapping.physicalName"
+    physical[0] = replace(physical[0], metadata={**physical[0].metadata, key: "ID"})
+    assert "is written 'id'" in fault(state(StructType(tuple(physical)), **MAPPING), state())
 
 
 def test_when_rows_begin_to_have_ids():
