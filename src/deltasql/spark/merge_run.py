@@ -17,7 +17,7 @@ from deltasql.spark.gateway import Written
 from deltasql.spark.merge_pairs import Found, Pairs, with_row_numbers
 from deltasql.spark.merge_pruning import MergePruning, Reach
 from deltasql.spark.merge_rows import MergeRows
-from deltasql.spark.merging import SOURCE, Merge
+from deltasql.spark.merging import SOURCE, Merge, Side
 from deltasql.spark.places import picked, place_of
 from deltasql.spark.scene import FILE, ROW, Scene, reads_of
 from deltasql.spark.vectors import Marked, can_mark, mark
@@ -52,8 +52,7 @@ class _Run:
         """Find what is touched, write what comes in its place."""
         scene, merge = self._scene, self._merge
         condition = as_column(merge.condition)
-        both = self._rows.target(scene.rows([])).crossJoin(self._source)
-        scene.must_be_deterministic(both, condition)
+        self._must_be_deterministic(condition)
         reach = self._reach(condition)
         candidates = scene.files(reach.predicate)
         if not merge.of("matched") and not merge.of("not matched by source"):
@@ -63,6 +62,21 @@ class _Run:
             return self._changed(pairs, reach, candidates)
         finally:
             pairs.close()
+
+    def _must_be_deterministic(self, condition: Column) -> None:
+        """Conditions are asked several times, and each time must name the same rows."""
+        target = self._rows.target(self._scene.rows([]))
+        both = target.crossJoin(self._source)
+        self._scene.must_be_deterministic(both, condition)
+        seen: dict[Side, DataFrame] = {
+            "matched": both,
+            "not matched": self._source,
+            "not matched by source": target,
+        }
+        for clause in self._merge.clauses:
+            if clause.condition is not None:
+                rows = seen[clause.side]
+                self._scene.must_be_deterministic(rows, as_column(clause.condition))
 
     def _changed(
         self, pairs: Pairs, reach: Reach, candidates: Sequence[AddFile]
