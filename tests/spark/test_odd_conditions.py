@@ -6,8 +6,10 @@ import pytest
 from pyspark.sql import functions as sql
 
 from deltasql.errors import ValidationError
+from tests.spark.judge import rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
 
 
 @pytest.fixture
@@ -35,3 +37,14 @@ def test_a_random_condition_of_a_clause_is_refused(spark, db, table, side):
     with pytest.raises(ValidationError, match="may match other rows each time"):
         CLAUSES[side](merge).execute()
     assert db.read(ours.name).count() == 4
+
+
+@pytest.mark.parametrize("verb", ["update", "delete"])
+def test_a_random_condition_is_refused_beside_a_hidden_column(db, table, verb):
+    ours = table("SELECT id, 0 AS v FROM range(4)", properties=VECTORS)
+    condition = "_metadata.row_index >= 0 AND rand() < 0.5"
+    with pytest.raises(ValidationError, match="may match other rows each time"):
+        ours.update(condition, {"v": "1"}) if verb == "update" else ours.delete(condition)
+    ours.delete(sql.col("_metadata.row_index") == 0)
+    assert rows(db.read(ours.name)) == rows(db.read(ours.name, where="id > 0"))
+    assert db.read(ours.name).count() == 3

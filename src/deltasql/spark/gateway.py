@@ -250,14 +250,19 @@ class Gateway:
 
     def text_of(self, frame: DataFrame, condition: Column) -> str:
         """A condition on a frame, resolved and printed as SQL."""
-        self.activate()
-        return str(frame.where(condition)._jdf.queryExecution().analyzed().condition().sql())
+        return str(self._resolved(frame, condition).sql())
 
     def is_deterministic(self, frame: DataFrame, condition: Column) -> bool:
         """Whether a condition says the same of a row each time it is asked."""
+        return bool(self._resolved(frame, condition).deterministic())
+
+    def _resolved(self, frame: DataFrame, condition: Column) -> Any:
         self.activate()
         plan = frame.where(condition)._jdf.queryExecution().analyzed()
-        return bool(plan.nodeName() != "Filter" or plan.condition().deterministic())
+        # A hidden column such as `_metadata` puts a projection on top that drops it again.
+        while plan.nodeName() != "Filter":
+            plan = plan.child()
+        return plan.condition()
 
     def is_small(self, frame: DataFrame) -> bool:
         """Whether Spark would send a frame to every task instead of joining by a shuffle."""
