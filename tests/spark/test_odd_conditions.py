@@ -48,3 +48,10 @@ def test_a_random_condition_is_refused_beside_a_hidden_column(db, table, verb):
     ours.delete(sql.col("_metadata.row_index") == 0)
     assert rows(db.read(ours.name)) == rows(db.read(ours.name, where="id > 0"))
     assert db.read(ours.name).count() == 3
+
+
+def test_dynamic_overwrite_knows_the_partition_of_no_number(spark, db, table):
+    query = "SELECT double('NaN') AS p, {0} AS v UNION ALL SELECT 1.0D, {0}"
+    ours = table(query.format(1), partition_by="p")
+    db.write(spark.sql(query.format(2)), ours.name, mode="overwrite", partition_overwrite="dynamic")
+    assert sorted(row.v for row in db.read(ours.name).collect()) == [2, 2]

@@ -6,6 +6,7 @@ Executors write the files and the driver gets their actions; nothing here commit
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -289,9 +290,15 @@ def _partition(item: AddFile | CdcFile, state: TableState) -> tuple[Any, ...]:
 def _value(text: str | None, kind: Primitive) -> Any:
     """The value of a text; one that Python can't hold is told apart by its text."""
     try:
-        return parse_value(text, kind)
+        value = parse_value(text, kind)
     except UnrepresentableValueError:
         return (kind.name, text)
+    # To Python no NaN equals another, to Spark all of them are one partition.
+    return (kind.name, "NaN") if _is_nan(value) else value
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _equal(name: str, text: str | None) -> Predicate:
