@@ -55,3 +55,11 @@ def test_dynamic_overwrite_knows_the_partition_of_no_number(spark, db, table):
     ours = table(query.format(1), partition_by="p")
     db.write(spark.sql(query.format(2)), ours.name, mode="overwrite", partition_overwrite="dynamic")
     assert sorted(row.v for row in db.read(ours.name).collect()) == [2, 2]
+
+
+def test_a_column_that_is_named_like_a_number(db, table):
+    ours = table("SELECT id AS `1L`, 9 - id AS `1`, id AS `2.5D` FROM range(4)")
+    assert db.read(ours.name, where="`1L` = 3").count() == 1
+    assert db.read(ours.name, where="`2.5D` = 3").count() == 1
+    ours.delete("`1L` <= 1")
+    assert sorted(row["1L"] for row in db.read(ours.name).collect()) == [2, 3]

@@ -15,10 +15,10 @@ from deltasql.log.state import TableState
 from deltasql.spec.schema import DeltaType, Primitive, StructType
 
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
-# A literal as Spark prints it: texts stay, numbers lose the letter of their type.
-_TYPED_NUMBER = re.compile(r"('[^']*')|\b(\d+(?:\.\d*)?(?:E[+-]?\d+)?)(?:BD|[LSYDF])\b")
-# One that is a double to Spark, outside of texts.
-_DOUBLE = re.compile(r"'[^']*'|(\b\d+(?:\.\d*)?(?:E[+-]?\d+)?[DF]\b)")
+# A literal as Spark prints it: texts and names stay, numbers lose the letter of their type.
+_TYPED_NUMBER = re.compile(r"('[^']*'|`[^`]*`)|\b(\d+(?:\.\d*)?(?:E[+-]?\d+)?)(?:BD|[LSYDF])\b")
+# One that is a double to Spark, outside of texts and names.
+_DOUBLE = re.compile(r"'[^']*'|`[^`]*`|(\b\d+(?:\.\d*)?(?:E[+-]?\d+)?[DF]\b)")
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
 
 
