@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import Row
 from pyspark.sql import functions as sql
 
 from deltasql.errors import ValidationError
@@ -63,3 +64,12 @@ def test_a_column_that_is_named_like_a_number(db, table):
     assert db.read(ours.name, where="`2.5D` = 3").count() == 1
     ours.delete("`1L` <= 1")
     assert sorted(row["1L"] for row in db.read(ours.name).collect()) == [2, 3]
+
+
+def test_a_struct_that_is_named_like_the_target(spark, db, table):
+    ours = table("SELECT id AS x, struct(id + 100 AS x) AS t FROM range(3)").alias("t")
+    source = spark.sql("SELECT 101L AS k").alias("s")
+    ours.merge(source, "t.t.x = s.k").whenMatchedUpdate(set={"t.x": "-1L"}).execute()
+    ours.merge(source, "t.t.x = 102 AND s.k > 0").whenMatchedDelete().execute()
+    found = sorted(db.read(ours.name).collect())
+    assert found == [Row(x=-1, t=Row(x=101)), Row(x=0, t=Row(x=100))]

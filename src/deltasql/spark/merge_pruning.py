@@ -83,18 +83,10 @@ class MergePruning:
         return None if self._speaks_of(text, self._source) else self._bare(text, self._target)
 
     def _speaks_of(self, text: str, alias: str) -> bool:
-        return any(
-            match[2] and name_parts(match[1])[0].lower() == alias.lower()
-            for match in _TOKEN.finditer(text)
-            if match[1]
-        )
+        return any(_is_alias(match, alias) for match in _TOKEN.finditer(text))
 
     def _bare(self, text: str, alias: str) -> str:
-        def strip(match: re.Match[str]) -> str:
-            named = match[1] and match[2] and name_parts(match[1])[0].lower() == alias.lower()
-            return "" if named else match[0]
-
-        return _TOKEN.sub(strip, text)
+        return _TOKEN.sub(lambda match: "" if _is_alias(match, alias) else match[0], text)
 
     def _pairs(self, condition: str) -> Iterator[tuple[str, str]]:
         """Columns of the target and the expressions of the source that they equal."""
@@ -148,6 +140,13 @@ class MergePruning:
             return False
         mine = _SPARK_NAMES[want]
         return have == mine or {have, mine} <= _INTEGERS
+
+
+def _is_alias(match: re.Match[str], alias: str) -> bool:
+    """Whether a name is that of a table: the first of several, which a column's follows."""
+    if not match[1] or not match[2] or match.string[: match.start()].rstrip().endswith("."):
+        return False
+    return name_parts(match[1])[0].lower() == alias.lower()
 
 
 def _is_one_value(part: Predicate) -> bool:
