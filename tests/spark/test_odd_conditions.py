@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql import functions as sql
 
-from deltasql.errors import ValidationError
+from deltasql.errors import SchemaMismatchError, ValidationError
+from deltasql.spark import enforcement
 from tests.spark.judge import rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -73,3 +74,29 @@ def test_a_struct_that_is_named_like_the_target(spark, db, table):
     ours.merge(source, "t.t.x = 102 AND s.k > 0").whenMatchedDelete().execute()
     found = sorted(db.read(ours.name).collect())
     assert found == [Row(x=-1, t=Row(x=101)), Row(x=0, t=Row(x=100))]
+
+
+def test_writers_side_by_side_fail_on_what_does_not_fit_where_ansi_is_off(spark, db, table):
+    ours = table("SELECT 1 AS v")
+    bad = spark.sql("SELECT 'no number' AS v")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    seen: list[str] = []
+
+    def watched(*given):
+        # What another thread sees, and does, while this one builds its casts.
+        seen.append(spark.conf.get("spark.sql.ansi.enabled"))
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        return _selected(*given)
+
+    _selected = enforcement._selected
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(enforcement, "_selected", watched)
+            with pytest.raises(SchemaMismatchError):
+                db.write(bad, ours.name)
+        with pytest.raises(SchemaMismatchError):
+            ours.update("true", {"v": "'no number'"})
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+    assert seen == ["false"]
+    assert [row.v for row in db.read(ours.name).collect()] == [1]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from deltasql.errors import SchemaMismatchError, ValidationError
-from deltasql.spark.enforcement import cast_to
+from deltasql.spark.enforcement import ansi_cast, cast_to
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -89,9 +89,9 @@ def completed(frame: DataFrame, schema: StructType, *more: str) -> DataFrame:
     if not any(GENERATED in field.metadata for field in schema.fields):
         return frame
     columns = [
-        sql.coalesce(quoted(field.name), sql.expr(field.metadata[GENERATED]))
-        .cast(field.dataType)
-        .alias(field.name)
+        ansi_cast(
+            sql.coalesce(quoted(field.name), sql.expr(field.metadata[GENERATED])), field.dataType
+        ).alias(field.name)
         if GENERATED in field.metadata
         else sql.col(quoted(field.name))
         for field in schema.fields
@@ -110,7 +110,7 @@ def _value(field: StructField, found: Mapping[str, Column], old: Mapping[str, Co
     if field.name in old:
         return old[field.name]
     if _DEFAULT in field.metadata:
-        return sql.expr(field.metadata[_DEFAULT]).cast(field.dataType)
+        return ansi_cast(sql.expr(field.metadata[_DEFAULT]), field.dataType)
     return nothing
 
 

@@ -9,17 +9,14 @@ number and numbers that don't fit fail the write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltasql.errors import SchemaMismatchError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructField, StructType
 
-_ANSI = "spark.sql.ansi.enabled"
 _CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 # An absent column with one of these gets its values from the writer.
 _FILLED = frozenset({"delta.generationExpression", "delta.identity.start", "CURRENT_DEFAULT"})
@@ -47,8 +44,7 @@ def fit(frame: DataFrame, schema: StructType, *, change_feed: bool = False) -> D
         have.name for have, _ in columns
     ] == frame.columns == [wanted.name for _, wanted in columns]:
         return frame
-    with ansi_casts(frame.sparkSession):
-        return _selected(frame, columns)
+    return _selected(frame, columns)
 
 
 def _selected(frame: DataFrame, columns: list[tuple[StructField, StructField]]) -> DataFrame:
@@ -94,7 +90,7 @@ def cast_to(column: Column, have: DataType, want: DataType, where: str) -> Colum
             ),
         )
         return sql.map_from_entries(entries)
-    return column.cast(want)
+    return ansi_cast(column, want)
 
 
 def _cast_struct(column: Column, have: StructType, want: StructType, where: str) -> Column:
@@ -174,18 +170,22 @@ def _refuse_reserved(
             )
 
 
-@contextmanager
-def ansi_casts(spark: SparkSession) -> Iterator[None]:
-    """Casts built in the block fail on what does not fit, whatever the session likes."""
-    before = spark.conf.get(_ANSI, "true")
-    if before == "true":
-        yield
-        return
-    spark.conf.set(_ANSI, "true")
-    try:
-        yield
-    finally:
-        spark.conf.set(_ANSI, str(before))
+def ansi_cast(column: Column, want: DataType) -> Column:
+    """A cast that fails on what does not fit, whatever the session likes.
+
+    The cast itself says so. The session's setting belongs to all its threads, and to flip it
+    for a moment in one of them would change what the others do.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    context: Any = SparkContext._active_spark_context
+    internal = context._jvm.org.apache.spark.sql.internal
+    mode = context._jvm.scala.Option.apply(getattr(getattr(internal, "Cast$Ansi$"), "MODULE$"))
+    plain: Any = column.cast(want)
+    node = plain._jc.node()
+    made = internal.Cast(node.child(), node.dataType(), mode, node.origin())
+    return ClassicColumn(context._jvm.org.apache.spark.sql.Column(made))
 
 
 def _quoted(name: str) -> str:

@@ -15,7 +15,6 @@ from deltasql.spark.assignments import (
     new_values,
     quoted,
 )
-from deltasql.spark.enforcement import ansi_casts
 from deltasql.spark.evolution import Plan
 from deltasql.spark.merging import Clause, Merge, Side
 from deltasql.spark.row_changes import as_row, unfolded
@@ -73,15 +72,12 @@ class MergeRows:
             deletes = [n for n, clause in enumerate(self._merge.clauses) if clause.verb == "delete"]
             rows = rows.where(~sql.col(CLAUSE).isin(deletes)) if deletes else rows
         ids = self._scene.row_ids
-        with ansi_casts(joined.sparkSession):
-            old = {name: self._target_column(name) for name in self._schema.names}
-            new = [
-                self._values(joined, clause, old) | ids.changed()
-                if clause.verb == "update"
-                else None
-                for clause in self._merge.clauses
-            ]
-            return self._rows(rows, old | ids.kept(), new)
+        old = {name: self._target_column(name) for name in self._schema.names}
+        new = [
+            self._values(joined, clause, old) | ids.changed() if clause.verb == "update" else None
+            for clause in self._merge.clauses
+        ]
+        return self._rows(rows, old | ids.kept(), new)
 
     def inserted(self, absent: DataFrame, *, with_changes: bool) -> DataFrame:
         """The rows that are new, from those of the source without a match."""
@@ -95,15 +91,12 @@ class MergeRows:
         rows = rows.alias(self.source_alias)
         numbers = {item.name: sql.col(quoted(_NUMBER + item.name)) for item in self._numbered()}
         ids = self._scene.row_ids
-        with ansi_casts(absent.sparkSession):
-            new = [
-                self._values(rows, clause, {}, numbers) | ids.new()
-                if clause.verb == "insert"
-                else None
-                for clause in self._merge.clauses
-            ]
-            nothing = {f.name: sql.lit(None).cast(f.dataType) for f in self._schema.fields}
-            return self._rows(rows, nothing | ids.new(), new, with_changes=with_changes)
+        new = [
+            self._values(rows, clause, {}, numbers) | ids.new() if clause.verb == "insert" else None
+            for clause in self._merge.clauses
+        ]
+        nothing = {f.name: sql.lit(None).cast(f.dataType) for f in self._schema.fields}
+        return self._rows(rows, nothing | ids.new(), new, with_changes=with_changes)
 
     @property
     def numbered(self) -> list[str]:

@@ -13,7 +13,6 @@ from deltasql.log.removal import Removable, WholeFile, every_row, rewritten
 from deltasql.log.stats_keys import load_stats, record_count
 from deltasql.spark import evolution
 from deltasql.spark.assignments import as_column, completed, new_values, quoted
-from deltasql.spark.enforcement import ansi_casts
 from deltasql.spark.reading import Condition
 from deltasql.spark.scene import Scene, reads_of
 from deltasql.spark.vectors import Marked, can_mark, mark
@@ -183,23 +182,21 @@ class _Change:
 
         ids = self._scene.row_ids
         old = {name: sql.col(quoted(name)) for name in self._schema.names}
-        with ansi_casts(rows.sparkSession):
-            new = new_values(rows, self._schema, values, alias="target", old=old)
-            old, new = old | ids.kept(), new | ids.changed()
-            if not self._scene.has_feed:
-                chosen = [
-                    sql.when(self._matches, new[name]).otherwise(old[name]).alias(name)
-                    for name in old
-                ]
-                return completed(rows.select(*chosen), self._schema, *ids.names)
-            after = [
-                as_row(new, None),
-                as_row(old, "update_preimage"),
-                as_row(new, "update_postimage"),
+        new = new_values(rows, self._schema, values, alias="target", old=old)
+        old, new = old | ids.kept(), new | ids.changed()
+        if not self._scene.has_feed:
+            chosen = [
+                sql.when(self._matches, new[name]).otherwise(old[name]).alias(name) for name in old
             ]
-            kept = sql.array(as_row(old, None))
-            every = sql.when(self._matches, sql.array(*after)).otherwise(kept)
-            return completed(unfolded(rows, every), self._schema, *ids.names, CHANGE_TYPE)
+            return completed(rows.select(*chosen), self._schema, *ids.names)
+        after = [
+            as_row(new, None),
+            as_row(old, "update_preimage"),
+            as_row(new, "update_postimage"),
+        ]
+        kept = sql.array(as_row(old, None))
+        every = sql.when(self._matches, sql.array(*after)).otherwise(kept)
+        return completed(unfolded(rows, every), self._schema, *ids.names, CHANGE_TYPE)
 
 
 def as_row(values: Mapping[str, Column], change: str | None) -> Column:
