@@ -100,3 +100,19 @@ def test_writers_side_by_side_fail_on_what_does_not_fit_where_ansi_is_off(spark,
         spark.conf.set("spark.sql.ansi.enabled", "true")
     assert seen == ["false"]
     assert [row.v for row in db.read(ours.name).collect()] == [1]
+
+
+@pytest.mark.parametrize("kind", [{}, FEED], ids=["plain", "feed"])
+def test_a_field_of_a_struct_that_is_null(spark, db, table, kind):
+    kinds = "struct<q: int, r: int, n: struct<a: int, b: int>>"
+    ours = table(f"SELECT id, cast(null AS {kinds}) AS ns FROM range(3)", properties=kind)
+    ours.update("id = 1", {"ns.q": "5", "ns.n.b": "7"})
+    source = spark.sql("SELECT 2L AS id")
+    merge = ours.merge(source, "target.id = source.id")
+    merge.whenMatchedUpdate(set={"ns.r": "6"}).execute()
+    found = {row.id: row.ns for row in db.read(ours.name).collect()}
+    assert found == {
+        0: None,
+        1: Row(q=5, r=None, n=Row(a=None, b=7)),
+        2: Row(q=None, r=6, n=None),
+    }

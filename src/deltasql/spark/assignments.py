@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructField, StructType
 
+    # Paths below a column, and their values.
+    Fields = list[tuple[tuple[str, ...], Column]]
+
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 GENERATED = "delta.generationExpression"
 _DEFAULT = "CURRENT_DEFAULT"
@@ -64,6 +67,7 @@ def new_values(
     values = {key: as_column(value) for key, value in given.items()}
     have = _types(frame, values)
     found: dict[str, Column] = {}
+    inside: dict[str, Fields] = {}
     for key, value in values.items():
         parts = _without_alias(name_parts(key), (alias,))
         field = _field(schema, parts[0])
@@ -71,13 +75,14 @@ def new_values(
         want = _nested(field.dataType, parts[1:], key)
         cast = cast_to(value, have[key], want, key)
         if len(parts) == 1:
-            _refuse_twice(key, field.name in found)
+            _refuse_twice(key, field.name in found or field.name in inside)
             found[field.name] = cast
+        elif field.name in found or field.name in old:
+            inside.setdefault(field.name, []).append((parts[1:], cast))
         else:
-            base = found.get(field.name, old.get(field.name))
-            if base is None:
-                raise _no_nested_insert(key)
-            found[field.name] = base.withField(".".join(map(quoted, parts[1:])), cast)
+            raise _no_nested_insert(key)
+    for name, fields in inside.items():
+        found[name] = _with_fields(found.get(name, old.get(name)), _field(schema, name), fields)
     found = {**(numbers or {}), **found}
     return {field.name: _value(field, found, old) for field in schema.fields}
 
@@ -135,6 +140,25 @@ def _field(schema: StructType, name: str) -> StructField:
         remedy="name one of them; a merge with withSchemaEvolution() adds columns of its source",
         column=name,
     )
+
+
+def _with_fields(base: Column | None, field: StructField, given: Fields) -> Column:
+    """A struct with some fields set; where it is null, the others are, as in stock Delta."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import StructType
+
+    whole = [value for path, value in given if not path]
+    if whole:
+        return whole[-1]
+    assert base is not None
+    if not given:
+        return base
+    assert isinstance(field.dataType, StructType)
+    parts = []
+    for item in field.dataType.fields:
+        mine = [(path[1:], value) for path, value in given if path[0].lower() == item.name.lower()]
+        parts.append(_with_fields(base.getField(item.name), item, mine).alias(item.name))
+    return sql.struct(*parts)
 
 
 def _nested(kind: DataType, path: Sequence[str], key: str) -> DataType:
