@@ -116,3 +116,12 @@ def test_a_field_of_a_struct_that_is_null(spark, db, table, kind):
         1: Row(q=5, r=None, n=Row(a=None, b=7)),
         2: Row(q=None, r=6, n=None),
     }
+
+
+def test_a_struct_that_is_called_target(spark, db, table):
+    ours = table("SELECT 1L AS id, 1 AS q, struct(1 AS q, 1 AS r) AS target")
+    ours.update("id = 1", {"target.q": "2", "target.id": "3L"})
+    assert db.read(ours.name).collect() == [Row(id=3, q=1, target=Row(q=2, r=1))]
+    merge = ours.merge(spark.sql("SELECT 3L AS id"), "target.id = source.id")
+    merge.whenMatchedUpdate(set={"target.q": "4", "target.r": "5"}).execute()
+    assert db.read(ours.name).collect() == [Row(id=3, q=4, target=Row(q=2, r=5))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from deltasql.errors import SchemaMismatchError, ValidationError
@@ -45,9 +45,12 @@ def name_parts(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def column_names(given: Mapping[str, str | Column], aliases: Sequence[str]) -> list[str]:
-    """The columns that a clause sets, without their alias."""
-    return [_without_alias(name_parts(key), aliases)[0] for key in given]
+def column_names(
+    given: Mapping[str, str | Column], alias: str, columns: Iterable[str]
+) -> list[str]:
+    """The columns that a clause sets, without their alias; `columns` are the table's own."""
+    names = {name.lower() for name in columns}
+    return [_without_alias(name_parts(key), alias, names)[0] for key in given]
 
 
 def new_values(
@@ -58,18 +61,23 @@ def new_values(
     alias: str,
     old: Mapping[str, Column],
     numbers: Mapping[str, Column] | None = None,
+    structs_first: bool = False,
 ) -> dict[str, Column]:
     """The value of each column after the clause; what it does not set keeps its old one.
 
     `old` is empty where there was no row: then what is not set gets its default, or null, and
-    identity columns their number.
+    identity columns their number. With `structs_first` a struct that is called like the alias
+    is meant before the table: where the rows' own expressions don't know the alias.
     """
+    names = {name.lower() for name in schema.names}
     values = {key: as_column(value) for key, value in given.items()}
     have = _types(frame, values)
     found: dict[str, Column] = {}
     inside: dict[str, Fields] = {}
     for key, value in values.items():
-        parts = _without_alias(name_parts(key), (alias,))
+        parts = name_parts(key)
+        if not (structs_first and _is_inside(schema, parts)):
+            parts = _without_alias(parts, alias, names)
         field = _field(schema, parts[0])
         _refuse_identity(field, is_update=bool(old))
         want = _nested(field.dataType, parts[1:], key)
@@ -125,9 +133,21 @@ def _types(frame: DataFrame, values: Mapping[str, Column]) -> dict[str, DataType
     return dict(zip(values, types, strict=True))
 
 
-def _without_alias(parts: tuple[str, ...], aliases: Sequence[str]) -> tuple[str, ...]:
-    known = {alias.lower() for alias in aliases}
-    return parts[1:] if len(parts) > 1 and parts[0].lower() in known else parts
+def _without_alias(parts: tuple[str, ...], alias: str, names: Set[str]) -> tuple[str, ...]:
+    """As Spark resolves names: a column of the table comes before a field of a struct."""
+    if len(parts) == 1 or parts[0].lower() != alias.lower():
+        return parts
+    is_struct = parts[1].lower() not in names and alias.lower() in names
+    return parts if is_struct else parts[1:]
+
+
+def _is_inside(schema: StructType, parts: tuple[str, ...]) -> bool:
+    """Whether a name of several parts is that of a struct's field."""
+    for field in schema.fields:
+        if len(parts) > 1 and field.name.lower() == parts[0].lower():
+            inner = getattr(field.dataType, "names", ())
+            return parts[1].lower() in {name.lower() for name in inner}
+    return False
 
 
 def _field(schema: StructType, name: str) -> StructField:

@@ -113,7 +113,10 @@ class MergeRows:
 
     def _given(self, clause: Clause) -> set[str]:
         values = self._all_of_source(clause) if clause.values is None else clause.values
-        return {name.lower() for name in column_names(values, (self._merge.target_alias,))}
+        return {
+            name.lower()
+            for name in column_names(values, self._merge.target_alias, self._schema.names)
+        }
 
     def _rows(
         self,

@@ -218,10 +218,11 @@ def _plan(scene: Scene, merge: Merge) -> Plan:
     incoming = parse_schema(merge.source.schema.json(), source="the source's schema")
     takes_all = any(clause.values is None and clause.verb != "delete" for clause in merge.clauses)
     if not takes_all:
+        names = [item.name for item in (*scene.state.schema.fields, *incoming.fields)]
         named = {
             name.lower()
             for clause in merge.clauses
-            for name in column_names(clause.values or {}, (merge.target_alias,))
+            for name in column_names(clause.values or {}, merge.target_alias, names)
         }
         fields = tuple(item for item in incoming.fields if item.name.lower() in named)
         incoming = StructType(fields)

@@ -182,7 +182,7 @@ class _Change:
 
         ids = self._scene.row_ids
         old = {name: sql.col(quoted(name)) for name in self._schema.names}
-        new = new_values(rows, self._schema, values, alias="target", old=old)
+        new = new_values(rows, self._schema, values, alias="target", old=old, structs_first=True)
         old, new = old | ids.kept(), new | ids.changed()
         if not self._scene.has_feed:
             chosen = [
