@@ -125,3 +125,18 @@ def test_a_struct_that_is_called_target(spark, db, table):
     merge = ours.merge(spark.sql("SELECT 3L AS id"), "target.id = source.id")
     merge.whenMatchedUpdate(set={"target.q": "4", "target.r": "5"}).execute()
     assert db.read(ours.name).collect() == [Row(id=3, q=4, target=Row(q=2, r=5))]
+
+
+@pytest.mark.parametrize("kind", [FEED, FEED | VECTORS], ids=["files", "vectors"])
+def test_the_feed_tells_the_random_values_that_the_table_has(spark, db, table, kind):
+    ours = table("SELECT id, '' AS tok FROM range(4)", properties=kind)
+    ours.update("id < 2", {"tok": "uuid()"})
+    merge = ours.merge(spark.sql("SELECT id FROM range(3, 6)"), "target.id = source.id")
+    merge.whenMatchedUpdate(set={"tok": "uuid()"}).whenNotMatchedInsert(
+        values={"id": "source.id", "tok": "uuid()"}
+    ).execute()
+    there = {row.id: row.tok for row in db.read(ours.name).collect()}
+    feed = db.changes(ours.name, 1).where("_change_type IN ('insert', 'update_postimage')")
+    told = {row.id: row.tok for row in feed.collect()}
+    assert set(told) == {0, 1, 3, 4, 5}
+    assert told == {key: value for key, value in there.items() if key != 2}

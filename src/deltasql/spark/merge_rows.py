@@ -17,7 +17,7 @@ from deltasql.spark.assignments import (
 )
 from deltasql.spark.evolution import Plan
 from deltasql.spark.merging import Clause, Merge, Side
-from deltasql.spark.row_changes import as_row, unfolded
+from deltasql.spark.row_changes import as_row, once, unfolded
 from deltasql.spark.scene import Scene
 
 if TYPE_CHECKING:
@@ -126,9 +126,16 @@ class MergeRows:
         *,
         with_changes: bool = True,
     ) -> DataFrame:
+        from pyspark.sql import functions as sql
+
         more = self._scene.row_ids.names
         if self._scene.has_feed and with_changes:
-            every = self._with_changes(old, new)
+            made = list(new)
+            for number, values in enumerate(new):
+                if values is not None:
+                    applies = sql.col(CLAUSE) == number
+                    rows, made[number] = once(rows, values, applies, str(number))
+            every = self._with_changes(old, made)
             return completed(unfolded(rows, every), self._schema, *more, CHANGE_TYPE)
         chosen = [_chosen(name, old, new).alias(name) for name in old]
         return completed(rows.select(*chosen), self._schema, *more)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Params = Mapping[str, Any]
     Renewal = Callable[[DataFrame], DataFrame | None]
 
+_NEW = "__deltasql_new"
+
 
 def delete(scene: Scene, given: str | Column | None) -> writing.Write | None:
     """Delete the rows of a condition, by default all; None when there are none."""
@@ -189,6 +191,7 @@ class _Change:
                 sql.when(self._matches, new[name]).otherwise(old[name]).alias(name) for name in old
             ]
             return completed(rows.select(*chosen), self._schema, *ids.names)
+        rows, new = once(rows, new, self._matches, "")
         after = [
             as_row(new, None),
             as_row(old, "update_preimage"),
@@ -205,6 +208,21 @@ def as_row(values: Mapping[str, Column], change: str | None) -> Column:
 
     kind = sql.lit(change).cast("string").alias(CHANGE_TYPE)
     return sql.struct(*(value.alias(name) for name, value in values.items()), kind)
+
+
+def once(
+    rows: DataFrame, values: Mapping[str, Column], where: Column, suffix: str
+) -> tuple[DataFrame, dict[str, Column]]:
+    """Values computed in a column of their own: the table and its feed get the same random one.
+
+    Only the rows of `where` have them, lest others fail on what does not concern them.
+    """
+    from pyspark.sql import functions as sql
+
+    name = _NEW + suffix
+    row = sql.struct(*(value.alias(key) for key, value in values.items()))
+    made = rows.withColumn(name, sql.when(where, row))
+    return made, {key: sql.col(name).getField(key) for key in values}
 
 
 def unfolded(rows: DataFrame, every: Column) -> DataFrame:
