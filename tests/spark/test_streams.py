@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,29 @@ def test_where_it_starts_and_how_much_it_takes(spark, db, source, run):
         db.stream(source, starting_version=1, starting_timestamp=moment).writeStream.foreachBatch(
             count
         ).start().processAllAvailable()
+
+
+def test_another_table_of_the_same_name_is_not_the_one_that_was_read(
+    spark, db, source, run, tmp_path
+):
+    seen = []
+
+    def sink(frame, _):
+        seen.extend(row.id for row in frame.collect())
+
+    run(db.stream(source), sink)
+    # A checkpoint from before offsets named their table.
+    for path in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*"):
+        path.write_text(re.sub(r',\s*"table":\s*"[^"]*"', "", path.read_text()))
+        (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+    db.write(spark.range(20, 21).withColumn("v", sql.lit("c")), source)
+    run(db.stream(source), sink)
+    assert sorted(seen) == [0, 1, 2, 3, 4, 5, 10, 11, 20]
+    db.lake.drop_table(source)
+    for first in (100, 200, 300, 400):
+        db.write(spark.range(first, first + 1).withColumn("v", sql.lit("d")), source)
+    with pytest.raises(StreamingQueryException, match="not the table that the stream has read"):
+        run(db.stream(source), sink)
 
 
 def test_rows_that_go_stop_it_unless_told(spark, db, source, run):

@@ -118,6 +118,11 @@ class StreamFiles:
         self._options = options
         self._initial: tuple[int, list[StreamFile]] | None = None
 
+    @property
+    def table_id(self) -> int:
+        """The id in SQL of the table that is read."""
+        return self._table.table_id
+
     def first(self) -> Position:
         """Where a new stream begins."""
         options = self._options

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from deltasql.data.reader import read_files
+from deltasql.errors import ValidationError
 from deltasql.objectstore import open_store
 from deltasql.spark import profiles
 from deltasql.spark.source import TASK_BYTES, as_spark_wants
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from deltasql.catalog import Lake
     from deltasql.spark.source import DeltaSqlSource
     from deltasql.spec.actions import AddFile
+
+# What an offset calls the table's own id.
+_TABLE = "table"
 
 
 @dataclass
@@ -65,7 +69,7 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names
         """Where a new stream begins."""
-        return self._open().first().as_offset()
+        return self._offset(self._open().first())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """So many files in a batch."""
@@ -83,12 +87,12 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most = limit.max_files
         head = self._last if self._last is not None else self._head()
         every = isinstance(limit, ReadAllAvailable)
-        position = self._open().after(Position.of(start), most=None if every else most, head=head)
-        return position.as_offset()
+        begin = self._position(start)
+        return self._offset(self._open().after(begin, most=None if every else most, head=head))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The files of a batch."""
-        files = self._open().between(Position.of(start), Position.of(end))
+        files = self._open().between(self._position(start), self._position(end))
         return [StreamPart(kind, adds) for kind, adds in bins(files, TASK_BYTES)]
 
     def stop(self) -> None:
@@ -105,9 +109,21 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._files
 
     def _head(self) -> int:
-        self._open()
+        self._files = self._open()
         assert self._lake is not None
-        return self._lake.table(self._source.table_name).version
+        table = self._lake.table(self._source.table_name)
+        if table.table_id != self._files.table_id:
+            raise _another_table(table.name)
+        return table.version
+
+    def _offset(self, position: Position) -> dict[str, Any]:
+        return {**position.as_offset(), _TABLE: self._state.metadata.id}
+
+    def _position(self, offset: dict[str, Any]) -> Position:
+        # Checkpoints of earlier releases don't name the table.
+        if offset.get(_TABLE, self._state.metadata.id) != self._state.metadata.id:
+            raise _another_table(self._source.table_name)
+        return Position.of(offset)
 
     # --- on executors ---------------------------------------------------------------------
 
@@ -127,3 +143,11 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for batch in batches:
             if batch.num_rows:
                 yield as_spark_wants(batch, self._output)
+
+
+def _another_table(name: str) -> ValidationError:
+    return ValidationError(
+        f"{name} is not the table that the stream has read so far",
+        cause="that one was dropped, and another made under its name",
+        remedy="start the stream with a new checkpoint",
+    )
