@@ -260,7 +260,8 @@ class _Repair:
             else:
                 self.report.conflicts.append(conflict.name)
         # Of one version alone the one before is not looked at otherwise, nor moved aside.
-        before = set() if version is None else {version - 1}
+        is_written = version in self._listing.commits and version not in others
+        before = set() if version is None or is_written else {version - 1}
         before &= digests.keys() & self._listing.commits.keys()
         if before and differing(self._objects, digests, before):
             found.append(Conflict(commit_name(before.pop())))
