@@ -189,6 +189,8 @@ class TableMirror:
         """
         lake, table = self._lake, self._table
         place = lake.objects(_free_place(lake, location))
+        # Refuses a released table that others have written since: SQL's newest version is old.
+        table.snapshot()
         return export(lake.store, table.objects, place, table.target, copy_data=copy_data)
 
     def cleanup(self, dry_run: bool = True) -> CleanupReport:  # noqa: FBT001, FBT002

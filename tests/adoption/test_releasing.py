@@ -88,6 +88,8 @@ def test_reads_of_a_released_table_are_not_silently_stale(stock: Path, any_lake:
     assert before.version == version
     again = any_lake.adopt(str(stock), name="t")
     assert ids(again) == [0, 1, 4]
+    with pytest.raises(TableError):
+        table.mirror.export(str(stock.parent / "copy"))
 
 
 def test_a_released_log_may_have_been_cleaned_up(stock: Path, lake: Any) -> None:
