@@ -106,11 +106,11 @@ def test_child_that_tidies_up(table, lake, ending):
 
 
 def _backends(lake: deltasql.Lake) -> set[int]:
-    with lake.store.locked([]) as log:
-        found = log.execute(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-            " AND application_name = 'deltasql'"
-        )
+    found = lake.store._connections.rows(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        " AND application_name = 'deltasql'",
+        {},
+    )
     return {row[0] for row in found}
 
 
