@@ -26,10 +26,9 @@ def main() -> None:
 
 def _ours(url: str, location: str, name: str, version: str) -> dict[str, float]:
     from bench import ours
-    from deltasql.mirror.checkpointing import CheckpointFlight
-    from deltasql.mirror.log_names import checkpoint_name, commit_name
-    from deltasql.mirror.publish import LOG
-    from deltasql.store.mirror_log import Work
+    from deltasql.delta_log.names import LOG, checkpoint_name, commit_name
+    from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight
+    from deltasql.store.mirroring.interface import Work
 
     with ours.connect(url, location) as lake:
         table = lake.table(name)

@@ -16,7 +16,7 @@ from bench.lab import Lab, say
 from bench.report import Row
 from bench.workers import Opener, Tally
 from deltasql import Lake
-from deltasql.mirror.log_names import commit_name
+from deltasql.delta_log.names import commit_name
 from deltasql.objectstore import ObjectStore
 from tests.parts import seaweedfs
 

@@ -15,9 +15,6 @@ from deltasql.version import __version__
 
 if TYPE_CHECKING:
     from deltasql.adoption.exporting import ExportReport
-    from deltasql.adoptions import AdoptionReport
-    from deltasql.catalog import AuditEntry, Lake, connect
-    from deltasql.checks import CheckReport, RebuildReport, TableCheck
     from deltasql.errors import (
         CommitError,
         CommitStateUnknownError,
@@ -48,10 +45,15 @@ if TYPE_CHECKING:
         VersionConflictError,
         VersionNotFoundError,
     )
-    from deltasql.history import Change, HistoryEntry
-    from deltasql.purging import DroppedTable, PurgeReport
-    from deltasql.recovering import RecoveredTable, RecoveryReport
-    from deltasql.snapshot import Scan, Snapshot
+    from deltasql.lake.adoption import AdoptionReport
+    from deltasql.lake.catalog import AuditEntry, Lake, connect
+    from deltasql.lake.checks import CheckReport, RebuildReport, TableCheck
+    from deltasql.lake.history import Change, HistoryEntry
+    from deltasql.lake.purging import DroppedTable, PurgeReport
+    from deltasql.lake.recovering import RecoveredTable, RecoveryReport
+    from deltasql.lake.snapshot import Scan, Snapshot
+    from deltasql.lake.table import Table
+    from deltasql.lake.transaction import Transaction, TransactionTable
     from deltasql.spec.actions import (
         AddFile,
         CdcFile,
@@ -65,8 +67,6 @@ if TYPE_CHECKING:
         Txn,
         UnknownAction,
     )
-    from deltasql.table import Table
-    from deltasql.transaction import Transaction, TransactionTable
 
 __all__ = [
     "AddFile",
@@ -134,17 +134,17 @@ __all__ = [
 # Spark's executors, need neither pyarrow nor a driver.
 _MODULES = {
     "ExportReport": "deltasql.adoption.exporting",
-    "AdoptionReport": "deltasql.adoptions",
-    "AuditEntry": "deltasql.catalog",
-    "Lake": "deltasql.catalog",
-    "connect": "deltasql.catalog",
-    "CheckReport": "deltasql.checks",
-    "RebuildReport": "deltasql.checks",
-    "TableCheck": "deltasql.checks",
-    "DroppedTable": "deltasql.purging",
-    "PurgeReport": "deltasql.purging",
-    "Scan": "deltasql.snapshot",
-    "Snapshot": "deltasql.snapshot",
+    "AdoptionReport": "deltasql.lake.adoption",
+    "AuditEntry": "deltasql.lake.catalog",
+    "Lake": "deltasql.lake.catalog",
+    "connect": "deltasql.lake.catalog",
+    "CheckReport": "deltasql.lake.checks",
+    "RebuildReport": "deltasql.lake.checks",
+    "TableCheck": "deltasql.lake.checks",
+    "DroppedTable": "deltasql.lake.purging",
+    "PurgeReport": "deltasql.lake.purging",
+    "Scan": "deltasql.lake.snapshot",
+    "Snapshot": "deltasql.lake.snapshot",
     "AddFile": "deltasql.spec.actions",
     "CdcFile": "deltasql.spec.actions",
     "CommitInfo": "deltasql.spec.actions",
@@ -156,13 +156,13 @@ _MODULES = {
     "RemoveFile": "deltasql.spec.actions",
     "Txn": "deltasql.spec.actions",
     "UnknownAction": "deltasql.spec.actions",
-    "Change": "deltasql.history",
-    "HistoryEntry": "deltasql.history",
-    "RecoveredTable": "deltasql.recovering",
-    "RecoveryReport": "deltasql.recovering",
-    "Table": "deltasql.table",
-    "Transaction": "deltasql.transaction",
-    "TransactionTable": "deltasql.transaction",
+    "Change": "deltasql.lake.history",
+    "HistoryEntry": "deltasql.lake.history",
+    "RecoveredTable": "deltasql.lake.recovering",
+    "RecoveryReport": "deltasql.lake.recovering",
+    "Table": "deltasql.lake.table",
+    "Transaction": "deltasql.lake.transaction",
+    "TransactionTable": "deltasql.lake.transaction",
 }
 
 

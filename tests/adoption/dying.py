@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import deltasql
-from deltasql.adoption import parts
+from deltasql.adoption.loading import parts
 from deltasql.objectstore.local import LocalStore
 from tests.faults.dying import Fuse, watch_statements
 

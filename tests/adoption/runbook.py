@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import deltasql
-from deltasql.config import variable_of
+from deltasql.settings.keys import variable_of
 from tests.parts.postgres import PostgresServer
 
 DOCS = Path(__file__).parents[2] / "docs"

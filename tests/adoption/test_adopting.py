@@ -323,10 +323,10 @@ def test_a_commit_after_the_fence_is_taken_in(tmp_path: Path, lake: Any) -> None
 def test_a_failed_proof_leaves_everything_as_it_was(
     stock: Path, lake: Any, monkeypatch: Any
 ) -> None:
-    from deltasql.adoption import proving
+    from deltasql.adoption import cross_check
 
     wrong = pa.table({"path": ["other"], "size": [1]})
-    monkeypatch.setattr(proving, "delta_rs_files", lambda *_: wrong)
+    monkeypatch.setattr(cross_check, "delta_rs_files", lambda *_: wrong)
     with pytest.raises(LogFormatError, match="differently"):
         lake.adopt(str(stock), name="t")
     assert lake.tables() == []

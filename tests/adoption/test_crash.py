@@ -120,7 +120,7 @@ def test_resuming_reads_only_what_is_missing(log: Path, tmp_path: Path, lake: An
         if progress.version == 4:
             raise StopError
 
-    from deltasql.adoption import parts
+    from deltasql.adoption.loading import parts
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "MOST_VERSIONS", 2)

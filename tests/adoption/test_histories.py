@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltasql.adoption import parts
+from deltasql.adoption.loading import parts
 from deltasql.log.replay import Replay
 from deltasql.spec import codec
 from tests.adoption.logs import METADATA, add, commit_file, remove, vector, write_log
@@ -97,9 +97,9 @@ def test_metadata_after_its_files_in_a_commit(tmp_path: Path, any_lake: Any) -> 
 
 
 def test_a_commit_in_many_pieces(tmp_path: Path, any_lake: Any, monkeypatch: Any) -> None:
-    from deltasql.adoption import loading
+    from deltasql.adoption.loading import history
 
-    monkeypatch.setattr(loading, "_SLICE", 3)
+    monkeypatch.setattr(history, "_SLICE", 3)
     monkeypatch.setattr(parts, "MOST_ROWS", 4)
     first = [PROTOCOL, METADATA, *(add(f"f{number}") for number in range(20))]
     second = [*(remove(f"f{number}") for number in range(0, 20, 2)), add("g")]

@@ -13,8 +13,8 @@ import pytest
 from psycopg import sql
 
 import deltasql
-from deltasql.databases import grants
 from deltasql.errors import DatabaseError
+from deltasql.lake.database import grants
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
 ROLES = ("reader", "writer", "mirror")

@@ -15,9 +15,9 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from deltasql.data.layout import MAPPING_MODE
-from deltasql.data.reader import output_schema, read_files
+from deltasql.data.reading.reader import output_schema, read_files
 from deltasql.errors import UnsupportedFeatureError
-from deltasql.log.predicate import bind, parse
+from deltasql.log.predicates.predicate import bind, parse
 from deltasql.objectstore import open_store
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer.main
 
-from deltasql import config
 from deltasql.cli.main import app
+from deltasql.settings import keys
 
 DOCS = Path(__file__).parents[2] / "docs"
 _MARK = "<!-- made by `make reference` from here on -->\n"
@@ -40,7 +40,7 @@ def settings() -> str:
     lines = ["\n| key | default | value | variable | meaning |\n|---|---|---|---|---|\n"]
     lines += [
         f"| `{key.name}` | `{key.default}` | {key.wanted} | `{key.variable}` | {key.meaning} |\n"
-        for key in config.all_keys()
+        for key in keys.all_keys()
     ]
     return "".join(lines)
 

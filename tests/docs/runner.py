@@ -135,7 +135,7 @@ class Page:
         connection.close()
 
     def toml(self, block: Block) -> None:
-        from deltasql.configuration import resolve
+        from deltasql.settings.sources import resolve
 
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write(block.code)

@@ -16,7 +16,7 @@ import psycopg
 import deltasql
 from deltasql.commit import CommitRequest
 from deltasql.store.duckdb.session import DuckdbSession
-from deltasql.store.postgres.connection import LogConnection
+from deltasql.store.postgres.connections.connection import LogConnection
 from tests.stress.writers import LARGE, SCHEMA, new_add, removes
 
 NEW_TABLE = "faults.new"

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 import deltasql
-from deltasql import creating, writing
 from deltasql.errors import DatabaseError, StoreTimeoutError
+from deltasql.lake import new_table, writing
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -104,7 +104,7 @@ def _transaction(lake: deltasql.Lake) -> None:
 def _with_rows(lake: deltasql.Lake) -> object:
     """CREATE TABLE AS, without Spark: rows written first, then their table created."""
     place = lake.place("new")
-    actions = creating.version_zero(SCHEMA, (), None)
+    actions = new_table.version_zero(SCHEMA, (), None)
     files = writing.write_rows(lake.objects(place), actions[1], rows(2))
     return lake.create_with(
         "new",

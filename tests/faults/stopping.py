@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import deltasql
-from deltasql.store.postgres import copy_text
+from deltasql.store.postgres.bulk import copy_text
 from tests.stress.writers import new_add
 
 FILES = 3_000

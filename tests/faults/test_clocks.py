@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 import deltasql
-from deltasql import metrics
 from deltasql.mirror.worker import Worker
-from deltasql.store.mirror_log import Lease, Work
+from deltasql.store.mirroring.interface import Lease, Work
+from deltasql.telemetry import metrics
 from tests.conftest import open_directory
 from tests.faults.waiting import Background, until
 from tests.parts import faketime

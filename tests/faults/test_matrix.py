@@ -129,10 +129,10 @@ def test_delete_fails_while_files_are_discarded(case, kind, verb, monkeypatch):
 
 
 def _faulty(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Call], bool]) -> None:
-    opened = deltasql.catalog.open_store
+    opened = deltasql.lake.catalog.open_store
 
     def faulty(*arguments, **options):
         inner = opened(*arguments, **options)
         return FaultyStore(inner, lambda call: Fault.BEFORE if fails(call) else None)
 
-    monkeypatch.setattr(deltasql.catalog, "open_store", faulty)
+    monkeypatch.setattr(deltasql.lake.catalog, "open_store", faulty)

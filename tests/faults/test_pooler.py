@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 import deltasql
-from deltasql.store.postgres.connection import LogConnection
-from deltasql.store.postgres.failures import translate
+from deltasql.store.postgres.connections.connection import LogConnection
+from deltasql.store.postgres.connections.failures import translate
 from tests.conftest import open_directory
 from tests.faults.matrix.outcomes import state_of
 from tests.faults.matrix.verbs import VERBS, Place

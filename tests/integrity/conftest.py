@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import deltasql
-from deltasql.mirror.log_names import checkpoint_name
+from deltasql.delta_log.names import checkpoint_name
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 INTERVAL = 4

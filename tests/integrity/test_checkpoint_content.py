@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from deltasql.errors import DamagedLogError
-from deltasql.mirror.soundness import must_be_sound
+from deltasql.mirror.checkpoints.soundness import must_be_sound
 from tests.integrity.conftest import checkpoint, damage, make, rows
 
 FILE = "UPDATE dl_active_files SET {} WHERE version = 9"

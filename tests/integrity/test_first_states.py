@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from deltasql.delta_log.names import commit_name
 from deltasql.errors import DamagedLogError
-from deltasql.mirror.log_names import commit_name
-from deltasql.mirror.soundness import must_be_sound
-from deltasql.store.trust_log import Origin
+from deltasql.mirror.checkpoints.soundness import must_be_sound
+from deltasql.store.checking.interface import Origin
 from tests.integrity.conftest import checkpoint, damage, ids, log_folder, make, rows
 
 FIRST = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
+from deltasql.delta_log.names import checkpoint_name, commit_name, crc_name
 from deltasql.errors import VersionNotFoundError
-from deltasql.mirror.log_names import checkpoint_name, commit_name, crc_name
 from tests.integrity.conftest import checkpoint, ids, log_folder, make, mirrored, rows
 
 

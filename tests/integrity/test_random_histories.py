@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from deltasql.integrity import commits as replayed
 from deltasql.integrity.checking import check
 from deltasql.integrity.rebuilding import rebuild
-from deltasql.mirror import soundness
+from deltasql.mirror.checkpoints import soundness
+from deltasql.mirror.checkpoints.soundness import must_be_sound
 from deltasql.mirror.engine import Target
-from deltasql.mirror.soundness import must_be_sound
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.spec.actions import Action, AddFile
 from deltasql.store.connect import open_log

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from deltasql.log.predicate import (
+from deltasql.log.predicates.predicate import (
     And,
     Column,
     Comparison,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deltasql
-from deltasql import writing
+from deltasql.lake import writing
 from deltasql.spec import deletion_vectors
 
 PAIRS = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("b", pa.int64())])

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import deltasql
-from deltasql import locations
+from deltasql.lake import locations
 from tests.lake.conftest import ORDERS
 
 

@@ -16,7 +16,9 @@ from typing import Any
 
 import deltasql
 from deltasql.errors import DeltaSqlError
-from deltasql.mirror import checkpointing, engine, flight
+from deltasql.mirror import engine
+from deltasql.mirror.checkpoints import checkpointing
+from deltasql.mirror.publishing import publish_run
 from deltasql.spec.actions import AddFile
 from deltasql.testing.faulty_store import Fault, FaultyStore, seeded
 
@@ -60,7 +62,7 @@ class Scene:
 
 def short_leases(seconds: float) -> None:
     """So that a dead holder holds nobody up for long."""
-    for module in (flight, engine, checkpointing):
+    for module in (publish_run, engine, checkpointing):
         module.LEASE_SECONDS = seconds  # type: ignore[misc, attr-defined]
 
 

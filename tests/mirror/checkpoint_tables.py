@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 
 import deltasql
+from deltasql.delta_log.checkpoint.writing import CheckpointSource
+from deltasql.lake.table import Table
 from deltasql.log.replay import Replay
-from deltasql.mirror.checkpoint import CheckpointSource
 from deltasql.spec.actions import RemoveFile
 from deltasql.spec.deletion_vectors import inline
-from deltasql.table import Table
 from deltasql.testing.delta_log import CheckpointActions
 from tests.mirror.checkpointed import write_log
 from tests.readers.tables import IDS, SCALARS, TYPED, appends

@@ -17,11 +17,11 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from duckdb_extensions import import_extension
 
+from deltasql.delta_log.checkpoint.v2 import uses_v2, write_v2_checkpoint
+from deltasql.delta_log.checkpoint.writing import CheckpointSource, write_checkpoint
+from deltasql.delta_log.last_checkpoint import render_last_checkpoint
+from deltasql.delta_log.names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltasql.log.state import TableState
-from deltasql.mirror.checkpoint import CheckpointSource, write_checkpoint
-from deltasql.mirror.checkpoint_v2 import uses_v2, write_v2_checkpoint
-from deltasql.mirror.last_checkpoint import render_last_checkpoint
-from deltasql.mirror.log_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, CommitInfo
 from deltasql.testing.delta_log import CheckpointActions, check_checkpoint, check_commit_file

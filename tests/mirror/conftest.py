@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deltasql
-from deltasql.mirror.log_names import commit_name
+from deltasql.delta_log.names import commit_name
 from deltasql.testing.faulty_store import Fault, FaultyStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])

@@ -17,11 +17,17 @@ from deltasql.log.retention import checkpoint_interval
 from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile
+from deltasql.store.checking.interface import TrustedVersion
+from deltasql.store.checking.queries import KEYS_SCHEMA
 from deltasql.store.interface import CommitRecord, Head
-from deltasql.store.mirror_log import DueCheckpoint, Lease, PendingVersion, Totals, Work
+from deltasql.store.mirroring.interface import (
+    DueCheckpoint,
+    Lease,
+    PendingVersion,
+    Totals,
+    Work,
+)
 from deltasql.store.rows import key_of, to_rows
-from deltasql.store.trust_log import TrustedVersion
-from deltasql.store.trusting import KEYS_SCHEMA
 
 TABLE_ID = 1
 DEFAULT_INTERVAL = 10

@@ -23,16 +23,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from deltasql.delta_log.checkpoint.writing import CheckpointSource, CheckpointSummary
+from deltasql.delta_log.checksum import render_checksum
+from deltasql.delta_log.last_checkpoint import render_last_checkpoint
+from deltasql.delta_log.names import LAST_CHECKPOINT, checkpoint_name, commit_name, crc_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError
-from deltasql.mirror import checkpointing
-from deltasql.mirror.checkpoint import CheckpointSource, CheckpointSummary
-from deltasql.mirror.checkpointing import CheckpointFlight
-from deltasql.mirror.checksum import render_checksum
-from deltasql.mirror.flight import LEASE_SECONDS, CommitFlight, LeaseLostError
-from deltasql.mirror.last_checkpoint import render_last_checkpoint
-from deltasql.mirror.log_names import LAST_CHECKPOINT, checkpoint_name, commit_name, crc_name
+from deltasql.mirror.checkpoints import checkpointing
+from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight
+from deltasql.mirror.publishing.publish_run import (
+    LEASE_SECONDS,
+    CommitFlight,
+    LeaseLostError,
+)
 from deltasql.objectstore import Output
-from deltasql.store.mirror_log import Lease, Work
+from deltasql.store.mirroring.interface import Lease, Work
 from deltasql.testing.faulty_store import Call, Fault, FaultyStore
 from tests.mirror.model_log import DEFAULT_INTERVAL, TABLE_ID, ModelLog
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltasql.mirror.log_names import commit_name
+from deltasql.delta_log.names import commit_name
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile
 from tests.mirror import chaos

@@ -17,13 +17,13 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 import deltasql
+from deltasql.lake.table import Table
 from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, Metadata, Protocol
 from deltasql.spec.deletion_vectors import inline
 from deltasql.spec.features import FENCE
 from deltasql.store.interface import TxnRecord
-from deltasql.table import Table
 from deltasql.testing.delta_log import CheckpointActions
 from tests.mirror.checkpoint_tables import FORMS, NOT_IN_POLARS, TABLES, make, mirrored, replay_of
 from tests.mirror.checkpointed import Duck, by_deltalake, by_polars, plain, write_log

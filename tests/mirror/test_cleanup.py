@@ -7,9 +7,9 @@ import os
 import pytest
 from deltalake import DeltaTable
 
+from deltasql.delta_log.last_checkpoint import parse_last_checkpoint
+from deltasql.delta_log.names import checkpoint_name, commit_name, crc_name
 from deltasql.log.retention import DAY_MS
-from deltasql.mirror.last_checkpoint import parse_last_checkpoint
-from deltasql.mirror.log_names import checkpoint_name, commit_name, crc_name
 from tests.mirror.conftest import SCHEMA, rows
 
 # A midnight; commits come at noon, one a day.
@@ -22,7 +22,7 @@ def at(lake, monkeypatch):
     """Sets the database's clock."""
 
     def set_clock(now):
-        monkeypatch.setattr("deltasql.store.committing.now_ms", lambda: now)
+        monkeypatch.setattr("deltasql.store.embedded.committing.now_ms", lambda: now)
         monkeypatch.setattr(lake.store, "clock_ms", lambda: now, raising=True)
 
     return set_clock

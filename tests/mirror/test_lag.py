@@ -7,8 +7,8 @@ import re
 import sqlite3
 from pathlib import Path
 
-from deltasql import metrics
 from deltasql.mirror.worker import Worker
+from deltasql.telemetry import metrics
 from tests.mirror.conftest import SCHEMA, rows
 
 DOCS = Path(__file__).parents[2] / "docs" / "mirror.md"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from deltasql import metrics
 from deltasql.errors import ValidationError
 from deltasql.mirror.engine import MirrorSettings
 from deltasql.mirror.worker import Worker
+from deltasql.telemetry import metrics
 from deltasql.testing.faulty_store import Fault, FaultyStore
 from tests.mirror.conftest import SCHEMA, landed, rows, statuses
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from deltasql.delta_log.last_checkpoint import parse_last_checkpoint
+from deltasql.delta_log.names import checkpoint_name, commit_name
 from deltasql.errors import (
     MirrorConflictError,
     MirrorError,
     MirrorGapError,
     VersionNotFoundError,
 )
-from deltasql.mirror.last_checkpoint import parse_last_checkpoint
-from deltasql.mirror.log_names import checkpoint_name, commit_name
 from deltasql.spec import codec
 from tests.faults.outcomes import Faults
 from tests.mirror.conftest import landed, rows, statuses

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import Phase
 
 from deltasql.errors import DeltaSqlError, MirrorConflictError
-from deltasql.mirror import checkpointing
-from deltasql.mirror import flight as flights
-from deltasql.mirror import publish as publishing
-from deltasql.mirror.checkpointing import CheckpointFlight
+from deltasql.mirror.checkpoints import checkpointing
+from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight
+from deltasql.mirror.publishing import commit_files as publishing
+from deltasql.mirror.publishing import publish_run as flights
 from deltasql.testing.faulty_store import FaultyStore
 from tests.mirror.model_log import TABLE_ID, ModelLog
 from tests.mirror.schedules import run_schedules, summary_of

@@ -10,11 +10,11 @@ import pytest
 from deltalake import write_deltalake
 
 import deltasql
+from deltasql.delta_log.listing import list_log
+from deltasql.delta_log.names import checkpoint_name, commit_name
+from deltasql.delta_log.reading import read_mirror
 from deltasql.errors import VersionNotFoundError
-from deltasql.mirror import checkpointing
-from deltasql.mirror.listing import list_log
-from deltasql.mirror.log_names import checkpoint_name, commit_name
-from deltasql.mirror.reading import read_mirror
+from deltasql.mirror.checkpoints import checkpointing
 from deltasql.spec import codec
 from tests.mirror.conftest import SCHEMA, rows
 

@@ -11,9 +11,9 @@ import time
 import pytest
 
 import deltasql
+from deltasql.delta_log.last_checkpoint import parse_last_checkpoint
 from deltasql.mirror.engine import Target
-from deltasql.mirror.last_checkpoint import parse_last_checkpoint
-from deltasql.store.mirror_log import Totals
+from deltasql.store.mirroring.interface import Totals
 from deltasql.testing.faulty_store import Fault, FaultyStore
 from tests.mirror.conftest import SCHEMA, landed, rows, statuses
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from deltasql.objectstore.options import _CLIENT, _OWN, _RETRY, is_option
+from deltasql.settings.object_store import _CLIENT, _OWN, _RETRY, is_option
 
 TEXT = (Path(__file__).parents[2] / "docs" / "storage.md").read_text()
 NAMED = set(re.findall(r"`((?:s3|azure|gcs|\*)\.[a-z0-9_]+)`", TEXT))

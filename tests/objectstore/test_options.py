@@ -4,16 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from deltasql.configuration import resolve
 from deltasql.errors import ConfigError
 from deltasql.objectstore import open_store
-from deltasql.objectstore.options import (
+from deltasql.settings.object_store import (
     is_option,
     is_secret,
     option_names,
     options_in,
     parse_options,
 )
+from deltasql.settings.sources import resolve
 
 
 def test_each_kind_takes_its_own():

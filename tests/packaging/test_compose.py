@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from deltasql.cli.main import run
-from deltasql.configuration import resolve
+from deltasql.settings.sources import resolve
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads(Path(__file__).with_name("compose_spec.json").read_text())

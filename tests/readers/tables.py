@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from deltasql.lake.table import Table
 from deltasql.spec import deletion_vectors as vectors
 from deltasql.spec.actions import AddFile, DeletionVector, RemoveFile
-from deltasql.table import Table
 
 WHEN = datetime(2026, 2, 28, 1, 2, 3, 456789)  # noqa: DTZ001
 IDS = pa.table({"id": pa.array(range(10), pa.int64()), "name": [f"n{n}" for n in range(10)]})

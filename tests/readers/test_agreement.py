@@ -14,9 +14,9 @@ import duckdb
 import pytest
 
 import deltasql
-from deltasql.mirror.log_names import commit_name
-from deltasql.snapshot import Snapshot
-from deltasql.table import Table
+from deltasql.delta_log.names import commit_name
+from deltasql.lake.snapshot import Snapshot
+from deltasql.lake.table import Table
 from tests.parts.spark import SparkError
 from tests.readers.tables import CASES, FORMS, Case
 from tests.readers.voices import DeltaRs, DuckDb, Polars, as_lines, files_of, lines, place
@@ -78,7 +78,7 @@ def test_readers_after_log_cleanup(tmp_path, duck, spark, monkeypatch):
     with deltasql.connect(url, location=(tmp_path / "lake").as_uri()) as lake:
         day, now = 86_400_000, int(time.time() * 1000)
         clock = {"now": now - 40 * day}
-        monkeypatch.setattr("deltasql.store.committing.now_ms", lambda: clock["now"])
+        monkeypatch.setattr("deltasql.store.embedded.committing.now_ms", lambda: clock["now"])
         monkeypatch.setattr(lake.store, "clock_ms", lambda: clock["now"])
         table = lake.create_table(
             "t",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import deltasql
-from deltasql.spark.gateway import hadoop_location
-from deltasql.spark.hadoop import s3a_settings
+from deltasql.spark.native.gateway import hadoop_location
+from deltasql.spark.sessions.credentials import s3a_settings
 from tests.conftest import open_directory
 from tests.parts import azurite as azurite_part
 from tests.parts import seaweedfs as seaweedfs_part

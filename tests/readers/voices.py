@@ -21,8 +21,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from duckdb_extensions import import_extension
 
+from deltasql.lake.table import Table
 from deltasql.spec.actions import AddFile
-from deltasql.table import Table
 
 Root: TypeAlias = "Path | str"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from deltasql.spark.source import _plain_schema
+from deltasql.spark.datasource.source import _plain_schema
 from tests.readers.voices import DeltaRs, lines, place
 
 # Tables that delta-rs 1.6.6 can't read, by a feature of theirs, and what it says (see

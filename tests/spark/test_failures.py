@@ -13,7 +13,7 @@ import pytest
 import deltasql
 import deltasql.spark
 from deltasql.errors import ConfigError
-from deltasql.spark import environment, jars
+from deltasql.spark.sessions import environment, jars
 from tests.parts import spark as spark_part
 from tests.spark.conftest import SOURCE
 

@@ -15,9 +15,9 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType as SparkStruct
 
 from deltasql.errors import SchemaMismatchError
-from deltasql.spark.environment import TESTED_DELTA, check_native
-from deltasql.spark.gateway import Gateway, hadoop_location
-from deltasql.spark.guard import WAY_OUT, Guard
+from deltasql.spark.native.gateway import Gateway, hadoop_location
+from deltasql.spark.native.guard import WAY_OUT, Guard
+from deltasql.spark.sessions.environment import TESTED_DELTA, check_native
 from deltasql.spec.actions import Metadata, Protocol
 from deltasql.spec.protocol import protocol_for
 from deltasql.spec.schema import Primitive, StructField, StructType, render_schema

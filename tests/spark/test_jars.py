@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deltasql.errors import ConfigError
-from deltasql.spark import environment, jars
+from deltasql.spark.sessions import environment, jars
 from tests.parts import spark as spark_part
 from tests.parts.process import PartMissingError
 from tests.spark.conftest import SOURCE

@@ -7,7 +7,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as sql
 
 from deltasql.errors import SchemaMismatchError, ValidationError
-from deltasql.spark import enforcement
+from deltasql.spark.native import enforcement
 from tests.spark.judge import rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -214,7 +214,7 @@ def test_absent_tables_and_versions_say_so(spark, db, parted):
 def test_hand_over_escapes_odd_paths(db):
     import pyarrow as pa
 
-    from deltasql.spark.handover import handed_over
+    from deltasql.spark.native.file_transfer import handed_over
     from deltasql.spec.actions import AddFile, DeletionVector
     from deltasql.store.file_rows import to_table
 

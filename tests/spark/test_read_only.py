@@ -19,7 +19,7 @@ from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import functions as sql
 
 import deltasql.spark
-from deltasql.spark.guard import WAY_OUT
+from deltasql.spark.native.guard import WAY_OUT
 from tests.spark.judge import rows as rows_of
 
 # What never ends is a failure, too; a statement that is refused takes a fraction of a second.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltasql.spark.skipping import decidable
+from deltasql.spark.native.skipping import decidable
 from tests.unit.actions_model import state
 from tests.unit.log.schemas import schema_of
 

@@ -8,9 +8,9 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 import deltasql
 from deltasql.errors import CommitStateUnknownError
-from deltasql.spark import profiles
-from deltasql.spark.source import DeltaSqlSource
-from deltasql.spark.source_writer import WrittenFiles
+from deltasql.spark.datasource.source import DeltaSqlSource
+from deltasql.spark.datasource.writer import WrittenFiles
+from deltasql.spark.sessions import profiles
 from tests.faults.outcomes import Faults, rows
 
 SCHEMA = StructType().add("id", LongType()).add("v", StringType())

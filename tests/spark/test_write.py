@@ -288,7 +288,7 @@ def test_a_transaction_is_seen_whole_or_not_at_all(spark, db, name):
 
 
 def test_many_partitions_at_once(spark, db, name, monkeypatch):
-    monkeypatch.setattr("deltasql.spark.modes._MANY_PARTITIONS", 2)
+    monkeypatch.setattr("deltasql.spark.native.modes._MANY_PARTITIONS", 2)
     db.write(spark.range(8).selectExpr("id", "id % 4 AS p"), name, partition_by="p")
     fresh = spark.range(3).selectExpr("id + 100 AS id", "id AS p")
     db.write(fresh, name, mode="overwrite", partition_overwrite="dynamic")

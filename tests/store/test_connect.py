@@ -3,7 +3,8 @@
 import pytest
 
 from deltasql.errors import ConfigError
-from deltasql.store.connect import mask, open_log
+from deltasql.settings.secrets import mask
+from deltasql.store.connect import open_log
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltasql.store.postgres.copy_text import copy_chunks
+from deltasql.store.postgres.bulk.copy_text import copy_chunks
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.rows import ADD_COLUMNS, Row
 

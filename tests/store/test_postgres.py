@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 import deltasql
-from deltasql import metrics
 from deltasql.errors import DatabaseError, VersionConflictError
 from deltasql.spec.actions import AddFile
-from deltasql.store.postgres.pool import Connections
+from deltasql.store.postgres.bulk.spool import spooled
+from deltasql.store.postgres.connections.pool import Connections
 from deltasql.store.postgres.reader import SQL
-from deltasql.store.postgres.spool import spooled
+from deltasql.telemetry import metrics
 from deltasql.testing.proposals import commit
 from tests.faults.waiting import Background, blocked, until
 

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltasql.log.ranges import AllOf, AnyOf, AtLeast, AtMost, Everything, MayBeNull, Nothing
+from deltasql.log.pruning.ranges import (
+    AllOf,
+    AnyOf,
+    AtLeast,
+    AtMost,
+    Everything,
+    MayBeNull,
+    Nothing,
+)
 from deltasql.store.range_sql import file_filter, partition_filter, render
 from deltasql.store.sqlite.session import _json_list
 

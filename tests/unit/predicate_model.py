@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from deltasql.log.predicate import (
+from deltasql.log.predicates.predicate import (
     And,
     Column,
     Comparison,

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from deltasql.errors import DatabaseError
-from deltasql.logs import ConsoleFormatter, JsonFormatter, bound, redact
+from deltasql.telemetry.logs import ConsoleFormatter, JsonFormatter, bound, redact
 
 SECRET = "s3cret"
 

@@ -16,8 +16,9 @@ from hashlib import sha256
 from typing import Final
 
 from deltasql.adoption.fencing import Author, is_fenced, raise_fence, read_only_reason
-from deltasql.adoption.foreign_log import LogPlan, plan_log
-from deltasql.adoption.loading import Loader, Progress
+from deltasql.adoption.loading.foreign_log import LogPlan, plan_log
+from deltasql.adoption.loading.history import Loader, Progress
+from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import (
     CommitStateUnknownError,
     DeltaSqlError,
@@ -28,17 +29,15 @@ from deltasql.errors import (
     TableExistsError,
 )
 from deltasql.log.state import TableState
+from deltasql.mirror.checkpoints.soundness import begins_with_state, trust_first_state
 from deltasql.mirror.engine import MirrorEngine, Target
-from deltasql.mirror.log_names import commit_name
-from deltasql.mirror.publish import LOG
-from deltasql.mirror.repair import held_lease
-from deltasql.mirror.soundness import begins_with_state, trust_first_state
+from deltasql.mirror.repairing.repair import held_lease
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
 from deltasql.store.history import HistoryEnd, HistoryRows
 from deltasql.store.interface import LogStore
-from deltasql.store.mirror_log import Lease, Work
+from deltasql.store.mirroring.interface import Lease, Work
 
 logger = logging.getLogger("deltasql.adoption")
 

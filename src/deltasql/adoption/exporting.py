@@ -10,16 +10,20 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from deltasql.delta_log.checkpoint.file import Sink
+from deltasql.delta_log.checkpoint.v2 import uses_v2, write_v2_checkpoint
+from deltasql.delta_log.checkpoint.writing import (
+    CheckpointSource,
+    CheckpointSummary,
+    write_checkpoint,
+)
+from deltasql.delta_log.last_checkpoint import render_last_checkpoint
+from deltasql.delta_log.listing import list_log
+from deltasql.delta_log.names import LAST_CHECKPOINT, LOG, checkpoint_name, commit_name
 from deltasql.errors import MirrorConflictError, StoreError, TableNotFoundError
-from deltasql.mirror.checkpoint import CheckpointSource, CheckpointSummary, write_checkpoint
-from deltasql.mirror.checkpoint_file import Sink
-from deltasql.mirror.checkpoint_v2 import uses_v2, write_v2_checkpoint
+from deltasql.mirror.checkpoints.soundness import must_be_sound
 from deltasql.mirror.engine import Target
-from deltasql.mirror.last_checkpoint import render_last_checkpoint
-from deltasql.mirror.listing import list_log
-from deltasql.mirror.log_names import LAST_CHECKPOINT, checkpoint_name, commit_name
-from deltasql.mirror.publish import LOG, publish
-from deltasql.mirror.soundness import must_be_sound
+from deltasql.mirror.publishing.commit_files import publish
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.deletion_vectors import InFile, locate

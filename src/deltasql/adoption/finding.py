@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
+from deltasql.delta_log.names import LOG
 from deltasql.errors import StoreError
-from deltasql.mirror.publish import LOG
 from deltasql.objectstore import ObjectStore
 
 _LOG_FOLDER: Final = LOG.rstrip("/")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from deltasql.adoption.fencing import is_fenced
+from deltasql.delta_log.names import LOG, LogKind, commit_name, parse_name
 from deltasql.errors import TableError
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import Target
-from deltasql.mirror.log_names import LogKind, commit_name, parse_name
-from deltasql.mirror.publish import LOG
 from deltasql.mirror.released import is_released
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore

@@ -14,7 +14,7 @@ from deltasql.commit.requirements import Done
 from deltasql.errors import DeltaSqlError, MirrorError, TableNotFoundError
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import MirrorEngine, Target
-from deltasql.mirror.flight import LEASE_SECONDS
+from deltasql.mirror.publishing.publish_run import LEASE_SECONDS
 from deltasql.mirror.released import is_released, release_reason
 from deltasql.store.interface import Committed, LockedLog, LogStore
 

@@ -9,10 +9,10 @@ from hashlib import sha256
 from typing import Final, Literal, TypeAlias, get_args
 
 from deltasql.adoption.releasing import mirror_all
+from deltasql.delta_log.listing import LogListing, list_log
 from deltasql.errors import MirrorConflictError, MirrorError, ValidationError
-from deltasql.mirror.digests import commit_digests, differing
 from deltasql.mirror.engine import MirrorEngine, Target
-from deltasql.mirror.listing import LogListing, list_log
+from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 

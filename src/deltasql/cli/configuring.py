@@ -60,7 +60,7 @@ def init(
 
 
 def _write_file(url: str, location: str | None) -> str | None:
-    from deltasql.configuration import FILE_NAME, resolve
+    from deltasql.settings.sources import FILE_NAME, resolve
 
     path = Path(FILE_NAME)
     public = _PASSWORD.sub(r"\1@", url)

@@ -19,9 +19,9 @@ def migrate(session: Session) -> None:
 
     All or nothing.
     """
-    from deltasql import databases
+    from deltasql.lake import database
 
-    done = databases.migrate(session.configuration())
+    done = database.migrate(session.configuration())
     session.out.done(
         f"schema version {done.expected}: {done.expected - done.found} migrations applied",
         {"from": done.found, "to": done.expected},
@@ -34,9 +34,9 @@ def status(session: Session) -> None:
 
     The exit code is 3 if it is not this release's.
     """
-    from deltasql import databases
+    from deltasql.lake import database
 
-    found = databases.status(session.configuration())
+    found = database.status(session.configuration())
     session.out.record(asdict(found))
     if found.found != found.expected:
         raise typer.Exit(BEHIND)
@@ -69,9 +69,9 @@ def grants(
 
     Reader, writer, and mirror; nothing is changed.
     """
-    from deltasql import databases
+    from deltasql.lake import database
 
-    text = databases.grants(reader=reader, writer=writer, mirror=mirror, schema=schema)
+    text = database.grants(reader=reader, writer=writer, mirror=mirror, schema=schema)
     if session.out.is_json:
         session.out.record({"sql": text})
     else:

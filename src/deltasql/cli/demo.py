@@ -14,7 +14,7 @@ from deltasql.cli.output import Output
 from deltasql.cli.session import Session, command
 
 if TYPE_CHECKING:
-    from deltasql.catalog import Lake
+    from deltasql.lake.catalog import Lake
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +33,7 @@ def demo(
 
     On SQLite, in a folder that is removed afterwards.
     """
-    from deltasql.catalog import connect
+    from deltasql.lake.catalog import connect
 
     with _place(folder) as place:
         url = f"sqlite:///{place.absolute() / 'lake.db'}"

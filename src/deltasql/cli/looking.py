@@ -14,9 +14,9 @@ from deltasql.cli.session import Session, TableName, command
 from deltasql.cli.text import jsonable
 
 if TYPE_CHECKING:
-    from deltasql.history import HistoryEntry
-    from deltasql.snapshot import Snapshot
-    from deltasql.table import Table
+    from deltasql.lake.history import HistoryEntry
+    from deltasql.lake.snapshot import Snapshot
+    from deltasql.lake.table import Table
 
 Where = Annotated[
     str | None,

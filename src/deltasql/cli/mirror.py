@@ -14,9 +14,9 @@ from deltasql.cli.failures import BEHIND, FAILED
 from deltasql.cli.session import Session, TableName, command, complete_table
 
 if TYPE_CHECKING:
-    from deltasql.catalog import Lake
-    from deltasql.mirror.validate import ValidationReport
-    from deltasql.mirrors import MirrorStatus
+    from deltasql.lake.catalog import Lake
+    from deltasql.lake.mirror import MirrorStatus
+    from deltasql.mirror.validation.validate import ValidationReport
 
 app = typer.Typer(
     name="mirror", help="The mirror: the _delta_log in object storage.", no_args_is_help=True
@@ -97,7 +97,7 @@ def run(
     """
     with session.lake(log_level="warning" if once else "info") as lake:
         if metrics_port is not None:
-            from deltasql.metrics import serve
+            from deltasql.telemetry.metrics import serve
 
             session.out.note(f"metrics at {serve(metrics_port)}")
         if not once:

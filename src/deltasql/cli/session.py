@@ -17,8 +17,8 @@ from deltasql.cli.output import Format, Output
 from deltasql.errors import ConfigError, DeltaSqlError
 
 if TYPE_CHECKING:
-    from deltasql.catalog import Lake
-    from deltasql.configuration import Configuration
+    from deltasql.lake.catalog import Lake
+    from deltasql.settings.sources import Configuration
 
 Url = Annotated[
     str | None,
@@ -84,7 +84,7 @@ class Session:
 
     def configuration(self) -> Configuration:
         """The configuration in force."""
-        from deltasql.configuration import resolve
+        from deltasql.settings.sources import resolve
 
         arguments: dict[str, Any] = dict(_pair(text) for text in self.settings)
         if self.debug:
@@ -97,8 +97,8 @@ class Session:
         """The lake. Only who says so creates or migrates its schema: a typing error in a URL
         must not make a new lake.
         """
-        from deltasql import logs
-        from deltasql.catalog import open_lake
+        from deltasql.lake.catalog import open_lake
+        from deltasql.telemetry import logs
 
         configuration = self.configuration().defaulting(
             {"sql.schema": "create" if creating else "error", "log.level": log_level}

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Generic, TypeVar
 
-from deltasql import metrics
+from deltasql.commit.commit_logging import tell
 from deltasql.commit.request import CommitRequest
-from deltasql.commit.telling import tell
 from deltasql.errors import CommitError, CommitStateUnknownError, DeltaSqlError, StoreError
+from deltasql.telemetry import metrics
 
 Answer = TypeVar("Answer")
 FIRST_PAUSE = 0.05

@@ -16,7 +16,7 @@ from deltasql.commit.metadata_changes import changes_of
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.log.row_tracking import assign_row_ids
 from deltasql.log.state import TableState
-from deltasql.log.validation import validate_commit
+from deltasql.log.validation.commits import validate_commit
 from deltasql.store.interface import Head, LockedLog, LogStore, Proposal
 
 # With fewer actions it takes no longer than the lock itself.

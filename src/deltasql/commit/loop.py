@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 
-from deltasql import metrics
 from deltasql.commit.certainty import Known, Sending, nothing_sent, unknown, until_known
 from deltasql.commit.collector import paused_for
+from deltasql.commit.commit_logging import tell_created, tell_done
 from deltasql.commit.drafting import DraftedCommit, draft_large, locked_after
 from deltasql.commit.metadata_changes import changes_of, clock_for, fitted, settled, write_at
 from deltasql.commit.request import CommitRequest, propose
@@ -29,7 +29,6 @@ from deltasql.commit.requirements import (
     txns_must_agree,
 )
 from deltasql.commit.states import StateCache
-from deltasql.commit.telling import tell_created, tell_done
 from deltasql.errors import (
     CommitError,
     MirrorError,
@@ -37,7 +36,7 @@ from deltasql.errors import (
 )
 from deltasql.log.conflict import Attempt, Winner, check_conflicts
 from deltasql.log.state import TableState
-from deltasql.log.validation import validate_commit
+from deltasql.log.validation.commits import validate_commit
 from deltasql.spec import codec
 from deltasql.spec.actions import Txn
 from deltasql.spec.protocol import check_writable
@@ -50,6 +49,7 @@ from deltasql.store.interface import (
     TxnSeen,
     VersionTaken,
 )
+from deltasql.telemetry import metrics
 
 
 class CommitLoop:

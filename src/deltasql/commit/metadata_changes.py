@@ -16,13 +16,13 @@ from deltasql.errors import ValidationError
 from deltasql.log.conflict import Reads
 from deltasql.log.row_tracking import assign_row_ids
 from deltasql.log.state import TableState
-from deltasql.log.validation_changes import breaking_change, turns_on_row_ids
-from deltasql.log.validation_properties import enablement
+from deltasql.log.validation.changes import breaking_change, turns_on_row_ids
+from deltasql.log.validation.properties import enablement
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol, RemoveFile, Txn
 from deltasql.spec.properties import TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME
 from deltasql.store.file_rows import from_batch
 from deltasql.store.interface import Head, LockedLog, Outcome, Proposal, TxnLogReader
-from deltasql.store.mirror_log import MirrorLog
+from deltasql.store.mirroring.interface import MirrorLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from deltasql.log.conflict import Reads
+from deltasql.log.pruning.stats_columns import stats_columns
 from deltasql.log.state import TableState
-from deltasql.log.stats_columns import stats_columns
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, CommitInfo, Metadata, Txn, UnknownAction
 from deltasql.spec.schema import parse_schema

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from deltasql.data import lengths
 from deltasql.data.arrow_schema import arrow_type, to_arrow
 from deltasql.data.small_parquet import SmallFormat
-from deltasql.data.stats import Indexed, indexed
+from deltasql.data.writing import lengths
+from deltasql.data.writing.stats import Indexed, indexed
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
 from deltasql.spec.actions import Metadata
 from deltasql.spec.protocol import arrow_writer_obstacle

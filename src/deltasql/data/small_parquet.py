@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from deltasql.data.stats import Bounds, as_number, bounds_kind, bounds_of, numbers_of
+from deltasql.data.writing.stats import Bounds, as_number, bounds_kind, bounds_of, numbers_of
 from deltasql.spec.schema import DeltaType, Primitive, StructField
 
 # More rows, or more bytes, are worth a dictionary and compression.

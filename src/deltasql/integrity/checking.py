@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from deltasql.delta_log.listing import LogListing, list_log
+from deltasql.delta_log.reading import checkpoint_fault
 from deltasql.errors import DamagedLogError, DatabaseError, TableNotFoundError
 from deltasql.integrity import version_columns
 from deltasql.integrity.commits import CommitReplay, readable_state
@@ -23,16 +25,14 @@ from deltasql.integrity.findings import CheckProgress, Kind, TableCheck
 from deltasql.integrity.fingerprints import other_print
 from deltasql.integrity.version_columns import as_committed
 from deltasql.log.file_sums import Digest, FileSums
-from deltasql.mirror.checkpoint_content import checkpoint_difference
+from deltasql.mirror.checkpoints.content import checkpoint_difference
+from deltasql.mirror.checkpoints.soundness import begins_with_state
 from deltasql.mirror.engine import Target
-from deltasql.mirror.listing import LogListing, list_log
-from deltasql.mirror.reading import checkpoint_fault
-from deltasql.mirror.soundness import begins_with_state
 from deltasql.objectstore import ObjectStore
+from deltasql.store.checking.interface import Origin, TrustedVersion
+from deltasql.store.checking.scratch import Scratch
 from deltasql.store.interface import Head, LogStore
 from deltasql.store.rows import Row
-from deltasql.store.scratch import Scratch
-from deltasql.store.trust_log import Origin, TrustedVersion
 
 logger = logging.getLogger("deltasql.integrity")
 

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Final
 
 from deltasql.errors import DamagedLogError, DeltaSqlError
+from deltasql.log.pruning.stats_columns import StatsColumn, stats_columns
 from deltasql.log.state import TableState
-from deltasql.log.stats_columns import StatsColumn, stats_columns
 from deltasql.spec import codec
 from deltasql.spec.actions import (
     Action,
@@ -22,9 +22,9 @@ from deltasql.spec.actions import (
     Txn,
 )
 from deltasql.spec.schema import parse_schema
+from deltasql.store.checking.interface import StoredCommit
 from deltasql.store.interface import StateRecord
 from deltasql.store.rows import CommitRows, to_rows
-from deltasql.store.trust_log import StoredCommit
 
 # How many actions of a commit are held at once.
 _SLICE: Final = 20_000

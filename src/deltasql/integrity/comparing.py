@@ -19,8 +19,8 @@ from deltasql.integrity.findings import Kind, TableCheck
 from deltasql.integrity.fingerprints import added_print, other_print, removed_print
 from deltasql.log.file_sums import Digest
 from deltasql.spec import codec
+from deltasql.store.checking.scratch import Scratch
 from deltasql.store.interface import Head, LogStore
-from deltasql.store.scratch import Scratch
 
 
 class RowComparison:

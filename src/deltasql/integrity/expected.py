@@ -8,11 +8,16 @@ from typing import Final
 from deltasql.integrity.findings import Kind
 from deltasql.integrity.fingerprints import added_print, other_print, removed_print, unknown_row
 from deltasql.log.file_sums import Digest, FileSum, FileSums
-from deltasql.mirror.checkpoint_content import TableContent
+from deltasql.mirror.checkpoints.content import TableContent
 from deltasql.spec.actions import Metadata, Protocol
-from deltasql.store.content import OTHER_KINDS, hashes_of_row, other_hash, other_hashes
+from deltasql.store.checking.content import (
+    OTHER_KINDS,
+    hashes_of_row,
+    other_hash,
+    other_hashes,
+)
+from deltasql.store.checking.scratch import Scratch
 from deltasql.store.rows import ADD_COLUMNS, CommitRows, Row
-from deltasql.store.scratch import Scratch
 
 OTHERS: Final = {
     "txns": Kind.TXN,

@@ -6,22 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from deltasql.adoption.first_checkpoint import load_base
-from deltasql.adoption.parts import Parts
+from deltasql.adoption.loading.first_checkpoint import load_base
+from deltasql.adoption.loading.parts import Parts
+from deltasql.delta_log.listing import FoundCheckpoint, list_log
+from deltasql.delta_log.reading import checkpoint_sums
 from deltasql.errors import DamagedLogError, DeltaSqlError, TableNotFoundError
 from deltasql.integrity.commits import CommitReplay, readable_state
 from deltasql.integrity.findings import CheckProgress
 from deltasql.integrity.version_columns import as_committed
 from deltasql.log.file_sums import FileSums
 from deltasql.log.state import TableState
+from deltasql.mirror.checkpoints.soundness import begins_with_state, other_sums
 from deltasql.mirror.engine import Target
-from deltasql.mirror.listing import FoundCheckpoint, list_log
-from deltasql.mirror.reading import checkpoint_sums
-from deltasql.mirror.soundness import begins_with_state, other_sums
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
+from deltasql.store.checking.interface import Origin, RebuildLog, RebuiltHead, TableColumns
 from deltasql.store.interface import LogStore
-from deltasql.store.trust_log import Origin, RebuildLog, RebuiltHead, TableColumns
 
 _FIRST: Final = -1
 # Versions without files gather as well.

@@ -10,7 +10,7 @@ from deltasql.integrity.commits import decoded
 from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import CommitInfo, Metadata, Protocol
-from deltasql.store.trust_log import StoredCommit
+from deltasql.store.checking.interface import StoredCommit
 
 _OURS: Final = "deltasql/"
 

@@ -23,7 +23,7 @@ from deltasql.errors import (
     ProtocolChangedError,
 )
 from deltasql.log.contenders import Attempt, FileKey, Reads, Winner
-from deltasql.log.pruning import Pruner
+from deltasql.log.pruning.files import Pruner
 from deltasql.log.state import SERIALIZABLE, TableState
 from deltasql.spec.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, Txn
 

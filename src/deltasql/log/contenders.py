@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from deltasql.log.predicate_ast import Or, Predicate
+from deltasql.log.predicates.ast import Or, Predicate
 from deltasql.log.row_tracking import ROW_TRACKING_DOMAIN
 from deltasql.log.state import Isolation, TableState
 from deltasql.spec.actions import (

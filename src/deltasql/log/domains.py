@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from deltasql.errors import LogFormatError
-from deltasql.log.predicate_ast import compare
-from deltasql.log.stats_columns import kind_of
-from deltasql.log.stats_keys import (
+from deltasql.log.predicates.ast import compare
+from deltasql.log.pruning.stats_columns import kind_of
+from deltasql.log.pruning.stats_keys import (
     CUT_MICROS,
     bounds,
     dig,

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
-from deltasql.log.predicate import Predicate
-from deltasql.log.pruning import Match, Pruner
+from deltasql.log.predicates.predicate import Predicate
+from deltasql.log.pruning.files import Match, Pruner
 from deltasql.spec.actions import AddFile, RemoveFile
 from deltasql.spec.schema import StructType
 

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Final, Literal
 
 from deltasql.errors import LogFormatError
-from deltasql.log.stats_columns import StatsColumn, load_stats_columns
+from deltasql.log.pruning.stats_columns import StatsColumn, load_stats_columns
 from deltasql.spec import codec
 from deltasql.spec.actions import Metadata, Protocol
 from deltasql.spec.protocol import implied_features

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from deltasql.delta_log.listing import LogListing, list_log
+from deltasql.delta_log.names import LogKind, LogName, commit_name
+from deltasql.delta_log.reading import checkpoint_fault, sidecars_of
 from deltasql.errors import LogFormatError, MirrorError, TableNotFoundError
 from deltasql.log.retention import DAY_MS
-from deltasql.mirror.digests import commit_digests, differing
 from deltasql.mirror.engine import MirrorEngine, Target
-from deltasql.mirror.listing import LogListing, list_log
-from deltasql.mirror.log_names import LogKind, LogName, commit_name
-from deltasql.mirror.reading import checkpoint_fault, sidecars_of
 from deltasql.mirror.released import is_released
-from deltasql.mirror.repair import held_leases
-from deltasql.mirror.repair_checkpoints import delete_with_checksum, point_at_newest
+from deltasql.mirror.repairing.checkpoints import delete_with_checksum, point_at_newest
+from deltasql.mirror.repairing.repair import held_leases
 from deltasql.mirror.retained import cutoff_ms
+from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.protocol import check_writable
 from deltasql.store.interface import LogStore

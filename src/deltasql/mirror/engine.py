@@ -16,18 +16,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from deltasql import metrics
+from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, StoreError
 from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
-from deltasql.mirror.checkpointing import CheckpointFlight
-from deltasql.mirror.flight import LEASE_SECONDS, CommitFlight, LeaseLostError
-from deltasql.mirror.log_names import commit_name
-from deltasql.mirror.pilot import Pilot
-from deltasql.mirror.publish import LOG
+from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight
+from deltasql.mirror.publishing.publish_run import (
+    LEASE_SECONDS,
+    CommitFlight,
+    LeaseLostError,
+)
+from deltasql.mirror.publishing.publisher import Pilot
 from deltasql.mirror.released import is_released, must_be_as_released
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
-from deltasql.store.mirror_log import Lease, Work
+from deltasql.store.mirroring.interface import Lease, Work
+from deltasql.telemetry import metrics
 
 logger = logging.getLogger("deltasql.mirror")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from deltasql.delta_log.listing import list_log
 from deltasql.errors import MirrorConflictError
-from deltasql.mirror.digests import commit_digests, differing
-from deltasql.mirror.listing import list_log
+from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 

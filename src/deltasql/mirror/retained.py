@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deltasql.delta_log.listing import LogListing
 from deltasql.log.retention import DAY_MS, log_ms
-from deltasql.mirror.listing import LogListing
 from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.store.interface import LogStore
 

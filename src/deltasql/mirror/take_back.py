@@ -13,16 +13,15 @@ from dataclasses import replace
 from deltasql.commit.loop import CommitLoop
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.requirements import Done
+from deltasql.delta_log.listing import LogListing
+from deltasql.delta_log.names import LOG, commit_name
+from deltasql.delta_log.reading import read_mirror
 from deltasql.errors import MirrorConflictError, MirrorError, MirrorGapError
 from deltasql.log.state import TableState
-from deltasql.log.validation import validate_commit
-from deltasql.mirror.digests import commit_digests, differing
+from deltasql.log.validation.commits import validate_commit
 from deltasql.mirror.engine import Target
-from deltasql.mirror.listing import LogListing
-from deltasql.mirror.log_names import commit_name
-from deltasql.mirror.publish import LOG
-from deltasql.mirror.reading import read_mirror
 from deltasql.mirror.released import release_reason
+from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectInfo, ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, CommitInfo, Metadata, Protocol

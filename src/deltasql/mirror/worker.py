@@ -13,14 +13,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
-from deltasql import logs, metrics
 from deltasql.errors import DeltaSqlError
 from deltasql.log.retention import MIRROR_MODE, OFF, mirror_mode
 from deltasql.mirror.engine import MirrorEngine, Target
-from deltasql.mirror.lag import LagWatch, is_due
-from deltasql.mirror.validate import ValidationReport
+from deltasql.mirror.publishing.lag import LagWatch, is_due
+from deltasql.mirror.validation.validate import ValidationReport
 from deltasql.store.interface import LogStore
-from deltasql.store.mirror_log import Backlog, Work
+from deltasql.store.mirroring.interface import Backlog, Work
+from deltasql.telemetry import logs, metrics
 
 logger = logging.getLogger("deltasql.mirror")
 

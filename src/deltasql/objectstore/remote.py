@@ -18,7 +18,6 @@ from obstore.store import from_url
 from deltasql.errors import ConfigError, StoreError
 from deltasql.objectstore.failures import clean, is_bucket_missing, missing, remote_failure
 from deltasql.objectstore.names import check_key, is_hidden, is_temporary
-from deltasql.objectstore.options import SCHEMES, parse_options
 from deltasql.objectstore.output import Output, publishing
 from deltasql.objectstore.store import (
     Bytes,
@@ -30,6 +29,7 @@ from deltasql.objectstore.store import (
     split_uri,
 )
 from deltasql.objectstore.upload import Upload
+from deltasql.settings.object_store import SCHEMES, parse_options
 
 _BATCH = 1000
 # With one they fall behind the chain, which then has to wait for them at its end.

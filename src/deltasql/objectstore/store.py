@@ -18,8 +18,8 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from deltasql.errors import ConfigError
-from deltasql.objectstore.options import SCHEMES, parse_options
 from deltasql.objectstore.output import Output
+from deltasql.settings.object_store import SCHEMES, parse_options
 
 Bytes: TypeAlias = "bytes | memoryview | pa.Buffer"
 

@@ -9,6 +9,6 @@ Delta's own reader and writer do the work; the snapshot comes from the database,
 """
 
 from deltasql.spark.database import Database
-from deltasql.spark.session import attach, register, session
+from deltasql.spark.sessions.session import attach, register, session
 
 __all__ = ["Database", "attach", "register", "session"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from deltasql.errors import TableNotFoundError
 
 if TYPE_CHECKING:
-    from deltasql.catalog import Lake
-    from deltasql.table import Table
+    from deltasql.lake.catalog import Lake
+    from deltasql.lake.table import Table
 
 
 class Cut:

@@ -7,29 +7,30 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deltasql.errors import TableExistsError
-from deltasql.moments import Moment
-from deltasql.snapshot import Snapshot
-from deltasql.spark import changes, creation, hadoop
+from deltasql.lake.snapshot import Snapshot
+from deltasql.lake.table import Table
+from deltasql.lake.writing import txn_actions
+from deltasql.log.timestamps import Moment
 from deltasql.spark.cut import Cut
-from deltasql.spark.gateway import Gateway
-from deltasql.spark.modes import Writer
-from deltasql.spark.options import WriteOptions, write_options
-from deltasql.spark.reading import Reader
-from deltasql.spark.scene import Scene
-from deltasql.spark.sink import Batch, Function, Shape, sink
-from deltasql.spark.tables import Ledger, SparkTable
+from deltasql.spark.dml.operation import Scene
+from deltasql.spark.dml.tables import Ledger, SparkTable
+from deltasql.spark.native import changes, creation
+from deltasql.spark.native.gateway import Gateway
+from deltasql.spark.native.modes import Writer
+from deltasql.spark.native.options import WriteOptions, write_options
+from deltasql.spark.native.reading import Reader
+from deltasql.spark.sessions import credentials
+from deltasql.spark.streams.sink import Batch, Function, Shape, sink
 from deltasql.spark.transactions import SparkTransaction
 from deltasql.spark.views import view_names
 from deltasql.spec.actions import Action
 from deltasql.spec.protocol import check_writable
-from deltasql.table import Table
-from deltasql.writing import txn_actions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from deltasql.catalog import Lake
+    from deltasql.lake.catalog import Lake
 
 
 class Database:
@@ -256,4 +257,4 @@ class Database:
 
     def grant(self, location: str) -> None:
         """Let Spark read and write where the lake may."""
-        hadoop.grant(self.spark, location, self.lake.storage)
+        credentials.grant(self.spark, location, self.lake.storage)

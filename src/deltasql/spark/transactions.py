@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from deltasql import writing
 from deltasql.errors import TableNotFoundError, ValidationError
+from deltasql.lake import writing
+from deltasql.lake.transaction import Statement, Transaction, TransactionTable
 from deltasql.log.feed import CHANGE_TYPE
-from deltasql.spark import evolution
-from deltasql.spark.options import write_options
-from deltasql.spark.scene import Scene
-from deltasql.spark.tables import TransactionSparkTable
+from deltasql.spark.dml.operation import Scene
+from deltasql.spark.dml.tables import TransactionSparkTable
+from deltasql.spark.native import evolution
+from deltasql.spark.native.options import write_options
 from deltasql.spec.actions import AddFile, CdcFile
-from deltasql.transaction import Statement, Transaction, TransactionTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

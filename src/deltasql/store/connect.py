@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from urllib.parse import unquote
-
 from deltasql.errors import ConfigError, DeltaSqlError
+from deltasql.settings.secrets import scrubbed
 from deltasql.store.interface import LogStore
 
-_AUTHORITY = re.compile(r"(?<=://)([^/?#@:]*):(.*)@")
-_SECRET_OPTION = re.compile(r"((?:ssl)?password|passfile)=[^&#\s]*", re.IGNORECASE)
-_SHORTEST_SECRET = 3
 _FORMS = "postgresql://user@host/database, sqlite:///lake.db or duckdb:///lake.duckdb"
 
 
@@ -26,7 +21,7 @@ def open_log(
         return _open(url, pool_size=pool_size, timeout=timeout, schema=schema)
     except DeltaSqlError as error:
         # Drivers quote what they can't read, and what they can't read may be a password.
-        told = [_scrubbed(text, url) for text in (error.problem, error.cause, error.remedy)]
+        told = [scrubbed(text, url) for text in (error.problem, error.cause, error.remedy)]
         raise type(error)(told[0], cause=told[1], remedy=told[2], **error.details) from None
 
 
@@ -48,29 +43,6 @@ def _open(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:
     if scheme == "duckdb":
         return _open_duckdb(url, timeout=timeout, schema=schema)
     raise ConfigError(f"no kind of database is named {scheme!r}", remedy=f"write {_FORMS}")
-
-
-def mask(url: str) -> str:
-    """The URL without its passwords, for messages."""
-    return _SECRET_OPTION.sub(r"\1=***", _AUTHORITY.sub(r"\1:***@", url))
-
-
-def _scrubbed(text: str, url: str) -> str:
-    """A message without any word of the URL that may be secret."""
-    rest = url.partition("://")[2]
-    authority, at, _ = rest.rpartition("@")
-    options = re.split(r"[?#]", rest, maxsplit=1)[1:]
-    hidden = [authority.partition(":")[2] if at else "", *options]
-    words = {
-        word
-        for piece in hidden
-        for form in (piece, unquote(piece, errors="replace"))
-        for word in re.split(r"\W+", form)
-        if len(word) >= _SHORTEST_SECRET
-    }
-    for word in sorted(words, key=len, reverse=True):
-        text = text.replace(word, "***")
-    return text
 
 
 def _open_postgres(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:

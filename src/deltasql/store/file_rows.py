@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltasql.log.stats_keys import load_stats, record_count
+from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile
 from deltasql.spec.codec import wire_fields

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from deltasql.errors import TableExistsError
-from deltasql.store.mirror_log import Lease
+from deltasql.store.mirroring.interface import Lease
 from deltasql.store.rows import Row
 
 

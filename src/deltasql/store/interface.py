@@ -13,13 +13,13 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from deltasql.log.ranges import Ranges
+from deltasql.log.pruning.ranges import Ranges
 from deltasql.log.state import TableState
+from deltasql.store.checking.interface import TrustLog
 from deltasql.store.claims import ClaimLog
 from deltasql.store.history import HistoryLog
-from deltasql.store.mirror_log import MirrorLog
+from deltasql.store.mirroring.interface import MirrorLog
 from deltasql.store.rows import CommitRows
-from deltasql.store.trust_log import TrustLog
 
 # --- what is in the log ---------------------------------------------------------------
 

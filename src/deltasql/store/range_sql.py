@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from deltasql.log.ranges import (
+from deltasql.log.pruning.ranges import (
     AllOf,
     AnyOf,
     AtLeast,

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias, overload
 
 import pyarrow as pa
 
-from deltasql.log.stats_columns import StatsColumn, dump_stats_columns
-from deltasql.log.stats_keys import FileKeys, key_maker
-from deltasql.log.stats_keys_many import ManyKeysMaker
+from deltasql.log.pruning.stats_columns import StatsColumn, dump_stats_columns
+from deltasql.log.pruning.stats_keys import FileKeys, key_maker
+from deltasql.log.pruning.stats_keys_many import ManyKeysMaker
 from deltasql.spec import codec
 from deltasql.spec.actions import (
     Action,

@@ -11,7 +11,7 @@ from deltasql.errors import TableExistsError
 from deltasql.spec.actions import Action, DomainMetadata, Txn
 from deltasql.store.history import HistoryEnd, HistoryRows, LoadedVersion
 from deltasql.store.interface import LogStore
-from deltasql.store.mirror_log import Lease
+from deltasql.store.mirroring.interface import Lease
 from deltasql.store.rows import CommitRows, to_rows
 from deltasql.testing.proposals import (
     METADATA,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from deltasql.log.stats_keys import FileKeys
+from deltasql.log.pruning.stats_keys import FileKeys
 from deltasql.spec import codec
 from deltasql.spec.actions import (
     Action,

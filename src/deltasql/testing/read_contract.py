@@ -8,9 +8,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltasql.log import ranges as r
-from deltasql.log.ranges import Ranges
-from deltasql.log.stats_keys import FileKeys
+from deltasql.log.pruning import ranges as r
+from deltasql.log.pruning.ranges import Ranges
+from deltasql.log.pruning.stats_keys import FileKeys
 from deltasql.spec.actions import CdcFile, DomainMetadata, Txn
 from deltasql.store.rows import FILES_SCHEMA, partition_key_of, to_rows
 from deltasql.testing.proposals import (

@@ -9,10 +9,16 @@ import pytest
 from deltasql.errors import TableNotFoundError
 from deltasql.log.file_sums import FileSum, FileSums
 from deltasql.spec.actions import DomainMetadata, Txn
+from deltasql.store.checking.interface import (
+    OTHERS,
+    Origin,
+    RebuiltHead,
+    TableColumns,
+    TrustedVersion,
+)
 from deltasql.store.history import HistoryRows
 from deltasql.store.interface import LogStore
 from deltasql.store.rows import key_of, to_rows
-from deltasql.store.trust_log import OTHERS, Origin, RebuiltHead, TableColumns, TrustedVersion
 from deltasql.testing.proposals import OpenStore, add, commit, create, live, remove
 
 _TXN = Txn(app_id="app", version=3)

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from deltasql.store.duckdb.session import DuckdbSession
-from deltasql.store.postgres.connection import LogConnection
+from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.sqlite.session import SqliteSession
 
 

@@ -12,7 +12,7 @@ import deltalake
 import pyarrow as pa
 
 import deltasql
-from deltasql import creating, writing
+from deltasql.lake import new_table, writing
 from tests.faults.matrix.outcomes import State
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -103,7 +103,7 @@ def _commit(place: Place) -> None:
 def _create_with_rows(place: Place) -> None:
     name = place.name("new")
     location = place.lake.place(name)
-    actions = creating.version_zero(SCHEMA, (), None)
+    actions = new_table.version_zero(SCHEMA, (), None)
     files = writing.write_rows(place.lake.objects(location), actions[1], rows(3))
     place.lake.create_with(
         name,

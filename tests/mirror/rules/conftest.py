@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import deltasql
-from deltasql.table import Table
+from deltasql.lake.table import Table
 from tests.mirror.rules.log_actions import SCHEMA
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltasql.lake.table import Table
 from deltasql.spec.actions import AddFile, RemoveFile
-from deltasql.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64())])
 DAY = 86_400_000

@@ -13,10 +13,10 @@ from deltasql.errors import (
     UnsupportedFeatureError,
 )
 from deltasql.log.replay import Replay
-from deltasql.mirror.checkpointing import CheckpointFlight
+from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight
 from deltasql.spec import codec
 from deltasql.spec.actions import CommitInfo, Protocol, RemoveFile, Txn
-from deltasql.store.mirror_log import Work
+from deltasql.store.mirroring.interface import Work
 from deltasql.testing.faulty_store import Fault, FaultyStore
 from tests.mirror.rules.log_actions import (
     DAY,

@@ -15,9 +15,9 @@ from deltasql.errors import (
     MirrorConflictError,
     MirrorGapError,
 )
+from deltasql.lake.table import Table
 from deltasql.spec import deletion_vectors
 from deltasql.spec.actions import RemoveFile, Txn
-from deltasql.table import Table
 from deltasql.testing.delta_log import check_commit_file
 from tests.mirror.conftest import landed
 from tests.mirror.rules.log_actions import (

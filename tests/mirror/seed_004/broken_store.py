@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 import deltasql
+from deltasql.lake.table import Table
 from deltasql.spec.actions import AddFile
-from deltasql.store.mirror_log import MirrorRecord
-from deltasql.table import Table
+from deltasql.store.mirroring.interface import MirrorRecord
 from deltasql.testing.faulty_store import Call, Fault, FaultyStore
 from tests.mirror.conftest import landed
 

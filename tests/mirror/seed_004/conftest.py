@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import deltasql
-from deltasql.table import Table
+from deltasql.lake.table import Table
 from tests.mirror.seed_004.broken_store import (
     SCHEMA,
     Connect,

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltasql
+from deltasql.lake.table import Table
 from deltasql.spec.actions import AddFile, RemoveFile, Txn
-from deltasql.table import Table
 from deltasql.testing.delta_log import check_checkpoint, check_commit_file
 from tests.mirror.seed_004.broken_store import (
     SCHEMA,

@@ -12,11 +12,11 @@ import time
 import pytest
 
 import deltasql
-from deltasql import metrics
 from deltasql.errors import MirrorConflictError
+from deltasql.lake.table import Table
 from deltasql.mirror.worker import Worker
 from deltasql.objectstore import files
-from deltasql.table import Table
+from deltasql.telemetry import metrics
 from deltasql.testing.faulty_store import Call, Fault
 from tests.mirror.seed_004.broken_store import (
     SCHEMA,

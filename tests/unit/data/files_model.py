@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from deltasql.data.layout import MAPPING_MODE, layout_of
-from deltasql.data.reader import output_schema, read_files
-from deltasql.data.writer import write_files
-from deltasql.log.predicate import bind, parse
+from deltasql.data.reading.reader import output_schema, read_files
+from deltasql.data.writing.writer import write_files
+from deltasql.log.predicates.predicate import bind, parse
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.spec.actions import AddFile, Metadata
 from deltasql.spec.schema import (

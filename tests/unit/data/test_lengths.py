@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from deltasql.data.lengths import check_lengths, limits, obstacle
+from deltasql.data.writing.lengths import check_lengths, limits, obstacle
 from deltasql.errors import SchemaMismatchError
 from deltasql.spec.schema import Primitive, StructField, StructType
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from deltasql.data.arrow_schema import from_arrow
 from deltasql.data.layout import MAPPING_MODE, layout_of
-from deltasql.data.reader import read_files
-from deltasql.data.writer import write_files
+from deltasql.data.reading.reader import read_files
+from deltasql.data.writing.writer import write_files
 from deltasql.errors import (
     LogFormatError,
     StoreError,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltasql.data.row_filter import row_mask
+from deltasql.data.reading.row_filter import row_mask
 from deltasql.errors import ValidationError
-from deltasql.log.predicate import bind, parse
+from deltasql.log.predicates.predicate import bind, parse
 from deltasql.spec.schema import Primitive, StructField, StructType
 from tests.unit.predicate_model import (
     NOTHING_BUT_NULLS,

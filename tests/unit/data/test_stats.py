@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltasql.data.arrow_schema import from_arrow
-from deltasql.data.stats import Collector, indexed, round_up
+from deltasql.data.writing.stats import Collector, indexed, round_up
 from deltasql.spec.schema import PHYSICAL_NAME, Primitive, StructField, StructType
 
 

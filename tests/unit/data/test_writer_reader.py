@@ -25,14 +25,14 @@ from deltasql.errors import (
     StoreError,
     ValidationError,
 )
+from deltasql.lake.writing import new_id
 from deltasql.log.state import TableState
-from deltasql.log.validation import validate_commit
+from deltasql.log.validation.commits import validate_commit
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import Protocol
 from deltasql.spec.codec import encode_commit
 from deltasql.spec.paths import object_key
 from deltasql.testing.faulty_store import Fault, FaultyStore, scripted
-from deltasql.writing import new_id
 from tests.unit.data.files_model import (
     EVERYTHING,
     KINDS,

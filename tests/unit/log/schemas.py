@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltasql.log.skipping import stats_columns
+from deltasql.log.pruning.stats_columns import stats_columns
 from deltasql.spec.schema import Primitive, StructField, StructType
 
 

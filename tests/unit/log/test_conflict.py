@@ -13,7 +13,7 @@ from deltasql.errors import (
     ProtocolChangedError,
 )
 from deltasql.log.conflict import Attempt, Reads, Winner, check_conflicts, find_conflict
-from deltasql.log.predicate import bind, parse
+from deltasql.log.predicates.predicate import bind, parse
 from deltasql.spec.actions import CommitInfo, DomainMetadata, RemoveFile, Txn
 from tests.unit.actions_model import SCHEMA, add, metadata, remove, state
 

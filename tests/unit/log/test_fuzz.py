@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deltasql.errors import DeltaSqlError
-from deltasql.log.validation import validate_commit
+from deltasql.log.validation.commits import validate_commit
 from deltasql.spec import codec
 from tests.unit.actions_model import ACTIONS, SCHEMA, STATS, VALUES, state
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltasql.log.predicate import bind, parse
-from deltasql.log.pruning import Match, Pruner
+from deltasql.log.predicates.predicate import bind, parse
+from deltasql.log.pruning.files import Match, Pruner
 from deltasql.log.removal import every_row, removes, rewritten, sort_by_match
 from deltasql.spec.actions import AddFile
 from deltasql.spec.partition_values import render_value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from deltasql.log.predicate import bind, parse
-from deltasql.log.skipping import is_partition_only, matching_partitions, may_match
+from deltasql.log.predicates.predicate import bind, parse
+from deltasql.log.pruning.files import is_partition_only, matching_partitions, may_match
 from deltasql.spec.schema import PHYSICAL_NAME, Primitive, StructField, StructType
 from tests.unit.log.schemas import schema_of
 

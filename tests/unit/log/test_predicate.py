@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltasql.errors import ValidationError
-from deltasql.log.predicate import (
+from deltasql.log.predicates.ast import compare, push_not
+from deltasql.log.predicates.predicate import (
     And,
     Column,
     Comparison,
@@ -28,7 +29,6 @@ from deltasql.log.predicate import (
     columns,
     parse,
 )
-from deltasql.log.predicate_ast import compare, push_not
 from deltasql.spec.schema import ArrayType, Primitive, StructField, StructType
 from tests.unit.predicate_model import ROWS, SCHEMA, predicates, sql, truth
 

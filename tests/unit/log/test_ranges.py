@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from deltasql.log.predicate import bind, parse
-from deltasql.log.ranges import bounded, size
-from deltasql.log.skipping import (
+from deltasql.log.predicates.predicate import bind, parse
+from deltasql.log.pruning.files import may_match
+from deltasql.log.pruning.range_predicates import to_ranges
+from deltasql.log.pruning.ranges import (
     AllOf,
     AnyOf,
     AtLeast,
     AtMost,
     Everything,
-    FileKeys,
     MayBeNotNull,
     MayBeNull,
     Nothing,
-    file_keys,
+    bounded,
     holds,
-    may_match,
-    stats_columns,
-    to_ranges,
+    size,
 )
+from deltasql.log.pruning.stats_columns import stats_columns
+from deltasql.log.pruning.stats_keys import FileKeys, file_keys
 from tests.unit.log.schemas import COLUMNS, SCHEMA, schema_of
 
 

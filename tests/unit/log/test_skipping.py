@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltasql.log.predicate import bind, parse
-from deltasql.log.skipping import FileKeys, file_keys, holds, may_match, to_ranges
-from deltasql.log.stats_keys import LARGEST, round_down, round_up, text_key
+from deltasql.log.predicates.predicate import bind, parse
+from deltasql.log.pruning.files import may_match
+from deltasql.log.pruning.range_predicates import to_ranges
+from deltasql.log.pruning.ranges import holds
+from deltasql.log.pruning.stats_keys import (
+    LARGEST,
+    FileKeys,
+    file_keys,
+    round_down,
+    round_up,
+    text_key,
+)
 from tests.unit.log.schemas import COLUMNS, SCHEMA
 
 STATS = json.dumps(

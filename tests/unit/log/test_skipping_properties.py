@@ -5,15 +5,12 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltasql.log.predicate import bind, parse
-from deltasql.log.skipping import (
-    file_keys,
-    holds,
-    matching_partitions,
-    may_match,
-    stats_columns,
-    to_ranges,
-)
+from deltasql.log.predicates.predicate import bind, parse
+from deltasql.log.pruning.files import matching_partitions, may_match
+from deltasql.log.pruning.range_predicates import to_ranges
+from deltasql.log.pruning.ranges import holds
+from deltasql.log.pruning.stats_columns import stats_columns
+from deltasql.log.pruning.stats_keys import file_keys
 from deltasql.spec.partition_values import render_value
 from deltasql.spec.schema import Primitive
 from tests.unit.predicate_model import (

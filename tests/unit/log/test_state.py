@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from deltasql.errors import LogFormatError
+from deltasql.log.pruning.stats_columns import dump_stats_columns, stats_columns
 from deltasql.log.state import TableState
-from deltasql.log.stats_columns import dump_stats_columns, stats_columns
 from deltasql.spec import codec
 from deltasql.spec.actions import Protocol
 from deltasql.spec.schema import Primitive

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from deltasql.errors import LogFormatError
-from deltasql.log.predicate import bind, parse
-from deltasql.log.skipping import (
+from deltasql.log.predicates.predicate import bind, parse
+from deltasql.log.pruning.files import may_match
+from deltasql.log.pruning.range_predicates import to_ranges
+from deltasql.log.pruning.ranges import holds
+from deltasql.log.pruning.stats_columns import (
     MAX,
     StatsColumn,
     dump_stats_columns,
-    file_keys,
-    holds,
     load_stats_columns,
-    may_match,
     stats_columns,
-    to_ranges,
 )
+from deltasql.log.pruning.stats_keys import file_keys
 from deltasql.spec.schema import PHYSICAL_NAME, Primitive, StructField, StructType
 from tests.unit.log.schemas import schema_of
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltasql.log.stats_columns import StatsColumn
-from deltasql.log.stats_keys import KeyMaker
-from deltasql.log.stats_keys_many import ManyKeysMaker
+from deltasql.log.pruning.stats_columns import StatsColumn
+from deltasql.log.pruning.stats_keys import KeyMaker
+from deltasql.log.pruning.stats_keys_many import ManyKeysMaker
 
 _KINDS = ("number", "float", "text", "timestamp", "timestamp_ntz", "date", "boolean")
 _COLUMNS = [StatsColumn(n, (kind,), kind) for n, kind in enumerate(_KINDS)]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from deltasql.log.validation_changes import breaking_change, turns_on_row_ids
+from deltasql.log.validation.changes import breaking_change, turns_on_row_ids
 from deltasql.spec.schema import ArrayType, MapType, Primitive, StructField, StructType
 from deltasql.spec.type_widening import is_widening
 from tests.unit.actions_model import SCHEMA, column, state

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from deltasql.log.validation_values import MAX_DEPTH, MAX_TEXT
+from deltasql.log.validation.values import MAX_DEPTH, MAX_TEXT
 from deltasql.spec.actions import (
     CdcFile,
     CommitInfo,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from deltasql.errors import ValidationError
-from deltasql.log.validation import validate_commit
+from deltasql.log.validation.commits import validate_commit
 from deltasql.spec.schema import StructType
 from tests.unit.actions_model import SCHEMA, state
 

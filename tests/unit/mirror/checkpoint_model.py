@@ -9,9 +9,13 @@ from itertools import count
 
 import pyarrow as pa
 
+from deltasql.delta_log.checkpoint.v2 import V2Checkpoint, write_v2_checkpoint
+from deltasql.delta_log.checkpoint.writing import (
+    CheckpointSource,
+    CheckpointSummary,
+    write_checkpoint,
+)
 from deltasql.log.state import TableState
-from deltasql.mirror.checkpoint import CheckpointSource, CheckpointSummary, write_checkpoint
-from deltasql.mirror.checkpoint_v2 import V2Checkpoint, write_v2_checkpoint
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, RemoveFile
 from deltasql.store.file_rows import to_table

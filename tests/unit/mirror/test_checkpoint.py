@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deltasql.delta_log.checkpoint import file
+from deltasql.delta_log.checkpoint.file import portions
+from deltasql.delta_log.checkpoint.v2 import uses_v2
+from deltasql.delta_log.checkpoint.writing import write_checkpoint
 from deltasql.errors import UnsupportedFeatureError, ValidationError
 from deltasql.log.state import TableState
-from deltasql.mirror import checkpoint_file
-from deltasql.mirror.checkpoint import write_checkpoint
-from deltasql.mirror.checkpoint_file import portions
-from deltasql.mirror.checkpoint_v2 import uses_v2
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, Protocol
 from deltasql.spec.schema import FIELD_ID, PHYSICAL_NAME, Primitive, StructField, StructType
@@ -242,7 +242,7 @@ def test_same_state_gives_same_bytes():
 
 
 def test_state_has_a_row_group_of_its_own(monkeypatch):
-    monkeypatch.setattr(checkpoint_file, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(file, "ROW_GROUP_ROWS", 10)
     files = [model.add(f"f{n}") for n in range(25)]
     gone = [model.remove(f"r{n}") for n in range(11)]
     _, found, content = classic(source(model.state(), files, gone, txns=TXNS, batch_rows=4))
@@ -257,7 +257,7 @@ def test_state_has_a_row_group_of_its_own(monkeypatch):
 
 @pytest.mark.parametrize("sizes", [[], [0], [1], [65, 3, 0, 7], [10, 10], [3] * 20])
 def test_portions_keep_every_row_in_order(monkeypatch, sizes):
-    monkeypatch.setattr(checkpoint_file, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(file, "ROW_GROUP_ROWS", 10)
     values = iter(range(sum(sizes)))
     batches = [pa.record_batch({"x": [next(values) for _ in range(size)]}) for size in sizes]
     found = [batch.column("x").to_pylist() for batch in portions(batches)]
@@ -267,7 +267,7 @@ def test_portions_keep_every_row_in_order(monkeypatch, sizes):
 
 
 def test_portions_are_bounded_in_bytes(monkeypatch):
-    monkeypatch.setattr(checkpoint_file, "ROW_GROUP_BYTES", 10_000)
+    monkeypatch.setattr(file, "ROW_GROUP_BYTES", 10_000)
     batch = pa.record_batch({"x": ["y" * 900] * 50 + ["z" * 20_000] * 2})
     found = list(portions([batch, batch]))
     assert sum(portion.num_rows for portion in found) == 104
@@ -322,7 +322,7 @@ V2 = {"delta_checkpointPolicy": "v2"}
 
 
 def test_rule_31_v2_has_all_file_actions_in_sidecars(monkeypatch):
-    monkeypatch.setattr(checkpoint_file, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(file, "ROW_GROUP_ROWS", 10)
     state = model.state(by=("day",), **V2)
     files = [model.add(f"f{n}", partition_values={"day": None}) for n in range(45)]
     gone = [model.remove(f"r{n}") for n in range(12)]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from deltasql.mirror import checkpoint_stats
-from deltasql.mirror.checkpoint_schema import stats_type
-from deltasql.mirror.checkpoint_stats import parse_stats
+from deltasql.delta_log.checkpoint import stats as stats_parsed
+from deltasql.delta_log.checkpoint.schema import stats_type
+from deltasql.delta_log.checkpoint.stats import parse_stats
 from deltasql.spec.schema import ArrayType, Primitive, StructField, StructType
 from tests.unit import actions_model as model
 
@@ -154,8 +154,8 @@ def test_both_ways_agree(kind, bounds):
         [None if low is None else json.dumps({"minValues": low}) for low in bounds], pa.string()
     )
     wanted = kind_of(KINDS[kind])
-    slow = checkpoint_stats._one_by_one(stats, wanted)
-    fast = checkpoint_stats._at_once(stats, wanted)
+    slow = stats_parsed._one_by_one(stats, wanted)
+    fast = stats_parsed._at_once(stats, wanted)
     if fast is not None:
         assert fast.to_pylist() == slow.to_pylist()
 

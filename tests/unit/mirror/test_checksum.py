@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from deltasql.mirror.checksum import MOST_LISTED, render_checksum
+from deltasql.delta_log.checksum import MOST_LISTED, render_checksum
 from deltasql.spec import codec
 from deltasql.store.interface import TxnRecord
-from deltasql.store.mirror_log import Totals
+from deltasql.store.mirroring.interface import Totals
 from tests.unit import actions_model as model
 
 TOTALS = Totals(7, files=3, size_bytes=2**40)

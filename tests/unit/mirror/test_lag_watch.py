@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deltasql.mirror.lag import LagWatch, is_due
-from deltasql.store.mirror_log import Backlog
+from deltasql.mirror.publishing.lag import LagWatch, is_due
+from deltasql.store.mirroring.interface import Backlog
 
 ITEM = Backlog(
     table_id=1, name="a", location="", is_paused=False, head=9, versions=2, first_version=8,

@@ -7,8 +7,8 @@ from hashlib import md5
 
 import pytest
 
-from deltasql.mirror.checkpoint import CheckpointSummary
-from deltasql.mirror.last_checkpoint import (
+from deltasql.delta_log.checkpoint.writing import CheckpointSummary
+from deltasql.delta_log.last_checkpoint import (
     canonical,
     checksum,
     is_newer,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltasql.errors import ValidationError
-from deltasql.mirror.log_names import (
+from deltasql.delta_log.names import (
     LAST_CHECKPOINT,
     LogKind,
     LogName,
@@ -18,6 +17,7 @@ from deltasql.mirror.log_names import (
     sidecar_name,
     v2_checkpoint_name,
 )
+from deltasql.errors import ValidationError
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 VERSIONS = st.integers(0, 2**63 - 1)

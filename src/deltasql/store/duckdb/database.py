@@ -17,8 +17,8 @@ import duckdb
 
 from deltasql.errors import DatabaseError
 from deltasql.store.duckdb.failures import forked, translated
+from deltasql.store.embedded.turns import Turns
 from deltasql.store.migrations import behind
-from deltasql.store.turns import Turns
 
 
 class Database:

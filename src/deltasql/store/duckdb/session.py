@@ -11,8 +11,8 @@ import duckdb
 import pyarrow as pa
 
 from deltasql.store import queries
-from deltasql.store.committing import added_twice, doubled_path
 from deltasql.store.duckdb.failures import translate, translated
+from deltasql.store.embedded.committing import added_twice, doubled_path
 from deltasql.store.rows import (
     ADD_COLUMNS,
     CDC_COLUMNS,

@@ -9,13 +9,13 @@ from typing import Any, Self
 import duckdb
 import pyarrow as pa
 
-from deltasql.store.committing import Session
 from deltasql.store.duckdb import session
 from deltasql.store.duckdb.database import Database, close_database, open_database
 from deltasql.store.duckdb.failures import closed, nested_write, translated, turn_timeout
 from deltasql.store.duckdb.history import PreparedHistory, prepare_history, write_history
 from deltasql.store.duckdb.session import SQL, DuckdbSession
-from deltasql.store.embedded import EmbeddedStore
+from deltasql.store.embedded.committing import Session
+from deltasql.store.embedded.store import EmbeddedStore
 from deltasql.store.history import HistoryRows
 from deltasql.store.migrations import is_current, migrate
 from deltasql.store.rows import CommitRows, Row

@@ -18,11 +18,11 @@ from deltasql.store.history import (
     StagedTable,
     name_taken,
 )
-from deltasql.store.mirror_log import Lease
-from deltasql.store.postgres.connection import LogConnection
-from deltasql.store.postgres.copying import copy_line, copy_number, copy_text
+from deltasql.store.mirroring.interface import Lease
+from deltasql.store.postgres.bulk.copying import copy_line, copy_number, copy_text
+from deltasql.store.postgres.connections.connection import LogConnection
+from deltasql.store.postgres.connections.pool import Connections
 from deltasql.store.postgres.payload import json_rows
-from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
 from deltasql.store.rows import Row
 

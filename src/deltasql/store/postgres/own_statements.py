@@ -7,8 +7,8 @@ from typing import Any
 
 from psycopg import pq
 
-from deltasql.store.committing import left_transaction
-from deltasql.store.postgres.connection import LogConnection
+from deltasql.store.embedded.committing import left_transaction
+from deltasql.store.postgres.connections.connection import LogConnection
 
 _INSIDE = pq.TransactionStatus.INTRANS
 # DISCARD ALL, as far as it can be part of a transaction: behind a pooler the next transaction

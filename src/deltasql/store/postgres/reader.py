@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltasql.log.ranges import Ranges
+from deltasql.log.pruning.ranges import Ranges
 from deltasql.store import queries, range_sql
+from deltasql.store.checking.queries import TrustQueries
 from deltasql.store.claims import ClaimQueries
-from deltasql.store.mirroring import MirrorQueries
-from deltasql.store.postgres.pool import Connections
-from deltasql.store.postgres.wakeup import WakeUp
-from deltasql.store.reading import QueryReader
+from deltasql.store.embedded.reading import QueryReader
+from deltasql.store.mirroring.queries import MirrorQueries
+from deltasql.store.postgres.connections.pool import Connections
+from deltasql.store.postgres.connections.wakeup import WakeUp
 from deltasql.store.rows import FILES_SCHEMA, Row
-from deltasql.store.trusting import TrustQueries
 
 SQL = queries.load("postgres")
 

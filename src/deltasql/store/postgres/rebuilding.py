@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from deltasql.store.checking.rebuilding import TableRebuild, found_head
 from deltasql.store.history import HistoryRows
+from deltasql.store.postgres.connections.pool import Connections
 from deltasql.store.postgres.history import write_history
-from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
-from deltasql.store.rebuilding import TableRebuild, found_head
 from deltasql.store.rows import Row
 
 

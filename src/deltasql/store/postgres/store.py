@@ -8,8 +8,8 @@ from typing import Self
 
 from deltasql.store.claims import Ask
 from deltasql.store.migrations import is_current, migrate
+from deltasql.store.postgres.connections.pool import Connections
 from deltasql.store.postgres.history import PostgresHistory, placing
-from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL, PostgresReader
 from deltasql.store.postgres.rebuilding import PostgresRebuilding
 from deltasql.store.postgres.writer import PostgresWriter

@@ -8,10 +8,15 @@ from typing import Any
 from deltasql.store import rows
 from deltasql.store.bodies import stored_body
 from deltasql.store.interface import Proposal
-from deltasql.store.postgres.connection import LogConnection
+from deltasql.store.postgres.bulk.staging import (
+    COPY_FROM,
+    StagedCommit,
+    check_doubled,
+    write_files,
+)
+from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.postgres.payload import added_files, json_rows, other_rows
 from deltasql.store.postgres.reader import SQL
-from deltasql.store.postgres.staging import COPY_FROM, StagedCommit, check_doubled, write_files
 
 WHO = ("committer", "operation", "operation_params", "is_blind_append")
 

@@ -15,7 +15,8 @@ from psycopg import errors
 from deltasql.errors import DatabaseError
 from deltasql.store import rows
 from deltasql.store.claims import take_place
-from deltasql.store.committing import known_files
+from deltasql.store.embedded.committing import known_files
+from deltasql.store.embedded.reading import NO_LIMIT, to_commit
 from deltasql.store.interface import (
     CommitRecord,
     Committed,
@@ -29,7 +30,15 @@ from deltasql.store.interface import (
     VersionTaken,
 )
 from deltasql.store.postgres.answers import outcome_of
-from deltasql.store.postgres.connection import Call, LogConnection, encoded
+from deltasql.store.postgres.bulk.staging import (
+    COPY_FROM,
+    Staging,
+    copy_ahead,
+    is_large,
+    stage,
+)
+from deltasql.store.postgres.connections.connection import Call, LogConnection, encoded
+from deltasql.store.postgres.connections.pool import Connections
 from deltasql.store.postgres.history import placing
 from deltasql.store.postgres.own_statements import OwnStatements
 from deltasql.store.postgres.payload import (
@@ -40,11 +49,8 @@ from deltasql.store.postgres.payload import (
     other_rows,
     plain_file,
 )
-from deltasql.store.postgres.pool import Connections
 from deltasql.store.postgres.reader import SQL
-from deltasql.store.postgres.staging import COPY_FROM, Staging, copy_ahead, is_large, stage
 from deltasql.store.postgres.versions import WHO, txns, who, write_version
-from deltasql.store.reading import NO_LIMIT, to_commit
 
 _PLACE = (
     "table_id", "commit_id", "expected", "metadata_version", "protocol_version",

@@ -14,7 +14,7 @@ import weakref
 from queue import SimpleQueue
 from threading import Lock, Thread
 
-from deltasql.store.turns import Turns
+from deltasql.store.embedded.turns import Turns
 
 
 class FileQueue:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from deltasql.store import queries
-from deltasql.store.committing import added_twice, doubled_path
+from deltasql.store.embedded.committing import added_twice, doubled_path
 from deltasql.store.rows import ADD_COLUMNS, CommitRows, Row
 from deltasql.store.sqlite.failures import translate
 

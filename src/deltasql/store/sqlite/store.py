@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from deltasql.store.committing import Session
-from deltasql.store.embedded import EmbeddedStore
+from deltasql.store.embedded.committing import Session
+from deltasql.store.embedded.store import EmbeddedStore
 from deltasql.store.history import HistoryRows
 from deltasql.store.migrations import is_current, migrate
 from deltasql.store.rows import CommitRows, Row

@@ -1,0 +1,1 @@
+"""A log that others wrote, read and turned into rows."""

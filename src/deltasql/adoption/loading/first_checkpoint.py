@@ -1,0 +1,204 @@
+"""The checkpoint that a history begins with, as rows: a million files in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltasql.adoption.loading.checkpoint_adds import AddReader
+from deltasql.adoption.loading.decoding import check_metadata, check_protocol
+from deltasql.adoption.loading.parts import Parts
+from deltasql.delta_log.listing import FoundCheckpoint
+from deltasql.delta_log.names import SIDECARS
+from deltasql.errors import LogFormatError
+from deltasql.log.pruning.stats_columns import stats_columns
+from deltasql.log.state import TableState
+from deltasql.objectstore import ObjectStore
+from deltasql.spec import codec
+from deltasql.spec.actions import (
+    Action,
+    AddFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    Txn,
+    UnknownAction,
+)
+from deltasql.spec.schema import parse_schema
+from deltasql.store.rows import to_rows
+
+_LOG: Final = "_delta_log/"
+_BATCH: Final = 20_000
+_NOT_FILES: Final = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
+# What a checkpoint says once more, typed.
+_TYPED: Final = ("stats_parsed", "partitionValues_parsed")
+
+
+def load_base(objects: ObjectStore, found: FoundCheckpoint, parts: Parts) -> TableState:
+    """Hand a checkpoint's actions on; returns the table at its version."""
+    base = _Base(objects, found)
+    state = base.state()
+    version = found.version
+    others = [*base.others, state.metadata, state.protocol]
+    parts.take(version, to_rows(others, state.stats_columns))
+    live: set[bytes] = set()
+    adds = AddReader(version, state.stats_columns, live)
+    for name in base.files:
+        for batch in base.batches(name, "add"):
+            rows, partitions = adds.rows(batch, name)
+            parts.take_live(rows, partitions)
+    for name in base.files:
+        for batch in base.batches(name, "remove"):
+            removes = [
+                action
+                for action in base.actions(batch, "remove", name)
+                if isinstance(action, RemoveFile)
+            ]
+            gone = to_rows(removes, ()).removes
+            parts.take_tombstones(version, [row for row in gone if row[0] + row[1] not in live])
+    for piece in base.written_out:
+        # A V2 checkpoint in JSON with its files inline.
+        inline = to_rows(piece, state.stats_columns)
+        parts.take_live([(version, *row) for row in inline.adds], inline.partitions)
+        parts.take_tombstones(version, inline.removes)
+    return state
+
+
+class _Base:
+    """The files of a checkpoint, and everything in them but the table's files."""
+
+    def __init__(self, objects: ObjectStore, found: FoundCheckpoint) -> None:
+        self._objects = objects
+        self._found = found
+        self.files: list[str] = []
+        self.others: list[Action] = []
+        self.written_out: list[list[Action]] = []
+        self._protocols: list[Protocol] = []
+        self._metadata: list[Metadata] = []
+        for name in found.names:
+            sidecars = list(self._read_top(name))
+            if name.endswith(".parquet"):
+                self.files.append(name)
+            self.files += sidecars
+
+    def _read_top(self, name: str) -> Iterator[str]:
+        """Take what is not files; yields the sidecars that the file names."""
+        for action in self._top_actions(name):
+            match action:
+                case Protocol():
+                    check_protocol(action, _LOG + name)
+                    self._protocols.append(action)
+                case Metadata():
+                    check_metadata(action, _LOG + name)
+                    self._metadata.append(action)
+                case Txn() | DomainMetadata():
+                    self.others.append(action)
+                case UnknownAction(name="sidecar", value={"path": str(path)}):
+                    yield f"{SIDECARS}/{unquote(path)}"
+
+    def _top_actions(self, name: str) -> Iterator[Action]:
+        if name.endswith(".json"):
+            actions = codec.decode_commit(self._objects.read(_LOG + name), source=_LOG + name)
+            files: list[Action] = [
+                item for item in actions if isinstance(item, AddFile | RemoveFile)
+            ]
+            if files:
+                self.written_out.append(files)
+            yield from actions
+            return
+        for kind in _NOT_FILES:
+            for batch in self.batches(name, kind):
+                yield from self.actions(batch, kind, name)
+
+    def state(self) -> TableState:
+        """The table, or `LogFormatError` when the checkpoint does not say what it is."""
+        name = _LOG + self._found.names[0]
+        for kind, found in (("protocol", self._protocols), ("metaData", self._metadata)):
+            if len(found) != 1:
+                raise LogFormatError(
+                    f"{name}: the checkpoint has {len(found)} {kind} actions",
+                    cause="a checkpoint has exactly one of each",
+                    remedy="restore it from a copy, or the commit files before it",
+                    version=self._found.version,
+                )
+        (protocol,), (metadata,) = self._protocols, self._metadata
+        version = self._found.version
+        return TableState(
+            version=version,
+            in_commit_timestamp=0,
+            metadata=metadata,
+            metadata_version=version,
+            protocol=protocol,
+            protocol_version=version,
+            stats_columns=stats_columns(
+                parse_schema(metadata.schema_string), metadata.partition_columns
+            ),
+        )
+
+    def batches(self, name: str, kind: str) -> Iterator[pa.StructArray]:
+        """The actions of a kind, some thousand at a time."""
+        try:
+            with (
+                self._objects.open_input(_LOG + name) as source,
+                pq.ParquetFile(source) as file,
+            ):
+                columns = _columns(file, kind)
+                if not columns:
+                    return
+                for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
+                    found = batch.column(kind).drop_null()
+                    if len(found):
+                        yield found
+        except (pa.ArrowException, OSError) as error:
+            raise LogFormatError(
+                f"{_LOG}{name} can't be read",
+                cause=(str(error).splitlines() or [type(error).__name__])[0],
+                remedy="restore it from a copy, or the commit files before it",
+            ) from None
+
+    def actions(self, batch: pa.StructArray, kind: str, name: str) -> Iterator[Action]:
+        """The actions of a batch, decoded one by one."""
+        for fields in batch.to_pylist(maps_as_pydicts="strict"):
+            known = {key: value for key, value in fields.items() if value is not None}
+            yield codec.from_wire({kind: _inner(known)}, source=_LOG + name)
+
+
+def _columns(file: pq.ParquetFile, kind: str) -> list[str]:
+    """The columns of a kind of action, without those that are typed once more."""
+    schema = file.schema_arrow
+    if kind not in schema.names or not pa.types.is_struct(schema.field(kind).type):
+        return []
+    names = [field.name for field in schema.field(kind).type]
+    found = [f"{kind}.{name}" for name in names if name not in _TYPED]
+    if kind == "add" and "stats_parsed" in names and not _has_values(file, "add.stats"):
+        found.append("add.stats_parsed")
+    return found
+
+
+def _has_values(file: pq.ParquetFile, path: str) -> bool:
+    """Whether a column has anything but nulls, by the footer; who does not know says yes."""
+    footer = file.metadata
+    for index in range(footer.num_row_groups):
+        group = footer.row_group(index)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            if column.path_in_schema != path:
+                continue
+            known = column.statistics is not None and column.statistics.has_null_count
+            if not known or column.statistics.null_count < group.num_rows:
+                return True
+    return False
+
+
+def _inner(fields: dict[str, Any]) -> dict[str, Any]:
+    """Absent fields of the structs inside are absent too."""
+    for name in ("deletionVector", "format"):
+        inner = fields.get(name)
+        if inner is not None:
+            fields[name] = {key: value for key, value in inner.items() if value is not None}
+    return fields

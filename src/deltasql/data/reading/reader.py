@@ -1,0 +1,121 @@
+"""The rows of a set of data files, as Arrow batches in the table's logical schema."""
+
+from __future__ import annotations
+
+import difflib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
+
+import pyarrow as pa
+
+from deltasql.data.layout import physical_schema
+from deltasql.data.reading.scan import Scan, scan_file
+from deltasql.errors import ValidationError
+from deltasql.log.predicates.predicate import Predicate
+from deltasql.log.predicates.predicate import columns as predicate_columns
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.actions import AddFile
+from deltasql.spec.schema import StructType
+
+DEFAULT_BATCH_SIZE = 1 << 16
+# Small files are read ahead whole; large ones stream in their turn, so that memory is bounded.
+_AHEAD = 4
+_SMALL_FILE = 8 << 20
+
+
+def read_files(
+    objects: ObjectStore,
+    files: Iterable[AddFile],
+    *,
+    schema: StructType,
+    partition_columns: Sequence[str] = (),
+    column_mapping: str = "none",
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+) -> Iterator[pa.RecordBatch]:
+    """The live rows of the files, in their order, that satisfy a bound predicate.
+
+    `columns` chooses and orders top-level columns; None means all of them.
+    """
+    physical = physical_schema(schema, column_mapping)
+    asked = _asked_for(physical, columns)
+    used = {path[0] for path in predicate_columns(predicate)} if predicate is not None else set()
+    scan = Scan.of(
+        physical,
+        columns=asked,
+        extra=[item.name for item in physical.fields if item.name in used - set(asked)],
+        partition_columns=partition_columns,
+        mode=column_mapping,
+        predicate=predicate,
+        batch_size=batch_size,
+    )
+    return _read(objects, iter(files), scan)
+
+
+def output_schema(schema: StructType, columns: Sequence[str] | None = None) -> pa.Schema:
+    """The schema of the batches that `read_files` yields, for when there are none."""
+    from deltasql.data.arrow_schema import to_arrow
+
+    asked = _asked_for(schema, columns)
+    by_name = {item.name: item for item in schema.fields}
+    return to_arrow(StructType(tuple(by_name[name] for name in asked)))
+
+
+def _asked_for(schema: StructType, columns: Sequence[str] | None) -> list[str]:
+    names = [item.name for item in schema.fields]
+    if columns is None:
+        return names
+    found: list[str] = []
+    for name in columns:
+        item = schema.field(name)
+        if item is None:
+            close = difflib.get_close_matches(name, names, n=1)
+            raise ValidationError(
+                f"the table has no column {name!r}",
+                cause=f"its columns are {', '.join(names)}",
+                remedy=f"did you mean {close[0]!r}?" if close else "choose one of them",
+            )
+        if item.name in found:
+            raise ValidationError(f"the column {item.name!r} is asked for twice")
+        found.append(item.name)
+    return found
+
+
+def _read(objects: ObjectStore, files: Iterator[AddFile], scan: Scan) -> Iterator[pa.RecordBatch]:
+    first = list(islice(files, 2))
+    if len(first) < 2:
+        for add in first:
+            yield from scan_file(objects, add, scan)
+        return
+    with ThreadPoolExecutor(_AHEAD, thread_name_prefix="deltasql-read") as pool:
+        yield from _read_ahead(objects, chain(first, files), scan, pool)
+
+
+def _read_ahead(
+    objects: ObjectStore, files: Iterator[AddFile], scan: Scan, pool: ThreadPoolExecutor
+) -> Iterator[pa.RecordBatch]:
+    def whole(add: AddFile) -> list[pa.RecordBatch]:
+        return list(scan_file(objects, add, scan))
+
+    waiting: deque[AddFile | Future[list[pa.RecordBatch]]] = deque()
+
+    def fill() -> None:
+        for add in islice(files, _AHEAD + 1 - len(waiting)):
+            waiting.append(pool.submit(whole, add) if add.size <= _SMALL_FILE else add)
+
+    fill()
+    try:
+        while waiting:
+            item = waiting.popleft()
+            fill()
+            if isinstance(item, AddFile):
+                yield from scan_file(objects, item, scan)
+            else:
+                yield from item.result()
+    finally:
+        for left in waiting:
+            if isinstance(left, Future):
+                left.cancel()

@@ -1,0 +1,255 @@
+"""One data file as batches of the table's logical columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltasql.data.arrow_schema import to_arrow
+from deltasql.data.reading.deletion import RowDeleter, deleted_rows, find_object
+from deltasql.data.reading.file_columns import column_rules
+from deltasql.data.reading.row_filter import row_mask
+from deltasql.data.reading.row_groups import matching_row_groups
+from deltasql.data.reshape import ReshapeError, reshape
+from deltasql.errors import LogFormatError, StoreError, UnsupportedFeatureError
+from deltasql.log.predicates.predicate import Predicate
+from deltasql.log.pruning.files import Pruner
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.actions import AddFile
+from deltasql.spec.partition_values import parse_value
+from deltasql.spec.schema import Primitive, StructField, StructType
+
+# Spark before 3.0 wrote old dates in another calendar, and marks files that do so still.
+_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_LEGACY_BEFORE = {"date": -141_427, "timestamp": -2_208_988_800_000_000}
+# Threads cost more than they give on small files.
+_THREADS_FROM = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What to read of every file. `needed` are the columns asked for and the predicate's."""
+
+    needed: StructType
+    arrow: pa.Schema
+    output: pa.Schema
+    partition: frozenset[str]
+    mode: str
+    predicate: Predicate | None
+    pruner: Pruner | None
+    batch_size: int
+
+    @classmethod
+    def of(
+        cls,
+        schema: StructType,
+        *,
+        columns: Sequence[str],
+        extra: Sequence[str],
+        partition_columns: Sequence[str],
+        mode: str,
+        predicate: Predicate | None,
+        batch_size: int,
+    ) -> Scan:
+        """A scan for `columns`, in that order; `extra` are only for the predicate."""
+        by_name = {item.name: item for item in schema.fields}
+        needed = StructType(tuple(by_name[name] for name in (*columns, *extra)))
+        arrow = to_arrow(needed)
+        return cls(
+            needed=needed,
+            arrow=arrow,
+            output=pa.schema([arrow.field(index) for index in range(len(columns))]),
+            partition=frozenset(name.lower() for name in partition_columns),
+            mode=mode,
+            predicate=predicate,
+            pruner=None if predicate is None else Pruner(predicate, schema),
+            batch_size=batch_size,
+        )
+
+
+def scan_file(objects: ObjectStore, add: AddFile, scan: Scan) -> Iterator[pa.RecordBatch]:
+    """The file's live rows that satisfy the predicate, in the file's order."""
+    store, key = find_object(objects, add.path)
+    deleted = None if add.deletion_vector is None else deleted_rows(objects, add.deletion_vector)
+    with store.open_input(key, size=add.size or None) as source:
+        try:
+            file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
+            yield from _Reading(file, add, scan).batches(deleted)
+        except ReshapeError as error:
+            raise LogFormatError(
+                f"the column {error.where!r} of {add.path} does not fit the table's schema",
+                cause=error.reason,
+                remedy="restore the data file, or rewrite it with the table's types",
+            ) from None
+        except pa.ArrowNotImplementedError as error:
+            raise UnsupportedFeatureError(
+                f"the file {add.path} can't be read",
+                cause=str(error),
+                remedy="rewrite it with an engine that reads it",
+            ) from None
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            raise LogFormatError(
+                f"the file {add.path} is damaged, or not Parquet",
+                cause=str(error),
+                remedy="restore it from a copy",
+            ) from None
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(
+                f"can't read the file {add.path}",
+                cause=str(error),
+                remedy="restore it from a copy if it is damaged, or try again",
+            ) from None
+
+
+class _Reading:
+    """One file while it is read."""
+
+    def __init__(self, file: pq.ParquetFile, add: AddFile, scan: Scan) -> None:
+        self._file = file
+        self._add = add
+        self._scan = scan
+        self._fields = list(file.schema_arrow)
+        self._rules = column_rules(scan.mode, self._fields, add.path)
+        self._legacy = any(key in (file.metadata.metadata or {}) for key in _LEGACY)
+        self._constants = _constants(add, scan)
+        stored = [item for item in scan.needed.fields if item.name not in self._constants]
+        indexes = self._rules.match(self._fields, stored, "")
+        self._source = {
+            item.name: self._fields[index].name
+            for item, index in zip(stored, indexes, strict=True)
+            if index >= 0
+        }
+
+    def batches(self, deleted: Any) -> Iterator[pa.RecordBatch]:
+        rows = self._file.metadata.num_rows
+        deleter = None
+        if deleted is not None:
+            deleter = RowDeleter(deleted, rows=rows, path=self._add.path)
+        for start, count, raw in self._raw():
+            batch = self._logical(raw, count)
+            mask = None if deleter is None else deleter.keep_mask(start, count)
+            if mask is not None:
+                batch = batch.filter(mask)
+            if self._scan.predicate is not None and batch.num_rows:
+                batch = batch.filter(row_mask(self._scan.predicate, batch))
+            if batch.num_rows:
+                yield self._asked_for(batch)
+
+    def _raw(self) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
+        """Physical rows as (index of the first, how many, columns); whole row groups may lack."""
+        metadata, names = self._file.metadata, sorted(set(self._source.values()))
+        wanted = matching_row_groups(
+            metadata,
+            pruner=self._scan.pruner,
+            partition_values=self._add.partition_values,
+            columns=self._prunable(),
+        )
+        start = 0
+        for group in range(metadata.num_row_groups):
+            count = metadata.row_group(group).num_rows
+            if group in wanted:
+                yield from self._group(group, start, count, names)
+            start += count
+
+    def _group(
+        self, group: int, start: int, count: int, names: list[str]
+    ) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
+        size, end = self._scan.batch_size, start + count
+        if not names:
+            for at in range(start, end, size):
+                yield at, min(size, end - at), None
+            return
+        threads = self._add.size >= _THREADS_FROM
+        for batch in self._file.iter_batches(
+            size, row_groups=[group], columns=names, use_threads=threads
+        ):
+            yield start, batch.num_rows, batch
+            start += batch.num_rows
+        if start != end:
+            raise pa.ArrowInvalid(f"row group {group} has other rows than its footer says")
+
+    def _prunable(self) -> dict[str, tuple[str, ...]]:
+        """File columns of the very type that the table has, and their paths in stats."""
+        types = {item.name: item.type for item in self._fields}
+        return {
+            self._source[item.name]: (item.physical_name,)
+            for item, wanted in zip(self._scan.needed.fields, self._scan.arrow, strict=True)
+            if item.name in self._source and types[self._source[item.name]] == wanted.type
+        }
+
+    def _logical(self, raw: pa.RecordBatch | None, count: int) -> pa.RecordBatch:
+        columns = []
+        for item, wanted in zip(self._scan.needed.fields, self._scan.arrow, strict=True):
+            if item.name in self._constants:
+                column = pa.repeat(self._constants[item.name], count)
+            elif raw is None or item.name not in self._source:
+                column = pa.nulls(count, wanted.type)
+            else:
+                column = reshape(
+                    self._column(raw, item),
+                    item.type,
+                    wanted.type,
+                    rules=self._rules,
+                    where=item.name,
+                )
+                if self._legacy:
+                    _refuse_old_dates(column, item, self._add.path)
+            columns.append(column)
+        return _batch(columns, self._scan.arrow, count)
+
+    def _column(self, raw: pa.RecordBatch, item: StructField) -> pa.Array:
+        index = raw.schema.get_field_index(self._source[item.name])
+        if index < 0:
+            raise ReshapeError(item.name, "the file has several columns of that name")
+        return raw.column(index)
+
+    def _asked_for(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        asked = self._scan.output
+        if len(asked) == batch.num_columns:
+            return batch
+        return _batch(batch.columns[: len(asked)], asked, batch.num_rows)
+
+
+def _batch(columns: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """A batch that keeps its number of rows without columns too."""
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    rows = pa.StructArray.from_buffers(pa.struct([]), count, [None])
+    return pa.RecordBatch.from_struct_array(rows)
+
+
+def _constants(add: AddFile, scan: Scan) -> Mapping[str, pa.Scalar]:
+    """The partition columns' values: from the log, whatever the directories say."""
+    found = {}
+    for item, wanted in zip(scan.needed.fields, scan.arrow, strict=True):
+        if item.name.lower() not in scan.partition or not isinstance(item.type, Primitive):
+            continue
+        if item.physical_name not in add.partition_values:
+            raise LogFormatError(
+                f"the file {add.path} has no value for the partition column {item.name!r}",
+                cause="its partitionValues lack the column",
+                remedy="correct the add action",
+            )
+        text = add.partition_values[item.physical_name]
+        found[item.name] = pa.scalar(parse_value(text, item.type), wanted.type)
+    return found
+
+
+def _refuse_old_dates(column: pa.Array, item: StructField, path: str) -> None:
+    limit = _LEGACY_BEFORE.get(item.type.name) if isinstance(item.type, Primitive) else None
+    if limit is None:
+        return
+    least = pc.min(column.view(pa.int32() if item.type == Primitive("date") else pa.int64()))
+    if least.is_valid and least.as_py() < limit:
+        raise UnsupportedFeatureError(
+            f"the column {item.name!r} of {path} has old dates in Spark's legacy calendar",
+            cause="the file is marked org.apache.spark.legacyDateTime",
+            remedy="rewrite the file with Spark 3 or later",
+        )

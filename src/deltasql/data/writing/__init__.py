@@ -1,0 +1,1 @@
+"""Rows to Parquet files with stats."""

@@ -1,0 +1,338 @@
+"""Arrow data into new Parquet files: what an append writes before it commits."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltasql.data.layout import Layout, check_conformed, to_physical
+from deltasql.data.writing.partitioning import Values, split
+from deltasql.data.writing.stats import Collector
+from deltasql.data.writing.stats import render as render_stats
+from deltasql.errors import SchemaMismatchError
+from deltasql.log.feed import CHANGE_FOLDER
+from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.store import Bytes
+from deltasql.spec.actions import AddFile
+from deltasql.spec.paths import encode_path, hive_directory
+
+MIB = 1 << 20
+DEFAULT_FILE_SIZE = 128 * MIB
+# How much of a stream is gathered before its rows are split by partition.
+_GATHERED = 256 * MIB
+_ROW_GROUP = 64 * MIB
+_ROW_GROUP_ROWS = 1 << 20
+_UPLOADS = 8
+# A dictionary pays only where values repeat.
+_NO_DICTIONARY = 64
+_OPTIONS: dict[str, Any] = {
+    "compression": "snappy",
+    "version": "2.6",
+    # Spark's own form; and the Arrow schema beside the Parquet one would double small files.
+    "store_decimal_as_integer": True,
+    "store_schema": False,
+}
+
+
+class Naming(NamedTuple):
+    """How new files are called: the beginning of their names, and the folder they lie in."""
+
+    beginning: str
+    folder: str = ""
+
+
+ROWS = Naming("part")
+CHANGES = Naming("cdc", f"{CHANGE_FOLDER}/")
+
+
+def write_files(
+    objects: ObjectStore,
+    *,
+    layout: Layout,
+    data: pa.Table | pa.RecordBatchReader,
+    new_id: Callable[[], str],
+    now_ms: Callable[[], int],
+    target_file_size: int = DEFAULT_FILE_SIZE,
+    naming: Naming = ROWS,
+    abandon: Callable[[Sequence[str]], None] | None = None,
+) -> list[AddFile]:
+    """Write conformed data (see `conform`) as new files; returns their adds, uncommitted.
+
+    When the writing itself fails, `abandon` gets the paths of what may be there; without it,
+    that is left to vacuum.
+    """
+    try:
+        if isinstance(data, pa.Table) and not layout.partition:
+            # The small append, without the machinery for many files.
+            check_conformed(data.schema, layout)
+            small = _small_file(data, layout)
+            if small is not None:
+                name = naming.folder + _file_name(naming, 0, new_id)
+                _put_alone(objects, name, small[0], abandon)
+                return [_added(name, len(small[0]), small[1], {}, now_ms)]
+        output = _Output(
+            objects,
+            layout=layout,
+            new_id=new_id,
+            now_ms=now_ms,
+            target_file_size=target_file_size,
+            naming=naming,
+            abandon=abandon,
+        )
+        return output.write_all(data)
+    except UnicodeDecodeError as error:
+        raise SchemaMismatchError(
+            "a string column holds bytes that are not UTF-8",
+            cause=str(error),
+            remedy="decode the strings properly, or make the column binary",
+        ) from None
+
+
+class NewFile(Protocol):
+    """A file that was written for a commit: of rows, of changes, or of a deletion vector."""
+
+    @property
+    def path(self) -> str:
+        """Its path as the log has it."""
+
+
+def _small_file(table: pa.Table, layout: Layout) -> tuple[bytes, str] | None:
+    """A conformed table as a file and its stats; None if it is not small."""
+    if layout.small is None:
+        return None
+    rows = table.num_rows
+    columns = table.columns
+    if len(columns) > len(layout.stored):
+        columns = [columns[place] for place in layout.stored]
+    file = layout.small.encode(columns, rows)
+    if file is None:
+        return None
+    found = file.found
+    return file.data, render_stats(
+        rows, layout.leaves, [found[leaf.column] for leaf in layout.leaves]
+    )
+
+
+def _put_alone(
+    objects: ObjectStore,
+    key: str,
+    data: Bytes,
+    abandon: Callable[[Sequence[str]], None] | None,
+) -> None:
+    try:
+        objects.put(key, data)
+    except Exception:
+        if abandon is not None:
+            abandon([encode_path(key)])
+        raise
+
+
+def _file_name(
+    naming: Naming, number: int, new_id: Callable[[], str], compression: str = ""
+) -> str:
+    return f"{naming.beginning}-{number:05d}-{new_id()}-c000{compression}.parquet"
+
+
+def _added(
+    path: str,
+    size: int,
+    stats: str,
+    partition: Mapping[str, str | None],
+    now_ms: Callable[[], int],
+) -> AddFile:
+    return AddFile(
+        path=path,
+        size=size,
+        modification_time=now_ms(),
+        partition_values=partition,
+        stats=stats,
+    )
+
+
+def _chunks(data: pa.Table | pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """The data as tables of bounded size."""
+    if isinstance(data, pa.Table):
+        if data.num_rows:
+            yield data
+        return
+    batches: list[pa.RecordBatch] = []
+    gathered = 0
+    for batch in data:
+        if not batch.num_rows:
+            continue
+        batches.append(batch)
+        gathered += batch.nbytes
+        if gathered >= _GATHERED:
+            yield pa.Table.from_batches(batches)
+            batches, gathered = [], 0
+    if batches:
+        yield pa.Table.from_batches(batches)
+
+
+class _Output:
+    """The files of one write."""
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        *,
+        layout: Layout,
+        new_id: Callable[[], str],
+        now_ms: Callable[[], int],
+        target_file_size: int,
+        naming: Naming,
+        abandon: Callable[[Sequence[str]], None] | None,
+    ) -> None:
+        self._layout = layout
+        self._naming = naming
+        self._abandon = abandon
+        self._new_id = new_id
+        self._now_ms = now_ms
+        self._target = target_file_size
+        self._uploads = _Uploads(objects)
+        self._files: list[AddFile] = []
+        self._open: _OpenFile | None = None
+
+    def write_all(self, data: pa.Table | pa.RecordBatchReader) -> list[AddFile]:
+        """Write the data; returns the adds of its files."""
+        try:
+            for chunk in _chunks(data):
+                self._write(chunk)
+            self._close(())
+            self._uploads.finish()
+        except BaseException as error:
+            self._uploads.stop()
+            # On Ctrl-C nothing is asked and nothing deleted: vacuum has time.
+            if self._abandon is not None and isinstance(error, Exception):
+                self._abandon([encode_path(key) for key in self._uploads.keys])
+            raise
+        return self._files
+
+    def _write(self, table: pa.Table) -> None:
+        check_conformed(table.schema, self._layout)
+        if not self._layout.partition:
+            self._append(table, ())
+            return
+        for values, part in split(table, self._layout):
+            small = _small_file(part, self._layout)
+            if small is not None:
+                self._put(small[0], len(small[0]), small[1], values)
+                continue
+            self._append(part, values)
+            self._close(values)
+
+    def _append(self, table: pa.Table, values: Values) -> None:
+        """Write a table to the open file."""
+        stored = to_physical(table, self._layout)
+        rows = _group_rows(stored)
+        for start in range(0, stored.num_rows, rows):
+            if self._open is None:
+                self._open = _OpenFile(self._layout)
+            self._open.write(stored if rows >= stored.num_rows else stored.slice(start, rows))
+            if self._open.size() >= self._target:
+                self._close(values)
+
+    def _close(self, values: Values) -> None:
+        if self._open is None:
+            return
+        data, stats = self._open.finish()
+        self._open = None
+        self._put(data, data.size, stats, values, compression=".snappy")
+
+    def _put(
+        self, data: Bytes, size: int, stats: str, values: Values, *, compression: str = ""
+    ) -> None:
+        key = _file_name(self._naming, len(self._files), self._new_id, compression)
+        partition: dict[str, str | None] = {}
+        if values:
+            names = [item.physical_name for item in self._layout.partition]
+            partition = dict(zip(names, values, strict=True))
+            key = f"{hive_directory(partition.items())}/{key}"
+        key = self._naming.folder + key
+        self._uploads.put(key, data)
+        self._files.append(_added(encode_path(key), size, stats, partition, self._now_ms))
+
+
+class _OpenFile:
+    """A Parquet file in the making, in memory: stores take whole objects."""
+
+    __slots__ = ("_collector", "_layout", "_sink", "_writer")
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._sink = pa.BufferOutputStream()
+        self._collector = Collector(layout.leaves)
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        self._collector.add(table)
+        if self._writer is None:
+            dictionary = table.num_rows > _NO_DICTIONARY
+            self._writer = pq.ParquetWriter(
+                self._sink, self._layout.physical, use_dictionary=dictionary, **_OPTIONS
+            )
+        self._writer.write_table(table, row_group_size=table.num_rows)
+
+    def size(self) -> int:
+        return int(self._sink.tell())
+
+    def finish(self) -> tuple[pa.Buffer, str]:
+        if self._writer is not None:
+            self._writer.close()
+        return self._sink.getvalue(), self._collector.render()
+
+
+def _group_rows(table: pa.Table) -> int:
+    """How many rows make a row group."""
+    if table.num_rows <= _NO_DICTIONARY:
+        return max(1, int(table.num_rows))
+    width = max(1, table.nbytes // table.num_rows)
+    return int(max(1, min(_ROW_GROUP_ROWS, _ROW_GROUP // width)))
+
+
+class _Uploads:
+    """Puts of whole files: a single one at once, many with a few under way together."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self.keys: list[str] = []
+        self._held: tuple[str, Bytes] | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._under_way: deque[Future[None]] = deque()
+
+    def put(self, key: str, data: Bytes) -> None:
+        self.keys.append(key)
+        if self._held is None and self._pool is None:
+            # Only the second file is worth a thread.
+            self._held = (key, data)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_UPLOADS, thread_name_prefix="deltasql-put")
+        if self._held is not None:
+            self._submit(*self._held)
+            self._held = None
+        self._submit(key, data)
+
+    def _submit(self, key: str, data: Bytes) -> None:
+        assert self._pool is not None
+        if len(self._under_way) >= _UPLOADS:
+            self._under_way.popleft().result()
+        self._under_way.append(self._pool.submit(self._objects.put, key, data))
+
+    def finish(self) -> None:
+        if self._held is not None:
+            self._objects.put(*self._held)
+        for future in self._under_way:
+            future.result()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def stop(self) -> None:
+        """End what is under way; the error that led here is the one to show."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)

@@ -1,0 +1,1 @@
+"""The format of a `_delta_log`: names, listings, commits, checkpoints, checksums."""

@@ -1,0 +1,1 @@
+"""Checkpoints: a table's state at a version as Parquet."""

@@ -1,0 +1,187 @@
+"""A table as its mirror alone tells it: commit files and checkpoints, without SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltasql.delta_log.checkpoint.writing import CheckpointSummary
+from deltasql.delta_log.listing import FoundCheckpoint, LogListing
+from deltasql.delta_log.names import LOG, SIDECARS, commit_name
+from deltasql.errors import LogFormatError, MirrorError, MirrorGapError
+from deltasql.log.file_sums import FileSum, FileSums
+from deltasql.log.replay import Replay
+from deltasql.objectstore import ObjectStore
+from deltasql.spec import codec
+from deltasql.spec.actions import Action, AddFile, UnknownAction
+from deltasql.spec.shapes import KINDS, SHAPES
+from deltasql.store.checking.content import hashes_of_add
+
+_FILES: Final = ("add", "remove")
+_IN_CHECKPOINTS: Final = ("protocol", "metaData", "txn", "domainMetadata", *_FILES)
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredTable:
+    """A table at a version; `checkpoint` is the version of the one that reading began with."""
+
+    replay: Replay
+    checkpoint: int | None
+
+
+def read_mirror(objects: ObjectStore, listing: LogListing, version: int) -> MirroredTable:
+    """Replay the log up to a version, beginning as readers do at the newest sound checkpoint."""
+    replay = Replay()
+    start = None
+    for found in listing.newest_first(version):
+        if checkpoint_fault(objects, found) is None:
+            replay.apply(found.version, checkpoint_actions(objects, found))
+            start = found.version
+            break
+    for number in range(0 if start is None else start + 1, version + 1):
+        if number not in listing.commits:
+            raise MirrorGapError(
+                f"the mirror can't be read up to version {version}",
+                cause=f"{commit_name(number)} is missing, and no sound checkpoint is after it",
+                remedy="run mirror.repair(): it writes what is missing",
+                version=number,
+            )
+        body = objects.read(LOG + commit_name(number))
+        replay.apply(number, codec.decode_commit(body, source=commit_name(number)))
+    return MirroredTable(replay, start)
+
+
+# --- checkpoints ----------------------------------------------------------------------
+
+
+def checkpoint_fault(objects: ObjectStore, found: FoundCheckpoint) -> str | None:
+    """Why a checkpoint can't be read; None for a sound one. Looks at footers, not at rows."""
+    try:
+        for name in found.names:
+            for sidecar in sidecars_of(objects, name):
+                _rows(objects, sidecar)
+            if name.endswith(".parquet"):
+                _rows(objects, name)
+    except (MirrorError, LogFormatError, FileNotFoundError) as error:
+        return str(getattr(error, "cause", "") or error)
+    return None
+
+
+def checkpoint_summary(objects: ObjectStore, found: FoundCheckpoint) -> CheckpointSummary:
+    """What `_last_checkpoint` says of a checkpoint that is there."""
+    names = [*found.names]
+    for name in found.names:
+        names += sidecars_of(objects, name)
+    rows = adds = size = 0
+    for name in names:
+        size += objects.size(LOG + name)
+        if name.endswith(".parquet"):
+            counted = _rows(objects, name)
+            rows, adds = rows + counted[0], adds + counted[1]
+        else:
+            rows += len(_json_actions(objects, name))
+    return CheckpointSummary(
+        version=found.version, size=rows, size_in_bytes=size, num_of_add_files=adds
+    )
+
+
+def checkpoint_sums(objects: ObjectStore, found: FoundCheckpoint) -> FileSums:
+    """The sums over the files that a checkpoint says are live."""
+    sums = FileSum()
+    for action in checkpoint_actions(objects, found, kinds=("add",)):
+        if isinstance(action, AddFile):
+            sums.add(hashes_of_add(action))
+    return sums.value()
+
+
+def checkpoint_actions(
+    objects: ObjectStore, found: FoundCheckpoint, *, kinds: tuple[str, ...] = _IN_CHECKPOINTS
+) -> Iterator[Action]:
+    """The actions of a checkpoint, those in its sidecars too; of JSON all kinds."""
+    for name in found.names:
+        if name.endswith(".json"):
+            for action in _json_actions(objects, name):
+                if not isinstance(action, UnknownAction):
+                    yield action
+        else:
+            yield from _parquet_actions(objects, name, kinds)
+        for sidecar in sidecars_of(objects, name):
+            yield from _parquet_actions(
+                objects, sidecar, tuple(kind for kind in _FILES if kind in kinds)
+            )
+
+
+def sidecars_of(objects: ObjectStore, name: str) -> list[str]:
+    """The sidecars that a checkpoint's top file names, relative to `_delta_log`."""
+    if name.endswith(".json"):
+        found = [
+            action.value["path"]
+            for action in _json_actions(objects, name)
+            if isinstance(action, UnknownAction) and action.name == "sidecar"
+        ]
+    else:
+        with _opened(objects, name) as file:
+            if "sidecar" not in file.schema_arrow.names:
+                return []
+            column = file.read(columns=["sidecar.path"]).column("sidecar").drop_null()
+            found = [item["path"] for item in column.to_pylist()]
+    return [f"{SIDECARS}/{unquote(path)}" for path in found]
+
+
+def _json_actions(objects: ObjectStore, name: str) -> list[Action]:
+    return codec.decode_commit(objects.read(LOG + name), source=name)
+
+
+def _parquet_actions(objects: ObjectStore, name: str, kinds: tuple[str, ...]) -> Iterator[Action]:
+    with _opened(objects, name) as file:
+        present = [kind for kind in kinds if kind in file.schema_arrow.names]
+        # By name, so that what is typed once more (`stats_parsed`) is not even read.
+        columns = [f"{kind}.{wire}" for kind in present for wire in SHAPES[KINDS[kind]].by_wire]
+        for batch in file.iter_batches(columns=columns):
+            for kind in present:
+                for fields in batch.column(kind).drop_null().to_pylist(maps_as_pydicts="strict"):
+                    yield codec.from_wire({kind: _present(fields)}, source=name)
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without absent fields; a struct without any is absent itself."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _rows(objects: ObjectStore, name: str) -> tuple[int, int]:
+    """How many actions a file has, and how many of them are adds, from its footer."""
+    with _opened(objects, name) as file:
+        footer = file.metadata
+        if "add" not in file.schema_arrow.names:
+            return footer.num_rows, 0
+        adds = 0
+        for index in range(footer.num_row_groups):
+            group = footer.row_group(index)
+            for place in range(group.num_columns):
+                column = group.column(place)
+                if column.path_in_schema == "add.path":
+                    known = column.statistics is not None and column.statistics.has_null_count
+                    nulls = column.statistics.null_count if known else 0
+                    adds += group.num_rows - nulls
+        return footer.num_rows, adds
+
+
+@contextmanager
+def _opened(objects: ObjectStore, name: str) -> Iterator[pq.ParquetFile]:
+    with objects.open_input(LOG + name) as source:
+        try:
+            with pq.ParquetFile(source) as file:
+                yield file
+        except (pa.ArrowException, OSError) as error:
+            raise MirrorError(
+                f"{name} can't be read",
+                cause=str(error).splitlines()[0] if str(error) else type(error).__name__,
+                remedy="run mirror.repair(): it writes broken checkpoints again",
+                path=name,
+            ) from None

@@ -1,0 +1,127 @@
+"""Adoption as users see it: `lake.adopt`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltasql.adoption import adopting
+from deltasql.adoption.adopting import AdoptionReport, AdoptionSettings, survey
+from deltasql.adoption.cross_check import Proof
+from deltasql.adoption.loading.history import Progress
+from deltasql.adoption.unmirrored import (
+    Unmirrored,
+    check_choice,
+    missing_versions,
+    not_in_the_log,
+    write_missing,
+)
+from deltasql.errors import DatabaseError, TableExistsError
+from deltasql.lake.table import Table
+from deltasql.mirror.engine import Target
+from deltasql.places import place_of
+from deltasql.store.interface import TableRecord
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+
+__all__ = ["AdoptionReport", "Choices", "Progress", "Unmirrored", "adopt", "rehearse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What the user decides; see `Lake.adopt`."""
+
+    fence: bool
+    validate: bool
+    unmirrored: Unmirrored
+
+    def __post_init__(self) -> None:
+        check_choice(self.unmirrored)
+
+
+def rehearse(
+    lake: Lake, location: str, how: Choices, progress: Callable[[Progress], None] | None
+) -> AdoptionReport:
+    """A dry run."""
+    _lose_nothing(lake, location, how.unmirrored, dry_run=True)
+    return survey(lake.objects(location), fence=how.fence, progress=progress)
+
+
+def adopt(
+    lake: Lake,
+    location: str,
+    name: str,
+    how: Choices,
+    progress: Callable[[Progress], None] | None,
+) -> Table:
+    """Adopt a table; see `Lake.adopt`."""
+    _must_be_allowed(lake)
+    objects = lake.objects(location)
+    replaced = _replaced(lake, name, objects.location)
+    _lose_nothing(lake, location, how.unmirrored)
+    settings = AdoptionSettings(
+        fence=how.fence,
+        committer=lake.committer,
+        engine_info=lake.engine_info,
+        replaces=replaced,
+        progress=progress,
+        prove=Proof(lake.store, objects, lake.reader_options) if how.validate else None,
+    )
+    table_id = adopting.adopt(lake.engine, lake.store, objects, name, settings)
+    # Not looked up again: whatever fails now, it is adopted.
+    return Table(lake, TableRecord(table_id, name, objects.location))
+
+
+def _must_be_allowed(lake: Lake) -> None:
+    """Raise `DatabaseError` if the database would not let us adopt: it takes deletes, too."""
+    if not lake.store.may_purge():
+        raise DatabaseError(
+            "permission denied: this role can't adopt tables",
+            cause="it may not delete rows of the log, as whoever goes on with an adoption must; "
+            "nothing was written",
+            remedy="adopt as the owner of the log's tables",
+        )
+
+
+def _lose_nothing(
+    lake: Lake, location: str, unmirrored: Unmirrored, *, dry_run: bool = False
+) -> None:
+    """Look after the versions of the tables that were at a location and only SQL has."""
+    if unmirrored == "discard":
+        return
+    objects = lake.objects(location)
+    place = place_of(objects.location)
+    for claim in lake.store.claims(objects.location):
+        # All others don't give way to an adoption.
+        is_left = claim.status == "dropped" or (claim.status == "live" and claim.is_read_only)
+        if claim.place != place or claim.is_purging or not is_left:
+            continue
+        missing = missing_versions(lake.store, objects, claim.table_id)
+        target = Target(claim.table_id, claim.name, claim.location)
+        if missing and unmirrored == "refuse":
+            raise not_in_the_log(target, missing)
+        if missing and not dry_run:
+            write_missing(lake.engine, lake.store, objects, target, missing)
+
+
+def _replaced(lake: Lake, name: str, location: str) -> int | None:
+    """The table that a new adoption takes the place of: the same one, no longer ours."""
+    replaced = None
+    for table in lake.tables():
+        is_same = place_of(table.location) == place_of(location)
+        if table.name == name:
+            if not is_same or table.read_only is None:
+                raise TableExistsError(
+                    f"there is a table {name} already",
+                    remedy="choose another name, or drop it or release it first",
+                )
+            replaced = table.table_id
+        elif is_same and table.read_only is None:
+            raise TableExistsError(
+                f"the table at {location} is in the lake already",
+                cause=f"it is {table.name}",
+                remedy=f"use {table.name}, or release it first",
+            )
+    return replaced

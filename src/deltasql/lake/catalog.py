@@ -1,0 +1,399 @@
+"""The lake: its database, its location, and its tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import TracebackType
+from typing import Any, Literal, Self, overload
+
+import pyarrow as pa
+
+from deltasql.commit import CommitLoop, StateCache
+from deltasql.commit.discarding import Discarder
+from deltasql.data.writing.writer import NewFile
+from deltasql.errors import (
+    ConfigError,
+    LocationTakenError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from deltasql.lake import locations, new_table, purging, recovering
+from deltasql.lake.adoption import (
+    AdoptionReport,
+    Choices,
+    Progress,
+    Unmirrored,
+    adopt,
+    rehearse,
+)
+from deltasql.lake.checks import LakeChecks
+from deltasql.lake.history import HistoryEntry
+from deltasql.lake.mirror import LakeMirror
+from deltasql.lake.purging import DroppedTable, PurgeReport
+from deltasql.lake.table import Table
+from deltasql.lake.transaction import Transaction
+from deltasql.log.timestamps import Moment, to_ms
+from deltasql.mirror.engine import MirrorEngine, MirrorSettings
+from deltasql.objectstore import ObjectStore, open_store
+from deltasql.settings import keys
+from deltasql.settings.secrets import mask
+from deltasql.settings.sources import Configuration, resolve, user_name
+from deltasql.spec.actions import Action
+from deltasql.spec.schema import StructType
+from deltasql.store.connect import open_log
+from deltasql.store.interface import LogStore, NameTaken
+from deltasql.telemetry import metrics
+from deltasql.version import __version__
+
+
+def connect(
+    url: str | None = None,
+    location: str | None = None,
+    committer: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    profile: str | None = None,
+) -> Lake:
+    """Open a lake, creating or migrating its schema (unless `sql.schema` is `error`).
+
+    `url` is `sqlite:///lake.db`, `duckdb:///lake.duckdb` or `postgresql://…`; `location` is
+    where new tables go, for the embedded databases by default a folder beside the file.
+    `settings` holds keys such as `sql.pool_size` or `s3.region`. What is not given comes from
+    the environment (DELTASQL_URL, DELTASQL_SQL_POOL_SIZE, …), then from deltasql.toml, of
+    which `profile` chooses a part.
+    """
+    names = {"url": url, "location": location, "committer": committer}
+    return open_lake(resolve({**(settings or {}), **names}, profile=profile))
+
+
+def open_lake(configuration: Configuration) -> Lake:
+    """Open the lake that a configuration names."""
+    url = configuration.text("url")
+    if not url:
+        raise ConfigError(
+            "no database was named",
+            remedy="pass a URL such as sqlite:///lake.db, or set DELTASQL_URL",
+        )
+    settings = configuration.settings
+    store = open_log(
+        url,
+        pool_size=settings.sql_pool_size,
+        timeout=settings.sql_timeout,
+        schema=settings.sql_schema,
+    )
+    given = configuration.text("location")
+    location = locations.absolute(given) if given else locations.beside(url)
+    return Lake(
+        store,
+        url=mask(url),
+        location=location,
+        committer=configuration.text("committer") or user_name(),
+        settings=settings,
+        storage=configuration.storage,
+        opening={**configuration.arguments, "location": location},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """A version of some table, for the audit."""
+
+    table: str
+    entry: HistoryEntry
+
+
+class Lake(LakeChecks):
+    """Tables whose log is in one SQL database."""
+
+    def __init__(
+        self,
+        store: LogStore,
+        *,
+        url: str,
+        location: str | None,
+        committer: str,
+        settings: keys.Settings,
+        storage: Mapping[str, Any],
+        opening: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.store = store
+        metrics.STORES.watch(store)
+        # The arguments of `connect`, for the processes that Spark plans and commits in.
+        self.opening = opening
+        self.url = url
+        self.location = location
+        self.committer = committer
+        self.engine_info = f"deltasql/{__version__}"
+        self.states = StateCache(store)
+        self.discarder = Discarder(store, self.objects)
+        self.storage = storage
+        self.engine = engine = MirrorEngine(store, self.objects, _mirror_settings(settings))
+        self.commits = CommitLoop(
+            store,
+            self.states,
+            timeout=settings.sql_timeout,
+            before_again=engine.must_still_not_be_ahead,
+        )
+        self.mirror = LakeMirror(self)
+        self._objects: dict[str, ObjectStore] = {}
+
+    def __repr__(self) -> str:
+        return f"<Lake {self.url}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back connections and locks."""
+        self.engine.close()
+        metrics.STORES.unwatch(self.store)
+        self.store.close()
+
+    # --- tables -------------------------------------------------------------------------
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema | StructType,
+        partition_by: list[str] | tuple[str, ...] = (),
+        properties: Mapping[str, str] | None = None,
+        exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name
+        location: str | os.PathLike[str] | None = None,
+    ) -> Table:
+        """Create a table; with `exists_ok` an existing one is returned as it is.
+
+        A `location` must be empty, and neither that of another table nor one around or within
+        it, however it is spelt: `LocationTakenError`.
+        """
+        new_table.check_name(name)
+        existing = self.store.table(name)
+        if existing is not None:
+            if exists_ok:
+                return Table(self, existing)
+            raise _exists(name)
+        actions = new_table.version_zero(schema, tuple(partition_by), properties)
+        details: dict[str, Any] = {
+            "operation": "CREATE TABLE",
+            "operation_params": {
+                "partitionBy": list(partition_by),
+                "properties": {new_table.IN_COMMIT_TIMESTAMPS: "true", **(properties or {})},
+            },
+        }
+        if location is not None:
+            place = locations.check_new(self, location)
+            created = self.create_with(name, place, actions, **details)
+        else:
+            try:
+                created = self.create_with(name, self.place(name), actions, **details)
+            except LocationTakenError:
+                # Somebody was faster; the place to look for now is another one.
+                created = self.create_with(name, self.place(name), actions, **details)
+        if created is None and not exists_ok:
+            raise _exists(name)
+        return created or self.table(name)
+
+    def table(self, name: str) -> Table:
+        """The table of that name."""
+        record = self.store.table(name)
+        if record is None:
+            raise _missing(name)
+        return Table(self, record)
+
+    def tables(self) -> list[Table]:
+        """All tables, by name."""
+        return [Table(self, record) for record in self.store.tables()]
+
+    def rename_table(self, name: str, new_name: str) -> Table:
+        """Give a table another name; its files stay where they are."""
+        new_table.check_name(new_name)
+        renamed = self.store.rename_table(self.table(name).table_id, new_name)
+        if isinstance(renamed, NameTaken):
+            raise _exists(new_name)
+        if not renamed:
+            raise _missing(name)
+        return self.table(new_name)
+
+    def drop_table(self, name: str, purge: bool = False) -> PurgeReport | None:  # noqa: FBT001, FBT002
+        """Take a table out of the lake; with `purge` delete its log and files as well.
+
+        Without it they stay, and the name is free: see `dropped` and `purge`.
+        """
+        if purge:
+            purging.must_be_allowed(self.store)
+        table = self.table(name)
+        if purge and table.read_only is None:
+            purging.must_not_be_ahead(self, table.table_id, name, table.location)
+        if not self.store.drop_table(table.table_id):
+            raise _missing(name)
+        return purging.purge(self, table.table_id) if purge else None
+
+    def dropped(self) -> list[DroppedTable]:
+        """Tables that were dropped and not purged, by name: they still hold their places."""
+        return purging.dropped(self)
+
+    def purge(self, table: str | int) -> PurgeReport:
+        """Delete the files, the log and the rows of a dropped table, by its name or id.
+
+        Files are deleted that its log knows, and the log itself; whatever else is at the location
+        stays, and is reported. If another table's log is there by now, all of it stays. A purge
+        that was cut off goes on with the same call. Of a table that was released, or otherwise not
+        ours to write, only the rows go.
+        """
+        return purging.purge(self, table)
+
+    @overload
+    def adopt(
+        self,
+        location: str | os.PathLike[str],
+        name: str,
+        *,
+        dry_run: Literal[True],
+        fence: bool = ...,
+        validate: bool = ...,
+        unmirrored: Unmirrored = ...,
+        progress: Callable[[Progress], None] | None = ...,
+    ) -> AdoptionReport: ...
+
+    @overload
+    def adopt(
+        self,
+        location: str | os.PathLike[str],
+        name: str,
+        *,
+        dry_run: Literal[False] = ...,
+        fence: bool = ...,
+        validate: bool = ...,
+        unmirrored: Unmirrored = ...,
+        progress: Callable[[Progress], None] | None = ...,
+    ) -> Table: ...
+
+    @overload
+    def adopt(
+        self,
+        location: str | os.PathLike[str],
+        name: str,
+        dry_run: bool,  # noqa: FBT001 - the public name
+        fence: bool = ...,  # noqa: FBT001 - the public name
+        *,
+        validate: bool = ...,
+        unmirrored: Unmirrored = ...,
+        progress: Callable[[Progress], None] | None = ...,
+    ) -> Table | AdoptionReport: ...
+
+    def adopt(
+        self,
+        location: str | os.PathLike[str],
+        name: str,
+        dry_run: bool = False,  # noqa: FBT001, FBT002 - the public name
+        fence: bool = True,  # noqa: FBT001, FBT002 - the public name
+        *,
+        validate: bool = True,
+        unmirrored: Unmirrored = "refuse",
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Table | AdoptionReport:
+        """Take in the Delta table at a location, with its whole history, where it is.
+
+        One commit keeps other writers out; with `fence=False`, and where deltasql can't write
+        the table safely (`table.read_only`), there is none. A dry run writes nothing and returns
+        a report. `progress` is called after each version; `validate=False` leaves out the
+        comparison with another reader. Where a dropped table has commits in SQL that are not in
+        the log, `unmirrored` says what becomes of them: `refuse`, `write` or `discard`.
+        """
+        new_table.check_name(name)
+        place = locations.check(self, location)
+        how = Choices(fence=fence, validate=validate, unmirrored=unmirrored)
+        if dry_run:
+            return rehearse(self, place, how, progress)
+        return adopt(self, place, name, how, progress)
+
+    recover = recovering.recover
+
+    def transaction(
+        self, *, app_id: str | None = None, app_version: int | None = None
+    ) -> Transaction:
+        """A transaction over any number of tables: `with lake.transaction() as tx: …`
+
+        With `app_id` and `app_version` it happens once, however often it is run.
+        """
+        return Transaction(self, app_id=app_id, app_version=app_version)
+
+    def audit(self, start: Moment, end: Moment) -> list[AuditEntry]:
+        """What was committed from `start` up to `end`, by whom, over all tables, in order."""
+        found = self.store.audit(to_ms(start), to_ms(end))
+        return [AuditEntry(name, HistoryEntry.of(record)) for name, record in found]
+
+    def objects(self, location: str) -> ObjectStore:
+        """The object store at a location."""
+        # A relative path means another place once the process has gone elsewhere.
+        place = locations.absolute(location)
+        if place not in self._objects:
+            self._objects[place] = open_store(place, self.storage)
+        return self._objects[place]
+
+    @property
+    def reader_options(self) -> dict[str, str]:
+        """The storage options as delta-rs calls them, for readers of the mirror."""
+        return {key.partition(".")[2]: str(value) for key, value in self.storage.items()}
+
+    # --- creation -----------------------------------------------------------------------
+
+    def create_with(
+        self,
+        name: str,
+        location: str,
+        actions: list[Action],
+        *,
+        operation: str,
+        operation_params: Mapping[str, Any],
+        files: Sequence[NewFile] = (),
+    ) -> Table | None:
+        """Create a table whose version 0 has these actions; None when the name is taken.
+
+        `files` were written for it, and are deleted when there is surely no such table.
+        """
+        new_table.check_name(name)
+        return new_table.create(
+            self,
+            name,
+            location,
+            actions,
+            operation=operation,
+            operation_params=operation_params,
+            files=files,
+        )
+
+    def place(self, name: str) -> str:
+        """Where a new table of that name goes."""
+        new_table.check_name(name)
+        return locations.default_place(self, name)
+
+
+def _mirror_settings(settings: keys.Settings) -> MirrorSettings:
+    values = {
+        item.name: getattr(settings, f"mirror_{item.name}") for item in fields(MirrorSettings)
+    }
+    return MirrorSettings(**values)
+
+
+def _exists(name: str) -> TableExistsError:
+    return TableExistsError(
+        f"there is a table {name} already",
+        remedy="choose another name, drop it, or pass exists_ok=True",
+    )
+
+
+def _missing(name: str) -> TableNotFoundError:
+    return TableNotFoundError(
+        f"there is no table {name}",
+        cause="it was never created, or it was dropped or renamed",
+        remedy="see lake.tables()",
+    )

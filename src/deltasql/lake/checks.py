@@ -1,0 +1,62 @@
+"""The log checked against itself, as users see it: `lake.check` and `lake.rebuild`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from deltasql.integrity.checking import check
+from deltasql.integrity.findings import CheckProgress, CheckReport, Finding, TableCheck
+from deltasql.integrity.rebuilding import RebuildReport, rebuild
+from deltasql.mirror.engine import Target
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+    from deltasql.lake.table import Table
+
+__all__ = ["CheckProgress", "CheckReport", "Finding", "LakeChecks", "RebuildReport", "TableCheck"]
+
+Progress = Callable[[CheckProgress], None]
+
+
+class LakeChecks:
+    """What a lake can say of its own log."""
+
+    __slots__ = ()
+
+    def check(
+        self, table: str | None = None, *, full: bool = False, progress: Progress | None = None
+    ) -> CheckReport:
+        """Replay the stored commits of a table, by default of all, against everything else.
+
+        Rows of live and dead files, transactions, domains, metadata, heads, and the mirror's
+        checkpoints. It begins where an earlier check ended, if the rows up to there are still the
+        ones it saw; with `full` at the very beginning. Nothing is changed.
+        """
+        lake = cast("Lake", self)
+        tables = lake.tables() if table is None else [lake.table(table)]
+        return CheckReport(
+            {
+                item.name: check(
+                    lake.store, item.objects, _target(item), full=full, progress=progress
+                )
+                for item in tables
+            }
+        )
+
+    def rebuild(self, name: str, *, progress: Progress | None = None) -> RebuildReport:
+        """Make the rows of a table anew from its stored commits, in one transaction.
+
+        Commits to the table wait meanwhile. Whatever was lost of the commits themselves can't be
+        made anew: then nothing is changed.
+        """
+        lake = cast("Lake", self)
+        table = lake.table(name)
+        done = rebuild(lake.store, table.objects, _target(table), progress=progress)
+        lake.states.refresh(table.table_id)
+        return done
+
+
+def _target(table: Table) -> Target:
+    """The table as the mirror knows it, also when its metadata can't be read."""
+    return Target(table.table_id, table.name, table.location)

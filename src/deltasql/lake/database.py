@@ -1,0 +1,65 @@
+"""The database of a lake as its administrator sees it: schema version, migrations, grants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+
+from deltasql.errors import SchemaVersionError, ValidationError
+from deltasql.lake.catalog import open_lake
+from deltasql.settings.sources import Configuration
+from deltasql.store.migrations import newest_version
+
+_WORD = re.compile(r"\{(\w+)\}")
+_LONGEST_NAME = 63
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """Which schema version a database has (0: none), and which one this release works with."""
+
+    url: str
+    found: int
+    expected: int
+    server: Mapping[str, str] = field(default_factory=dict)
+
+
+def status(configuration: Configuration) -> SchemaStatus:
+    """Look at a database without changing it."""
+    strict = configuration.overriding({"sql.schema": "error"})
+    url = configuration.shown("url")
+    try:
+        with open_lake(strict) as lake:
+            server = dict(lake.store.describe())
+            expected = newest_version(server["dialect"])
+            return SchemaStatus(url, expected, expected, server)
+    except SchemaVersionError as error:
+        return SchemaStatus(url, error.details["found"], error.details["expected"])
+
+
+def migrate(configuration: Configuration) -> SchemaStatus:
+    """Bring a database to the schema of this release; the answer tells what it had before."""
+    before = status(configuration)
+    open_lake(configuration.overriding({"sql.schema": "create"})).close()
+    return before
+
+
+def grants(*, reader: str, writer: str, mirror: str, schema: str = "public") -> str:
+    """PostgreSQL statements that give three roles what they need, and no more."""
+    names = {"reader": reader, "writer": writer, "mirror": mirror, "schema": schema}
+    quoted = {key: _identifier(key, name) for key, name in names.items()}
+    text = (files("deltasql.store") / "sql" / "postgres" / "grants.sql").read_text("utf-8")
+    return _WORD.sub(lambda match: quoted[match[1]], text)
+
+
+def _identifier(what: str, name: str) -> str:
+    if not name or not name.isprintable() or len(name.encode()) > _LONGEST_NAME:
+        raise ValidationError(
+            f"{name!r:.80} can't be the name of a {what}",
+            cause=f"PostgreSQL's names have 1 to {_LONGEST_NAME} bytes; control characters are "
+            "refused here",
+            remedy="choose another",
+        )
+    return '"' + name.replace('"', '""') + '"'

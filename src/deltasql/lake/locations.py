@@ -1,0 +1,150 @@
+"""Where tables may lie: default places, and locations that are refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from deltasql.errors import ConfigError, ValidationError
+from deltasql.lake.writing import new_id
+from deltasql.places import flaw_of, place_of, scheme_of
+from deltasql.store.claims import taken
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+
+
+def absolute(location: str | os.PathLike[str]) -> str:
+    """A location that means the same wherever it is read: paths from the root.
+
+    `ValidationError` where it would not.
+    """
+    text = _text(location)
+    flaw = flaw_of(text)
+    if flaw is not None:
+        raise ValidationError(
+            f"{text!r:.200} is not a location",
+            cause=flaw,
+            remedy="write it as a path, or as a URL such as s3://bucket/folder",
+        )
+    if scheme_of(text) is not None:
+        return text
+    # As the object stores do: x/.. goes, wherever a link x leads.
+    return os.path.normpath(Path(text).expanduser().absolute())
+
+
+def _text(location: str | os.PathLike[str]) -> str:
+    text = os.fspath(location) if isinstance(location, os.PathLike) else location
+    if not isinstance(text, str):
+        raise ValidationError(
+            f"{location!r:.80} is not a location",
+            cause=f"it is of the type {type(location).__name__}",
+            remedy="pass a string or a pathlib.Path",
+        )
+    return text
+
+
+def beside(url: str) -> str | None:
+    """A folder beside an embedded database's file: `lake` for `lake.db`."""
+    path = database_file(url)
+    return None if path is None else path.with_suffix("").as_uri()
+
+
+def database_file(url: str) -> Path | None:
+    """The file of an embedded database."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("sqlite", "duckdb"):
+        return None
+    return Path(parts.path.removeprefix("/")).absolute()
+
+
+def default_place(lake: Lake, name: str) -> str:
+    """Where a new table of that name goes: a folder that is empty and nobody's.
+
+    `sales.orders` goes to `sales/orders`, unless another table is there, or in `sales`, or in a
+    folder below: then to one of its own, `sales.orders` or `sales.orders-1a2b3c4d`.
+    """
+    if lake.location is None:
+        raise ConfigError(
+            "the lake has no location for new tables",
+            remedy="pass location= to connect, or set DELTASQL_LOCATION",
+        )
+    for place in _candidates(lake.location.rstrip("/"), name):
+        # A dropped table may still have its files there, and one whose mirror is late has none.
+        if not lake.store.claims(place) and not _is_used(lake, place):
+            return place
+    raise AssertionError("unreachable")
+
+
+def _candidates(root: str, name: str) -> Iterator[str]:
+    # A plain path is read as it is: an escape would be part of the folder's name.
+    is_path = scheme_of(root) is None
+    deep, flat = (
+        f"{root}/{text if is_path else quote(text, safe='/')}"
+        for text in (name.replace(".", "/"), name)
+    )
+    yield deep
+    if "." in name:
+        yield flat
+    while True:
+        yield f"{flat}-{new_id()[:8]}"
+
+
+def check_new(lake: Lake, location: str | os.PathLike[str]) -> str:
+    """The location for a new table, absolute; raises if no table may lie there.
+
+    That no other table has it is for the database to say again, when the table is created.
+    """
+    found = check(lake, location)
+    # Not left to the database alone: the table may be purged before we get there, and its files
+    # may stay.
+    claims = lake.store.claims(found)
+    if claims:
+        raise taken(found, place_of(found), claims[0])
+    if _is_used(lake, found):
+        raise ValidationError(
+            f"the location {location} is not empty",
+            cause="a new table would share it with files that it knows nothing of",
+            remedy="choose an empty location, or adopt the Delta table that is there",
+        )
+    return found
+
+
+def check(lake: Lake, location: str | os.PathLike[str]) -> str:
+    """The location, absolute; `ValidationError` if it holds more than one table ever should."""
+    if not _text(location).strip():
+        raise _refused("''", "it is empty, which would be the working directory")
+    found = absolute(location)
+    place = place_of(found)
+    for other, what in _kept_free(lake):
+        if place_of(other).startswith(place):
+            raise _refused(str(location), f"it is, or contains, {what} ({other})")
+    return found
+
+
+def _kept_free(lake: Lake) -> Iterator[tuple[str, str]]:
+    yield "/", "the root of the file system"
+    if lake.location is not None:
+        yield lake.location, "the location of the lake itself"
+    database = database_file(lake.url)
+    if database is not None:
+        yield str(database), "the database"
+    try:
+        yield str(Path.home()), "a home folder"
+    except RuntimeError:
+        return  # nobody's
+
+
+def _is_used(lake: Lake, place: str) -> bool:
+    return next(iter(lake.objects(place).list("")), None) is not None
+
+
+def _refused(location: str, cause: str) -> ValidationError:
+    return ValidationError(
+        f"a table can't lie at {location}",
+        cause=cause,
+        remedy="choose a folder of its own, or leave the location out",
+    )

@@ -1,0 +1,226 @@
+"""The mirror as users see it: `lake.mirror` and `table.mirror`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from deltasql.adoption.exporting import ExportReport, export
+from deltasql.errors import DeltaSqlError, TableNotFoundError
+from deltasql.lake.locations import check
+from deltasql.mirror.cleanup import CleanupReport, cleanup
+from deltasql.mirror.released import is_released
+from deltasql.mirror.repairing.repair import repair
+from deltasql.mirror.repairing.report import RepairReport
+from deltasql.mirror.validation.validate import ValidationReport, validate
+from deltasql.mirror.worker import Worker
+from deltasql.places import place_of
+from deltasql.store.claims import taken
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+    from deltasql.lake.table import Table
+    from deltasql.store.mirroring.interface import Backlog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorStatus:
+    """How far a table's mirror is.
+
+    `mirrored_version` is the newest version whose commit file is in the object store, None
+    before the first; the mirror is `lag_versions` and `lag_seconds` behind SQL. The log of a
+    released table goes on without SQL.
+    """
+
+    table: str
+    version: int
+    mirrored_version: int | None
+    lag_versions: int
+    lag_seconds: float
+    pending_checkpoints: int
+    is_paused: bool
+    is_failed: bool
+    error_message: str | None
+    is_released: bool = False
+
+
+# Called after each table: how many are done, of how many, and what was found.
+Progress: TypeAlias = Callable[[int, int, ValidationReport], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeValidationReport:
+    """What validation found, by the tables' names."""
+
+    tables: Mapping[str, ValidationReport] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every mirror agrees with SQL."""
+        return all(report.ok for report in self.tables.values())
+
+
+class LakeMirror:
+    """The mirror of every table of a lake."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+
+    def run(self, once: bool = False, stop: threading.Event | None = None) -> int:  # noqa: FBT001, FBT002
+        """Be the worker until SIGTERM; `once` drains what is pending, checkpoints too.
+
+        Returns how many versions and checkpoints were written by `once`.
+        """
+        worker = Worker(
+            self._lake.engine, self._lake.store, validate=lambda: [*self.validate().tables.values()]
+        )
+        if once:
+            return worker.drain()
+        worker.run(stop)
+        return 0
+
+    def status(self) -> list[MirrorStatus]:
+        """How far the mirror of each table is."""
+        store = self._lake.store
+        now = store.clock_ms()
+        released = {
+            record.table_id for record in store.tables() if is_released(record.read_only_reason)
+        }
+        return [
+            _status(item, now, is_released=item.table_id in released) for item in store.backlog()
+        ]
+
+    def validate(self, progress: Progress | None = None) -> LakeValidationReport:
+        """Compare the mirror of every table with SQL; what can't be read is in its report.
+
+        Released tables are left out: their logs go on without SQL.
+        """
+        tables = [table for table in self._lake.tables() if not is_released(table.read_only)]
+        reports = {}
+        for number, table in enumerate(tables, start=1):
+            try:
+                report = table.mirror.validate()
+            except TableNotFoundError:
+                continue  # dropped since
+            except DeltaSqlError as error:
+                problem = f"{error.problem}: {error.cause}"
+                report = ValidationReport(table=table.name, version=None, error=problem)
+            reports[table.name] = report
+            if progress is not None:
+                progress(number, len(tables), report)
+        return LakeValidationReport(reports)
+
+
+class TableMirror:
+    """The mirror of one table."""
+
+    def __init__(self, lake: Lake, table: Table) -> None:
+        self._lake = lake
+        self._table = table
+
+    def status(self) -> MirrorStatus:
+        """How far the mirror is."""
+        now = self._lake.store.clock_ms()
+        for item in self._lake.store.backlog():
+            if item.table_id == self._table.table_id:
+                return _status(item, now, is_released=is_released(self._table.read_only))
+        raise TableNotFoundError(
+            f"there is no table {self._table.name}",
+            cause="it was dropped",
+            remedy="see lake.tables()",
+        )
+
+    def pause(self) -> None:
+        """Stop mirroring the table; commits go on, and wait in SQL."""
+        self._lake.store.set_mirror_paused(self._table.table_id, paused=True)
+
+    def resume(self) -> None:
+        """Mirror the table again, from where it stopped."""
+        self._lake.store.set_mirror_paused(self._table.table_id, paused=False)
+
+    def repair(
+        self,
+        version: int | None = None,
+        force: bool = False,  # noqa: FBT001, FBT002 - the public name
+        *,
+        take_back: bool = False,
+    ) -> RepairReport:
+        """Write again what was deleted or cut off: of one version, or wherever there is a gap.
+
+        Objects that somebody else wrote are reported, and with `force` moved aside. Versions
+        that SQL does not know, after a restore of the database, are reported too; with
+        `take_back` they become versions in SQL again.
+        """
+        lake, table = self._lake, self._table
+        try:
+            return repair(
+                lake.engine,
+                lake.store,
+                table.objects,
+                table.target,
+                version=version,
+                force=force,
+                taking_back=lake.commits if take_back else None,
+            )
+        finally:
+            lake.states.forget(table.table_id)
+
+    def validate(self, version: int | None = None) -> ValidationReport:
+        """Compare the mirror with SQL: every commit file's digest, and the snapshot that
+        readers see, by default at the newest mirrored version.
+        """
+        lake, table = self._lake, self._table
+        return validate(
+            lake.store,
+            table.objects,
+            table.target,
+            version=version,
+            options=lake.reader_options,
+        )
+
+    def export(self, location: str, *, copy_data: bool = False) -> ExportReport:
+        """Write the whole log to another place.
+
+        Data files stay where they are and are referred to by absolute paths; with `copy_data`
+        they are copied, and the commit files have the bytes that they have here. A place that
+        a table of the lake holds, or that has another log in it, is refused.
+        """
+        lake, table = self._lake, self._table
+        place = lake.objects(_free_place(lake, location))
+        # Refuses a released table that others have written since: SQL's newest version is old.
+        table.snapshot()
+        return export(lake.store, table.objects, place, table.target, copy_data=copy_data)
+
+    def cleanup(self, dry_run: bool = True) -> CleanupReport:  # noqa: FBT001, FBT002
+        """Delete from the mirror what `delta.logRetentionDuration` no longer asks for.
+
+        SQL keeps every version. A dry run only says what would go.
+        """
+        lake, table = self._lake, self._table
+        return cleanup(lake.engine, lake.store, table.objects, table.target, dry_run=dry_run)
+
+
+def _free_place(lake: Lake, location: str) -> str:
+    """The location, absolute; raises if a table of the lake holds it, or none may lie there."""
+    found = check(lake, location)
+    for claim in lake.store.claims(found):
+        raise taken(found, place_of(found), claim)
+    return found
+
+
+def _status(item: Backlog, now: int, *, is_released: bool) -> MirrorStatus:
+    mirrored = item.head if item.first_version is None else item.first_version - 1
+    return MirrorStatus(
+        table=item.name,
+        version=item.head,
+        mirrored_version=mirrored if mirrored >= 0 else None,
+        lag_versions=item.versions,
+        lag_seconds=max(0.0, (now - item.oldest) / 1000) if item.oldest is not None else 0.0,
+        pending_checkpoints=item.checkpoints,
+        is_paused=item.is_paused,
+        is_failed=item.is_failed,
+        error_message=item.error_message,
+        is_released=is_released,
+    )

@@ -1,0 +1,155 @@
+"""New tables: version 0 with its name, its protocol and its metadata, and its commit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltasql.commit import CommitRequest
+from deltasql.commit.commit_logging import after_commit
+from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.data.writing.writer import NewFile
+from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError
+from deltasql.lake import writing
+from deltasql.lake.table import Table
+from deltasql.log.row_tracking import assign_row_ids
+from deltasql.log.validation.commits import validate_commit
+from deltasql.spec.actions import Action, Metadata, Protocol
+from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
+from deltasql.spec.features import stored_properties
+from deltasql.spec.properties import canonical_keys, is_true
+from deltasql.spec.protocol import protocol_for
+from deltasql.spec.schema import StructType, render_schema
+from deltasql.store.interface import TableRecord
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+
+# Lone surrogates stand for bytes that are no text: no database takes them.
+_NAME = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
+_LONGEST_NAME = 255
+FENCE_PROPERTY = "deltasql.fence"
+IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+ROW_TRACKING = "delta.enableRowTracking"
+ROW_TRACKING_COLUMNS = {
+    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col",
+}
+
+
+def check_name(name: str) -> None:
+    """Raise `ValidationError` unless a table may have that name."""
+    if not _is_name(name):
+        raise ValidationError(
+            f"{name!r:.80} is not a table's name",
+            cause="a name is words separated by dots, without slashes, control characters or "
+            f"blanks around them, of at most {_LONGEST_NAME} bytes",
+            remedy="choose another, such as sales.orders",
+        )
+
+
+def _is_name(name: object) -> bool:
+    if not isinstance(name, str):
+        return False
+    legal = all(_NAME.fullmatch(part) and part.strip() == part for part in name.split("."))
+    return legal and len(name.encode()) <= _LONGEST_NAME
+
+
+def version_zero(
+    schema: pa.Schema | StructType,
+    partition_by: tuple[str, ...],
+    properties: Mapping[str, str] | None,
+) -> list[Action]:
+    """The protocol and the metadata of a new table."""
+    _must_be_texts(properties or {})
+    configuration = {IN_COMMIT_TIMESTAMPS: "true", **canonical_keys(properties or {})}
+    if configuration[IN_COMMIT_TIMESTAMPS].lower() == "false":
+        raise ValidationError(
+            "a table can't be created without in-commit timestamps",
+            cause="a mirror that is late would change the times of its versions",
+            remedy=f"leave {IN_COMMIT_TIMESTAMPS} out",
+        )
+    mapped = configuration.get(MODE, "none").lower() in ("name", "id")
+    delta = _delta_schema(schema, mapped=mapped)
+    if mapped:
+        delta, highest = assign_column_mapping(delta, highest=0, new_id=writing.new_id)
+        configuration[MAX_COLUMN_ID] = str(highest)
+    if is_true(configuration, ROW_TRACKING):
+        # Moved rows keep their ids in hidden columns, which the spec wants named.
+        for key, start in ROW_TRACKING_COLUMNS.items():
+            configuration.setdefault(key, f"{start}-{writing.new_id()}")
+    fence = configuration.get(FENCE_PROPERTY, "true").lower() != "false"
+    return [
+        protocol_for(delta, configuration, fence=fence),
+        Metadata(
+            id=writing.new_id(),
+            schema_string=render_schema(delta),
+            partition_columns=partition_by,
+            configuration=stored_properties(configuration),
+            created_time=writing.now_ms(),
+        ),
+    ]
+
+
+def _delta_schema(schema: pa.Schema | StructType, *, mapped: bool) -> StructType:
+    if not isinstance(schema, StructType):
+        return from_arrow(schema, column_mapping=mapped)
+    check_names((item.name for item in schema.fields), column_mapping=mapped)
+    return schema
+
+
+def _must_be_texts(properties: Mapping[str, str]) -> None:
+    for key, value in properties.items():
+        if type(key) is not str or type(value) is not str:
+            raise ValidationError(
+                f"the property {key!r:.80} is {value!r:.80}",
+                cause="the keys and values of properties are strings",
+                remedy='write it as a string, such as "true" or "10"',
+            )
+
+
+def create(
+    lake: Lake,
+    name: str,
+    location: str,
+    actions: list[Action],
+    *,
+    operation: str,
+    operation_params: Mapping[str, Any],
+    files: Sequence[NewFile] = (),
+) -> Table | None:
+    """Create a table; see `Lake.create_with`."""
+    request = CommitRequest(
+        table_id=0,
+        table_name=name,
+        actions=actions,
+        commit_id=writing.new_id(),
+        operation=operation,
+        operation_params=operation_params,
+        committer=lake.committer,
+        engine=lake.engine_info,
+    )
+    paths = [file.path for file in files]
+    try:
+        validate_commit(actions, None)
+        protocols = [action for action in actions if isinstance(action, Protocol)]
+        if any("rowTracking" in (item.writer_features or ()) for item in protocols):
+            request.actions = assign_row_ids(actions, version=0, domains={})
+        created = lake.commits.create(request, location)
+    except CommitStateUnknownError:
+        # The files may belong to a table: they stay.
+        raise
+    except DeltaSqlError:
+        lake.discarder.discard(location, paths, after=-1, request=request)
+        raise
+    if created is None:
+        lake.discarder.discard(location, paths, after=-1, request=request)
+        return None
+    # Not looked up again: it may have another name by now, and is ours all the same.
+    table = Table(lake, TableRecord(created, name, location))
+    with after_commit("mirroring", name):
+        lake.engine.after_commit([(table.target, 0)])
+    return table

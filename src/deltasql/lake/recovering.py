@@ -1,0 +1,293 @@
+"""A lake whose database is lost, made anew from the mirrors of its tables: `lake.recover`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from urllib.parse import quote, unquote
+
+from deltasql.adoption.finding import Findings, find_inside, find_tables
+from deltasql.errors import ConfigError, DeltaSqlError, StoreError, TableNotFoundError
+from deltasql.lake.locations import absolute
+from deltasql.places import place_of
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+    from deltasql.objectstore import ObjectStore
+
+Status: TypeAlias = Literal["adopted", "present", "found", "failed"]
+_PARALLELISM: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredTable:
+    """What became of one place.
+
+    `status` is `adopted`, `present` (it was in the lake already), `found` (in a dry run), or
+    `failed`; then `problem` says why and `remedy` what to do. `table` is its name, None where
+    a folder could not be searched, or has a name that is no text.
+    """
+
+    location: str
+    table: str | None
+    status: Status
+    version: int | None = None
+    read_only: str | None = None
+    problem: str | None = None
+    remedy: str | None = None
+
+
+# Called after each table: how many are done, of how many found so far, and what became of it.
+RecoveryProgress: TypeAlias = Callable[[int, int, RecoveredTable], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """What was found below a location, by place."""
+
+    location: str
+    tables: tuple[RecoveredTable, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every table that was found is in the lake, or in a dry run could be."""
+        return not self.failed
+
+    @property
+    def adopted(self) -> tuple[RecoveredTable, ...]:
+        """Tables that were taken in."""
+        return self._with("adopted")
+
+    @property
+    def failed(self) -> tuple[RecoveredTable, ...]:
+        """Tables that could not be taken in, and folders that could not be searched."""
+        return self._with("failed")
+
+    def _with(self, status: Status) -> tuple[RecoveredTable, ...]:
+        return tuple(table for table in self.tables if table.status == status)
+
+
+def recover(
+    lake: Lake,
+    location: str | os.PathLike[str] | None = None,
+    *,
+    dry_run: bool = False,
+    fence: bool = True,
+    validate: bool = True,
+    parallelism: int = _PARALLELISM,
+    progress: RecoveryProgress | None = None,
+) -> RecoveryReport:
+    """Adopt every Delta table below a location, by default the lake's, under its folder's name.
+
+    `sales/orders` becomes `sales.orders`, counted from the lake's location where that holds it.
+    What can't be taken is in the report and stops nothing else. Run again, it goes on: tables of
+    the lake are passed by, adoptions that were cut off resumed. A dry run only reads. `fence`
+    and `validate` are those of `adopt`; `parallelism` is how many tables are read at once.
+    """
+    place = location or lake.location
+    if place is None:
+        raise ConfigError(
+            "the lake has no location to be recovered from",
+            remedy="say where its tables are: lake.recover('s3://bucket/lake')",
+        )
+    how = _How(dry_run=dry_run, fence=fence, validate=validate, parallelism=parallelism)
+    return _Recovery(lake, lake.objects(absolute(place)), how, progress or (lambda *_: None)).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    dry_run: bool
+    fence: bool
+    validate: bool
+    parallelism: int
+
+
+class _StoppedError(Exception):
+    """Another table's failure, or Ctrl-C, ends all of it."""
+
+
+class _Recovery:
+    """One run over a location."""
+
+    def __init__(
+        self, lake: Lake, objects: ObjectStore, how: _How, progress: RecoveryProgress
+    ) -> None:
+        self._lake = lake
+        self._objects = objects
+        self._how = how
+        self._progress = progress
+        self._present = {place_of(table.location): table.name for table in lake.tables()}
+        self._above = _folders_above(lake, objects.location)
+        self._claims: dict[str, set[str]] = defaultdict(set)
+        self._done: list[RecoveredTable] = []
+        self._total = 0
+        self._is_over = threading.Event()
+
+    def run(self) -> RecoveryReport:
+        """From the outside in: what lies inside another table depends on what became of that."""
+        found = find_tables(self._objects)
+        if "" in found.unread:
+            raise found.unread[""]
+        self._not_searched(found)
+        wave: Sequence[str] = found.tables
+        while wave:
+            outcomes = self._take_all(wave)
+            wave = [inner for folder in wave for inner in self._inside(folder, outcomes[folder])]
+        if not self._done:
+            raise TableNotFoundError(
+                f"there is no Delta table below {self._objects.location}",
+                cause="no folder there has a _delta_log",
+                remedy="check the location; links on a disk are not followed",
+            )
+        by_place = sorted(self._done, key=lambda item: item.location)
+        return RecoveryReport(self._objects.location, tuple(by_place))
+
+    def _take_all(self, folders: Sequence[str]) -> Mapping[str, RecoveredTable]:
+        self._total += len(folders)
+        for folder in filter(_is_text, folders):
+            if place_of(self._location(folder)) not in self._present:
+                self._claims[self._name(folder)].add(self._location(folder))
+        outcomes: dict[str, RecoveredTable] = {}
+        running: dict[Future[RecoveredTable], str] = {}
+        with ThreadPoolExecutor(self._how.parallelism) as pool:
+            try:
+                for folder in folders:
+                    running[pool.submit(self._take, self._expected(folder))] = folder
+                for future in as_completed(running):
+                    outcomes[running[future]] = future.result()
+                    self._tell(outcomes[running[future]])
+            except BaseException:
+                self._is_over.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        return outcomes
+
+    def _tell(self, outcome: RecoveredTable) -> None:
+        self._done.append(outcome)
+        self._progress(len(self._done), self._total, outcome)
+
+    # --- one table ------------------------------------------------------------------------
+
+    def _expected(self, folder: str) -> RecoveredTable:
+        """What is to become of a folder, or why it can't be tried."""
+        location = self._location(folder)
+        if not _is_text(folder):
+            return _failed(
+                RecoveredTable(location=location, table=None, status="found"),
+                problem="the name of its folder is not UTF-8, and no location can say it",
+                remedy="rename the folder, then run it again",
+            )
+        known = self._present.get(place_of(location))
+        if known is not None:
+            version = self._lake.table(known).version
+            return RecoveredTable(location=location, table=known, status="present", version=version)
+        name = self._name(folder)
+        wanted = RecoveredTable(location=location, table=name, status="found")
+        others = self._claims[name] - {location}
+        if others:
+            # Which of them is meant, nobody but the user can say.
+            return _failed(
+                wanted,
+                problem=f"{min(others)} has the name {name} as well",
+                remedy="adopt each under a name of its own: lake.adopt(location, name)",
+            )
+        return wanted
+
+    def _take(self, wanted: RecoveredTable) -> RecoveredTable:
+        if wanted.status != "found":
+            return wanted
+        assert wanted.table is not None, "a table that is found has a name"
+        lake, fence = self._lake, self._how.fence
+        try:
+            if self._how.dry_run:
+                survey = lake.adopt(wanted.location, wanted.table, dry_run=True, fence=fence)
+                return replace(wanted, version=survey.version, read_only=survey.read_only)
+            table = lake.adopt(
+                wanted.location,
+                wanted.table,
+                fence=fence,
+                validate=self._how.validate,
+                progress=lambda _: self._go_on(),
+            )
+            return replace(
+                wanted, status="adopted", version=table.version, read_only=table.read_only
+            )
+        except StoreError as error:
+            # Where nothing can be asked any more, the rest would fail one by one.
+            lake.store.clock_ms()
+            return _refused(wanted, error)
+        except DeltaSqlError as error:
+            return _refused(wanted, error)
+
+    def _go_on(self) -> None:
+        if self._is_over.is_set():
+            raise _StoppedError
+
+    # --- tables inside tables ---------------------------------------------------------------
+
+    def _inside(self, folder: str, outer: RecoveredTable) -> Iterable[str]:
+        """What is to be tried inside the folder; where tables may not be, they are told of."""
+        is_sound = outer.status != "failed"
+        found = find_inside(self._objects, folder, is_sound=is_sound)
+        self._not_searched(found)
+        if not is_sound:
+            return found.tables
+        for inner in found.tables:
+            outcome = self._expected(inner)
+            self._total += 1
+            if outcome.status == "found":
+                outcome = _failed(
+                    outcome,
+                    problem=f"it lies inside the folder of {outer.table}",
+                    remedy="tables don't share places: copy its folder to a place of its own, "
+                    "and adopt it there",
+                )
+            self._tell(outcome)
+        return ()
+
+    def _not_searched(self, found: Findings) -> None:
+        for folder, error in found.unread.items():
+            self._total += 1
+            here = RecoveredTable(location=self._location(folder), table=None, status="failed")
+            self._tell(_refused(here, error))
+
+    # --- names --------------------------------------------------------------------------------
+
+    def _location(self, folder: str) -> str:
+        parts = [
+            quote(part, safe="", errors="surrogateescape") for part in folder.split("/") if part
+        ]
+        return "/".join([self._objects.location.rstrip("/"), *parts])
+
+    def _name(self, folder: str) -> str:
+        parts = [*self._above, *filter(None, folder.split("/"))]
+        # A location that is a table itself, outside of the lake's: its own last folder.
+        return ".".join(parts) or unquote(self._objects.location).rstrip("/").rpartition("/")[2]
+
+
+def _folders_above(lake: Lake, location: str) -> list[str]:
+    """The folders from the lake's location down to this one; none where it is elsewhere."""
+    if lake.location is None:
+        return []
+    root, here = place_of(lake.location), place_of(location)
+    within = here.removeprefix(root).strip("/")
+    return within.split("/") if within and here.startswith(root) else []
+
+
+def _is_text(folder: str) -> bool:
+    """Whether a folder's name is UTF-8: on a local disk it may be any bytes."""
+    return not any("\ud800" <= character <= "\udfff" for character in folder)
+
+
+def _refused(wanted: RecoveredTable, error: DeltaSqlError) -> RecoveredTable:
+    problem = f"{error.problem}: {error.cause}" if error.cause else error.problem
+    return _failed(wanted, problem=problem, remedy=error.remedy)
+
+
+def _failed(wanted: RecoveredTable, *, problem: str, remedy: str) -> RecoveredTable:
+    return replace(wanted, status="failed", problem=problem, remedy=remedy or None)

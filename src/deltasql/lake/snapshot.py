@@ -1,0 +1,290 @@
+"""A table at one version: what it is made of, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltasql.data.arrow_schema import to_arrow
+from deltasql.data.reading.reader import output_schema, read_files
+from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
+from deltasql.log.pruning.files import Pruner, is_partition_only, matching_partitions
+from deltasql.log.pruning.range_predicates import to_ranges
+from deltasql.log.pruning.ranges import Everything
+from deltasql.log.state import TableState
+from deltasql.log.timestamps import from_ms
+from deltasql.objectstore import ObjectStore
+from deltasql.spec import codec
+from deltasql.spec.actions import AddFile, Metadata, Protocol
+from deltasql.store.file_rows import from_batch, to_table
+from deltasql.store.interface import TxnLogReader
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+# Beyond this many survivors the exact look at every file costs more than it can save.
+_EXACT_LIMIT = 20_000
+
+FileKey = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Overlay:
+    """What a transaction has written to a table and not committed yet."""
+
+    adds: dict[FileKey, AddFile] = field(default_factory=dict)
+    removes: set[FileKey] = field(default_factory=set)
+
+
+class Snapshot:
+    """A table at one version, read from SQL alone."""
+
+    def __init__(
+        self,
+        reader: TxnLogReader,
+        objects: ObjectStore,
+        table_id: int,
+        state: TableState,
+        overlay: Overlay | None = None,
+    ) -> None:
+        self._reader = reader
+        self._objects = objects
+        self._table_id = table_id
+        self._state = state
+        self._overlay = overlay
+
+    def __repr__(self) -> str:
+        return f"<Snapshot version {self.version} at {self.timestamp.isoformat()}>"
+
+    def with_state(self, state: TableState) -> Snapshot:
+        """The same files under other metadata: that of an uncommitted transaction."""
+        return Snapshot(self._reader, self._objects, self._table_id, state, self._overlay)
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return self._state.version
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the version was committed."""
+        return from_ms(self._state.in_commit_timestamp)
+
+    @property
+    def state(self) -> TableState:
+        """Metadata and protocol, parsed."""
+        return self._state
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The table's schema."""
+        return to_arrow(self._state.schema)
+
+    @property
+    def metadata(self) -> Metadata:
+        """The current metaData action."""
+        return self._state.metadata
+
+    @property
+    def protocol(self) -> Protocol:
+        """The current protocol action."""
+        return self._state.protocol
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties."""
+        return self._state.properties
+
+    @cached_property
+    def txns(self) -> dict[str, int]:
+        """How far each application got, by application id."""
+        found = self._reader.txns(self._table_id, self.version)
+        return {record.app_id: record.txn_version for record in found}
+
+    @cached_property
+    def domains(self) -> dict[str, str]:
+        """Configuration of each domain."""
+        return self._reader.domains(self._table_id, self.version)
+
+    def files(self, where: str | None = None) -> pa.Table:
+        """The live files, or those that may hold rows that satisfy `where`.
+
+        JSON columns (partition_values, stats, deletion_vector, tags) are text, verbatim.
+        """
+        return pa.Table.from_batches(self.file_batches(where), schema=to_table([]).schema)
+
+    def file_batches(self, where: str | None = None) -> Iterator[pa.RecordBatch]:
+        """The same as `files`, batch by batch in bounded memory."""
+        return self.batches(self.bind(where))
+
+    def batches(self, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+        """The same, pruned by a bound predicate."""
+        for batch in self._stored_batches(predicate):
+            kept = self._without_outdated(batch)
+            if kept.num_rows:
+                yield kept
+        if self._overlay is not None and self._overlay.adds:
+            added = self._exactly(to_table(self._overlay.adds.values()), predicate)
+            yield from added.to_batches()
+
+    def adds(self, predicate: Predicate | None = None) -> Iterator[AddFile]:
+        """The live files as actions, pruned by a bound predicate."""
+        for batch in self._stored_batches(predicate):
+            yield from from_batch(self._without_outdated(batch))
+        if self._overlay is not None:
+            yield from self._own_adds(self._overlay, predicate)
+
+    def having(self, keys: Collection[FileKey]) -> set[FileKey]:
+        """Those of some files that are live."""
+        return {
+            key
+            for batch in self.batches()
+            if _holds(batch, keys)
+            for add in from_batch(batch)
+            if (key := (add.path, add.dv_id)) in keys
+        }
+
+    def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
+        """The rows, lazily."""
+        return Scan(self, self._objects, predicate=self.bind(where), columns=columns)
+
+    def bind(self, where: str | None) -> Predicate | None:
+        """A WHERE text as a predicate on this schema."""
+        return None if where is None else bind(parse(where), self._state.schema)
+
+    def _stored_batches(self, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
+        if predicate is None:
+            yield from self._reader.files(self._table_id, self.version)
+            return
+        state = self._state
+        ranges = to_ranges(predicate, state.schema, state.stats_columns)
+        reader = self._reader.files(
+            self._table_id,
+            self.version,
+            partition_keys=self._partition_keys(predicate),
+            ranges=None if isinstance(ranges, Everything) else ranges,
+        )
+        if is_partition_only(predicate, state.partition_columns):
+            yield from reader
+            return
+        seen = 0
+        for batch in reader:
+            seen += batch.num_rows
+            if seen > _EXACT_LIMIT:
+                yield batch
+            else:
+                yield from self._exactly(pa.table(batch), predicate).to_batches()
+
+    def _partition_keys(self, predicate: Predicate) -> list[int] | None:
+        """The partitions that may match; None when the predicate says nothing of them."""
+        partitioned_by = {name.lower() for name in self._state.partition_columns}
+        if not any(path[0].lower() in partitioned_by for path in columns(predicate)):
+            return None
+        return matching_partitions(
+            predicate,
+            self._state.schema,
+            self._state.partition_columns,
+            ((key, codec.loads(values)) for key, values in self._reader.partitions(self._table_id)),
+        )
+
+    def _exactly(self, files: pa.Table, predicate: Predicate | None) -> pa.Table:
+        if predicate is None:
+            return files
+        pruner = Pruner(predicate, self._state.schema)
+        texts = zip(
+            files.column("partition_values").to_pylist(),
+            files.column("stats").to_pylist(),
+            strict=True,
+        )
+        keep = [
+            pruner.may_match(partition_values=codec.loads(values), stats=stats)
+            for values, stats in texts
+        ]
+        return files if all(keep) else files.filter(pa.array(keep, pa.bool_()))
+
+    def _own_adds(self, overlay: Overlay, predicate: Predicate | None) -> Iterator[AddFile]:
+        """The transaction's own files, pruned as those of the database are."""
+        pruner = None if predicate is None else Pruner(predicate, self._state.schema)
+        for add in overlay.adds.values():
+            if pruner is None or pruner.may_match(
+                partition_values=add.partition_values, stats=add.stats
+            ):
+                yield add
+
+    def _without_outdated(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Without what the transaction has removed, or says anew."""
+        if self._overlay is None or not (self._overlay.removes or self._overlay.adds):
+            return batch
+        outdated = self._overlay.removes | self._overlay.adds.keys()
+        if not _holds(batch, outdated):
+            return batch
+        keep = [(add.path, add.dv_id) not in outdated for add in from_batch(batch)]
+        return batch.filter(pa.array(keep, pa.bool_()))
+
+
+def _holds(batch: pa.RecordBatch, keys: Collection[FileKey]) -> bool:
+    """Whether a batch of files has one of these paths, under whatever deletion vector."""
+    wanted = pa.array(sorted({path for path, _ in keys}), pa.string())
+    return bool(pc.any(pc.is_in(batch.column("path"), value_set=wanted)).as_py())
+
+
+class Scan:
+    """The rows of a snapshot that satisfy a predicate, as whatever the caller likes."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        objects: ObjectStore,
+        *,
+        predicate: Predicate | None,
+        columns: Sequence[str] | None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._objects = objects
+        self._predicate = predicate
+        self._columns = columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        return output_schema(self._snapshot.state.schema, self._columns)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows batch by batch, in bounded memory."""
+        state = self._snapshot.state
+        return read_files(
+            self._objects,
+            self._snapshot.adds(self._predicate),
+            schema=state.schema,
+            partition_columns=state.partition_columns,
+            column_mapping=state.column_mapping,
+            columns=self._columns,
+            predicate=self._predicate,
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """The rows as a pandas frame; needs pandas."""
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a Polars frame; needs Polars."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+        return reader.__arrow_c_stream__(requested_schema)

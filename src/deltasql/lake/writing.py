@@ -1,0 +1,286 @@
+"""From rows to actions: what an append and an overwrite write before they commit."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltasql.commit.discarding import Abandon
+from deltasql.data.conform import as_arrow, conform, merge
+from deltasql.data.layout import Layout, layout_of
+from deltasql.data.reading.remainder import Remainder
+from deltasql.data.reading.row_filter import row_mask
+from deltasql.data.writing.change_files import ChangeWriter
+from deltasql.data.writing.lengths import check_lengths
+from deltasql.data.writing.writer import NewFile, write_files
+from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
+from deltasql.lake.snapshot import Snapshot
+from deltasql.log.conflict import Reads
+from deltasql.log.predicates.predicate import Predicate, bind, parse
+from deltasql.log.removal import (
+    Removable,
+    Sorted,
+    WholeFile,
+    every_row,
+    removes,
+    rewritten,
+    sort_by_match,
+)
+from deltasql.log.state import TableState
+from deltasql.objectstore import ObjectStore
+from deltasql.spec import codec
+from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, Txn
+from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping, max_column_id
+from deltasql.spec.protocol import upgraded
+from deltasql.spec.schema import StructType, render_schema
+
+# The first digit of the fourth group of a UUID has two bits that are always the same.
+_VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
+
+
+# Not frozen: that constructor would take five times as long, and each small commit runs it.
+@dataclass(slots=True, kw_only=True)
+class Write:
+    """Actions ready to be committed, and the new files behind them."""
+
+    actions: Sequence[Action]
+    operation: str
+    operation_params: Mapping[str, Any] = field(default_factory=dict)
+    reads: Reads = field(default_factory=Reads.nothing)
+    read_version: int | None = None
+    files: Sequence[NewFile] = ()
+    # Whether it is nothing but files of ours in a table without partitions, whose values, names
+    # and numbers can't be other than they should.
+    is_plain: bool = False
+
+
+def now_ms() -> int:
+    """This machine's clock; versions are stamped by the database's instead."""
+    return time.time_ns() // 1_000_000
+
+
+def new_id() -> str:
+    """A unique name: a random UUID, without the object around it."""
+    digits = os.urandom(16).hex()
+    variant = _VARIANTS[digits[16]]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def txn_actions(app_id: str | None, app_version: int | None) -> list[Action]:
+    """The txn that makes a write happen once."""
+    if app_id is None and app_version is None:
+        return []
+    if app_id is None or app_version is None:
+        raise ValidationError(
+            "app_id and app_version belong together", remedy="give both, or neither"
+        )
+    return [Txn(app_id=app_id, version=app_version, last_updated=now_ms())]
+
+
+def append(
+    objects: ObjectStore,
+    state: TableState,
+    data: Any,
+    *,
+    schema_mode: str | None = None,
+    abandon: Abandon | None = None,
+) -> Write:
+    """Write rows as new files; `abandon` gets those of a write that fails half-way."""
+    metadata, changes = _evolved(state, data, schema_mode)
+    files = write_rows(objects, metadata, data, abandon=abandon)
+    return Write(
+        actions=[*changes, *files],
+        operation="WRITE",
+        operation_params=_append_params(tuple(metadata.partition_columns)),
+        read_version=state.version,
+        files=files,
+        is_plain=not (changes or metadata.partition_columns),
+    )
+
+
+@lru_cache(maxsize=256)
+def _append_params(partition_columns: tuple[str, ...]) -> Mapping[str, str]:
+    columns = codec.dumps(partition_columns).decode()
+    return {"mode": "Append", "partitionBy": columns}
+
+
+def overwrite(
+    objects: ObjectStore,
+    snapshot: Snapshot,
+    data: Any,
+    *,
+    where: str | None = None,
+    abandon: Abandon | None = None,
+) -> Write:
+    """Write rows in place of those that satisfy `where`, by default of all."""
+    metadata = snapshot.metadata
+    predicate = snapshot.bind(where)
+    rows = conform(as_arrow(data), snapshot.state.schema)
+    if predicate is not None:
+        rows = _must_satisfy(rows, predicate, where or "")
+    found = _found(snapshot, predicate)
+    files: list[AddFile | CdcFile] = []
+    try:
+        new = write_rows(objects, metadata, rows, abandon=abandon)
+        files += new
+        rest = Remainder(objects, snapshot.state, predicate, found.partial)
+        if found.partial:
+            kept = write_rows(objects, metadata, rest.rows(), abandon=abandon)
+            files += kept
+            if kept and snapshot.state.has_change_feed:
+                files += _changes(objects, snapshot.state, rest, found.whole, new)
+    except Exception:
+        if abandon is not None:
+            abandon([file.path for file in files])
+        raise
+    replaced: list[Removable] = [*found.whole, *rewritten(rest.touched)]
+    params: dict[str, Any] = {
+        "mode": "Overwrite",
+        "partitionBy": list(metadata.partition_columns),
+    }
+    if where is not None:
+        params["predicate"] = where
+    keys = frozenset((add.path, add.dv_id) for add in replaced)
+    return Write(
+        actions=[*removes(replaced, deletion_timestamp=now_ms()), *files],
+        operation="WRITE",
+        operation_params=params,
+        reads=Reads.all() if predicate is None else Reads.where(predicate, files=keys),
+        read_version=snapshot.version,
+        files=files,
+    )
+
+
+def write_rows(
+    objects: ObjectStore, metadata: Metadata, data: Any, *, abandon: Abandon | None = None
+) -> list[AddFile]:
+    """Conform rows to a table, check its constraints, and write them as files."""
+    layout = layout_of(metadata)
+    _must_fit_arrow(layout)
+    if not (layout.takes_any and isinstance(data, pa.Table) and data.schema.equals(layout.logical)):
+        data = conform(data, layout.schema, arrow_schema=layout.logical)
+        data = check_lengths(data, layout.limits)
+    rows = _checked(data, layout)
+    return write_files(
+        objects, layout=layout, data=rows, new_id=new_id, now_ms=now_ms, abandon=abandon
+    )
+
+
+def check_from_arrow(metadata: Metadata) -> None:
+    """Raise unless rows of the table can be written from Arrow, its rules enforced."""
+    _must_fit_arrow(layout_of(metadata))
+
+
+def _must_fit_arrow(layout: Layout) -> None:
+    if layout.obstacle is not None:
+        raise UnsupportedFeatureError(
+            "these rows can't be written from Arrow",
+            cause=layout.obstacle,
+            remedy="write the table with Spark (see docs/features.md)",
+        )
+    for _, text in layout.constraints:
+        _constraint(layout.schema, text)
+
+
+# --- schema -----------------------------------------------------------------------------
+
+
+def _evolved(
+    state: TableState, data: Any, schema_mode: str | None
+) -> tuple[Metadata, list[Action]]:
+    if schema_mode is None:
+        return state.metadata, []
+    if schema_mode != "merge":
+        raise ValidationError(f"schema_mode {schema_mode!r} is unknown", remedy='use "merge"')
+    mapped = state.column_mapping != "none"
+    schema = merge(state.schema, as_arrow(data).schema, column_mapping=mapped)
+    if schema == state.schema:
+        return state.metadata, []
+    configuration = dict(state.properties)
+    if mapped:
+        schema, highest = assign_column_mapping(
+            schema, highest=max_column_id(configuration), new_id=new_id
+        )
+        configuration[MAX_COLUMN_ID] = str(highest)
+    metadata = replace(
+        state.metadata, schema_string=render_schema(schema), configuration=configuration
+    )
+    protocol = upgraded(state.protocol, schema, configuration)
+    return metadata, [metadata, *([protocol] if protocol is not None else [])]
+
+
+# --- rows -------------------------------------------------------------------------------
+
+
+def _checked(
+    rows: pa.Table | pa.RecordBatchReader, layout: Layout
+) -> pa.Table | pa.RecordBatchReader:
+    """The rows, with every CHECK constraint of the table enforced."""
+    for name, text in layout.constraints:
+        rows = _each(rows, _constraint(layout.schema, text), f"CHECK constraint {name}: {text}")
+    return rows
+
+
+def _constraint(schema: StructType, text: str) -> Predicate:
+    try:
+        return bind(parse(text), schema)
+    except ValidationError as error:
+        raise UnsupportedFeatureError(
+            f"the CHECK constraint {text!r} can't be enforced here",
+            cause=error.problem,
+            remedy="write the table with Spark",
+        ) from None
+
+
+def _must_satisfy(
+    rows: pa.Table | pa.RecordBatchReader, predicate: Predicate, where: str
+) -> pa.Table | pa.RecordBatchReader:
+    return _each(rows, predicate, f"the overwrite's own condition {where}")
+
+
+def _each(
+    rows: pa.Table | pa.RecordBatchReader, predicate: Predicate, rule: str
+) -> pa.Table | pa.RecordBatchReader:
+    def check(batch: Any) -> Any:
+        # As in Delta, a rule that is null for a row is broken by it.
+        kept = pc.sum(pc.fill_null(row_mask(predicate, batch), fill_value=False)).as_py() or 0
+        if kept < batch.num_rows:
+            raise SchemaMismatchError(
+                f"{batch.num_rows - kept} rows break {rule}",
+                cause="the condition is false or null for them",
+                remedy="leave these rows out, or change the condition",
+            )
+        return batch
+
+    if isinstance(rows, pa.Table):
+        return check(rows)
+    return pa.RecordBatchReader.from_batches(rows.schema, (check(batch) for batch in rows))
+
+
+def _found(snapshot: Snapshot, predicate: Predicate | None) -> Sorted:
+    """The files that an overwrite replaces whole, and those it has to read."""
+    candidates = snapshot.adds(predicate)
+    if predicate is None:
+        return Sorted(every_row(candidates), [])
+    return sort_by_match(candidates, predicate, snapshot.state.schema)
+
+
+def _changes(
+    objects: ObjectStore,
+    state: TableState,
+    rest: Remainder,
+    whole: Sequence[WholeFile],
+    new: Sequence[AddFile],
+) -> list[CdcFile]:
+    """What an overwrite has changed, row by row: rows that stay were written anew, too."""
+    writer = ChangeWriter(objects, state, new_id=new_id, now_ms=now_ms)
+    return writer.write(
+        ("delete", writer.rows(whole)), ("delete", rest.gone()), ("insert", writer.rows(new))
+    )

@@ -1,0 +1,1 @@
+"""Predicates: text, tree, and columns they are bound to."""

@@ -1,0 +1,1 @@
+"""What a commit may contain."""

@@ -1,0 +1,179 @@
+"""Checkpoints from SQL to the object store, and the pointer to the newest one."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deltasql.delta_log.checkpoint.file import Sink
+from deltasql.delta_log.checkpoint.v2 import uses_v2, write_v2_checkpoint
+from deltasql.delta_log.checkpoint.writing import (
+    CheckpointSource,
+    CheckpointSummary,
+    write_checkpoint,
+)
+from deltasql.delta_log.last_checkpoint import (
+    is_newer,
+    parse_last_checkpoint,
+    render_last_checkpoint,
+)
+from deltasql.delta_log.names import LAST_CHECKPOINT, LOG, checkpoint_name, commit_name
+from deltasql.errors import DeltaSqlError, MirrorGapError, StoreError
+from deltasql.log.retention import tombstone_ms, txn_ms
+from deltasql.mirror.checkpoints.soundness import must_be_sound
+from deltasql.mirror.property_faults import warn_of_faults
+from deltasql.mirror.publishing.publish_run import LEASE_SECONDS, LeaseLostError
+from deltasql.objectstore import ObjectStore
+from deltasql.store.checking.interface import TrustedVersion
+from deltasql.store.interface import LogStore
+from deltasql.store.mirroring.interface import DueCheckpoint, Lease
+
+
+class CheckpointFlight:
+    """Writes the checkpoints of a table that are due. Its failures never hold up commits."""
+
+    def __init__(
+        self, log: LogStore, objects: ObjectStore, lease: Lease, *, max_attempts: int
+    ) -> None:
+        self._log = log
+        self._objects = objects
+        self._lease = lease
+        self._max_attempts = max_attempts
+        self._proven: list[TrustedVersion] = []
+
+    def run(self) -> int:
+        """Write as many as are due; returns how many. A failure is recorded, and raised.
+
+        Beside writers that are faster, checkpoints fall behind. Readers start from the newest,
+        so that comes first each time, then the oldest: all of them are written in the end.
+        """
+        due = self._log.due_checkpoints(self._lease.table_id)
+        written, most = 0, len(due)
+        while due and written < most:
+            for item in (due[-1], *due[:-1][:1]):
+                self._write_one(item)
+                written += 1
+            due = self._log.due_checkpoints(self._lease.table_id) if written < most else []
+        return written
+
+    def run_one(self, version: int) -> None:
+        """Write one checkpoint, if it is due."""
+        for item in self._log.due_checkpoints(self._lease.table_id):
+            if item.version == version:
+                self._write_one(item)
+
+    def _write_one(self, due: DueCheckpoint) -> None:
+        with kept_alive(self._log, self._lease) as lost:
+            self._write_recorded(due)
+            if lost.is_set() or not self._log.record_checkpoint(self._lease, due.version):
+                raise LeaseLostError
+
+    def _write_recorded(self, due: DueCheckpoint) -> None:
+        try:
+            self.write(due.version)
+        except DeltaSqlError as error:
+            is_final = due.retry_count + 1 >= self._max_attempts
+            message = f"checkpoint: {error.problem}: {error.cause}"[:2000]
+            self._log.record_failure(self._lease, due.version, message, is_final=is_final)
+            raise
+
+    def write(self, version: int) -> CheckpointSummary:
+        """Write one checkpoint, and let `_last_checkpoint` point at it."""
+        if self._objects.head(LOG + commit_name(version)) is None:
+            raise MirrorGapError(
+                f"version {version} can't have a checkpoint",
+                cause=f"{commit_name(version)} is not in the mirror",
+                remedy="run mirror.repair(): it writes what is missing",
+                version=version,
+            )
+        proven = must_be_sound(self._log, self._lease.table_id, version, proven=self._proven)
+        if proven is not None:
+            # Late ones are written the oldest first: the next one need not begin at the first.
+            self._proven = [*self._proven[-1:], proven]
+        source = self._source(version)
+        if uses_v2(source.state):
+            summary = write_v2_checkpoint(
+                self._sink,
+                source,
+                new_uuid=lambda: str(uuid.uuid4()),
+                modification_time=self._log.clock_ms(),
+            ).summary
+        else:
+            # One of that name is complete, whoever wrote it: objects appear whole.
+            with self._objects.open_output(LOG + checkpoint_name(version)) as sink:
+                summary = write_checkpoint(sink, source)
+        self._point_at(summary)
+        return summary
+
+    @contextmanager
+    def _sink(self, name: str) -> Iterator[Sink]:
+        with self._objects.open_output(LOG + name) as sink:
+            yield sink
+
+    def _source(self, version: int) -> CheckpointSource:
+        log, table_id = self._log, self._lease.table_id
+        record = log.state(table_id, version)
+        assert record is not None, "a due version is in SQL"
+        state = record.parsed()
+        warn_of_faults(log, table_id, state.properties)
+        now = log.clock_ms()
+        expired = now - tombstone_ms(state.properties)
+        kept_for = txn_ms(state.properties)
+        return CheckpointSource(
+            state=state,
+            files=log.files(table_id, version),
+            tombstones=log.tombstones(table_id, version, newer_than=expired),
+            txns=[
+                txn
+                for txn in log.txns(table_id, version)
+                if kept_for is None or (txn.last_updated or now) >= now - kept_for
+            ],
+            domains=log.domains(table_id, version),
+        )
+
+    def _point_at(self, summary: CheckpointSummary) -> None:
+        path, content = LOG + LAST_CHECKPOINT, render_last_checkpoint(summary)
+        while True:
+            found = self._objects.read_tagged(path)
+            if found is not None and parse_last_checkpoint(found[0]) is None:
+                self._must_be_whole(path, found[0])
+            if not is_newer(summary, found[0] if found else None):
+                return
+            if self._objects.put_if_match(path, content, found[1] if found else None):
+                return
+
+    def _must_be_whole(self, path: str, content: bytes) -> None:
+        """A pointer that is broken may be replaced; one whose reading broke off may be newer."""
+        if self._objects.size(path) != len(content):
+            raise StoreError(
+                f"can't read the object {path!r}",
+                cause=f"it ended after {len(content)} bytes",
+                remedy="nothing: it is tried again",
+                path=path,
+                is_transient=True,
+            )
+
+
+@contextmanager
+def kept_alive(log: LogStore, lease: Lease) -> Iterator[threading.Event]:
+    """Renew a lease in the background; the event tells that it was lost."""
+    stop, lost = threading.Event(), threading.Event()
+
+    def renew() -> None:
+        while not stop.wait(LEASE_SECONDS / 3):
+            try:
+                if not log.renew_lease(lease, LEASE_SECONDS):
+                    lost.set()
+                    return
+            except DeltaSqlError:
+                continue  # the next try, or the deadline, decides
+
+    thread = threading.Thread(target=renew, name="deltasql-lease", daemon=True)
+    thread.start()
+    try:
+        yield lost
+    finally:
+        stop.set()
+        thread.join()

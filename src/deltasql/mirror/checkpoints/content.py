@@ -1,0 +1,106 @@
+"""What a checkpoint in the mirror says of a table, beside what is true of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deltasql.delta_log.listing import FoundCheckpoint
+from deltasql.delta_log.reading import checkpoint_actions
+from deltasql.errors import LogFormatError
+from deltasql.log.file_sums import FileSum, FileSums
+from deltasql.log.retention import txn_ms
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.actions import AddFile, DomainMetadata, Metadata, Protocol, Txn
+from deltasql.store.checking.content import hashes_of_add
+
+# Tombstones expire, so that no two checkpoints of a version need have the same.
+_COMPARED = ("protocol", "metaData", "txn", "domainMetadata", "add")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableContent:
+    """A table at a version: what a checkpoint has to say. Metadata and protocol may be unknown.
+
+    `txns` are version and time by application, `domains` the configuration of each.
+    """
+
+    sums: FileSums
+    metadata: Metadata | None
+    protocol: Protocol | None
+    txns: Mapping[str, tuple[int, int | None]]
+    domains: Mapping[str, str]
+
+
+def checkpoint_difference(
+    objects: ObjectStore, found: FoundCheckpoint, truth: TableContent
+) -> str | None:
+    """What a checkpoint that can be read has wrong; None for one that tells the truth."""
+    try:
+        told = _read(objects, found)
+    except LogFormatError as error:
+        return f"it can't be understood: {error.cause}"
+    if not told.sums.has_files_of(truth.sums):
+        return "it lists other files than the commits leave, or says other things of them"
+    if truth.metadata is not None and (
+        told.metadata is None or _plain(told.metadata) != _plain(truth.metadata)
+    ):
+        return "it has another metadata than the commits leave"
+    if truth.protocol is not None and (
+        told.protocol is None or _features(told.protocol) != _features(truth.protocol)
+    ):
+        return "it has another protocol than the commits leave"
+    if not _same_txns(told, truth):
+        return "it has other transactions of applications than the commits leave"
+    if told.domains != truth.domains:
+        return "it has other domains than the commits leave"
+    return None
+
+
+def _read(objects: ObjectStore, found: FoundCheckpoint) -> TableContent:
+    sums = FileSum()
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
+    txns: dict[str, tuple[int, int | None]] = {}
+    domains: dict[str, str] = {}
+    for action in checkpoint_actions(objects, found, kinds=_COMPARED):
+        match action:
+            case AddFile():
+                sums.add(hashes_of_add(action))
+            case Metadata():
+                metadata = action
+            case Protocol():
+                protocol = action
+            case Txn():
+                txns[action.app_id] = (action.version, action.last_updated)
+            case DomainMetadata() if not action.removed:
+                domains[action.domain] = action.configuration
+            case _:
+                pass
+    return TableContent(
+        sums=sums.value(), metadata=metadata, protocol=protocol, txns=txns, domains=domains
+    )
+
+
+def _same_txns(told: TableContent, truth: TableContent) -> bool:
+    """Those that a table does not keep for ever may be gone from its checkpoints."""
+    may_expire = truth.metadata is None or txn_ms(truth.metadata.configuration) is not None
+    if not may_expire:
+        return dict(told.txns) == dict(truth.txns)
+    return all(truth.txns.get(name) == txn for name, txn in told.txns.items())
+
+
+def _plain(metadata: Metadata) -> Metadata:
+    """Checkpoints don't repeat fields that the spec does not know."""
+    return replace(metadata, extra={}, format=replace(metadata.format, extra={}))
+
+
+def _features(protocol: Protocol) -> tuple[Any, ...]:
+    """Features are a set (rule 38)."""
+    features = (protocol.reader_features, protocol.writer_features)
+    return (
+        protocol.min_reader_version,
+        protocol.min_writer_version,
+        *(None if names is None else frozenset(names) for names in features),
+    )

@@ -1,0 +1,187 @@
+"""Whether the rows in SQL say of a version what the commits have left: a cheap check.
+
+From the newest version before it that was proven, the stored commits say which files came and
+went, and what else was said; the number of files, their bytes and a digest of everything that a
+checkpoint repeats must be what the rows say. Whoever writes state to where
+it is believed, a checkpoint for one, asks first: what is written from damaged rows can't be told
+from the truth afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from deltasql.errors import DamagedLogError
+from deltasql.log.file_sums import FileHashes, FileSum, FileSums
+from deltasql.spec import codec
+from deltasql.spec.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, Txn
+from deltasql.store.checking.content import (
+    OTHER_KINDS,
+    file_hashes,
+    hashes_of_add,
+    other_hash,
+    other_hashes,
+)
+from deltasql.store.checking.interface import Origin, TrustedVersion
+from deltasql.store.interface import CommitRecord, LogStore
+from deltasql.store.rows import key_of, to_rows
+
+# How many files are followed at a time, and how many versions.
+_MOST_FILES: Final = 100_000
+_MOST_VERSIONS: Final = 2_000
+_OTHERS: Final = (Txn, DomainMetadata, Metadata, Protocol)
+
+
+def live_sums(log: LogStore, table_id: int, version: int) -> FileSums:
+    """The sums over the files that are live at a version, and over what is no file, by the rows."""
+    found = FileSum(other_sums(log, table_id, version))
+    for batch in log.live_keys(table_id, version):
+        rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        found.add_many(map(file_hashes, rows))
+    return found.value()
+
+
+def other_sums(log: LogStore, table_id: int, version: int) -> FileSums:
+    """The same over what is no file alone."""
+    found = FileSum()
+    for kind in OTHER_KINDS:
+        for row in log.other_rows(table_id, kind, version):
+            found.add_other(other_hash(kind, row))
+    return found.value()
+
+
+def first_trusted(log: LogStore, table_id: int) -> TrustedVersion:
+    """What replay begins with: nothing, or the state that an adopted table began with.
+
+    Of a table that was adopted before this was written down, what is there is believed.
+    """
+    head = log.head(table_id)
+    earliest = 0 if head is None else head.earliest_version
+    if not begins_with_state(log, table_id, earliest):
+        return TrustedVersion(table_id, Origin.ADOPTED, -1, FileSums())
+    for known in log.trusted(table_id):
+        if known.origin is Origin.ADOPTED and known.version == earliest:
+            return known
+    return trust_first_state(log, table_id, earliest)
+
+
+def begins_with_state(log: LogStore, table_id: int, earliest: int) -> bool:
+    """Whether the oldest readable version was adopted from a checkpoint, not from commits."""
+    if earliest > 0:
+        return True
+    first = next(iter(log.commits(table_id, after=-1, upto=0)), None)
+    return first is not None and not first.body
+
+
+def trust_first_state(log: LogStore, table_id: int, earliest: int) -> TrustedVersion:
+    """Write down what the rows say of the state that an adopted table began with."""
+    sums = live_sums(log, table_id, earliest)
+    found = TrustedVersion(table_id, Origin.ADOPTED, earliest, sums)
+    log.trust(found)
+    return found
+
+
+def must_be_sound(
+    log: LogStore, table_id: int, version: int, *, proven: Sequence[TrustedVersion] = ()
+) -> TrustedVersion | None:
+    """Raise `DamagedLogError` unless the rows say of a version what its commits do.
+
+    Returns what was proven, which may be given as `proven` again; None for a version that is
+    older than anything that can be replayed.
+    """
+    first = first_trusted(log, table_id)
+    if version < first.version:
+        return None
+    known = [*log.trusted(table_id), *proven, first]
+    # Never backwards: what a version after this one ended, the rows alone would tell.
+    nearest = max(
+        (item for item in known if item.version <= version), key=lambda item: item.version
+    )
+    actual = live_sums(log, table_id, version)
+    if follow(log, nearest, version) != actual:
+        # What was written down may be damaged itself; the commits from the first on decide.
+        expected = follow(log, first, version)
+        if expected != actual:
+            raise damaged(log, table_id, version, expected, actual)
+    found = TrustedVersion(table_id, Origin.CHECKPOINT, version, actual)
+    if version > max(item.version for item in known):
+        log.trust(found)
+    return found
+
+
+def follow(log: LogStore, start: TrustedVersion, version: int) -> FileSums:
+    """The sums at a version, from those of one before it and the commits between."""
+    found = FileSum(start.sums)
+    after = start.version
+    for window in _windows(log.commits(start.table_id, after=after, upto=version)):
+        for batch in log.ended_keys(start.table_id, after=after, upto=window.last):
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                # What ended without a commit that says so is still expected.
+                if (row[0], row[1]) in window.touched:
+                    found.drop(file_hashes(row))
+        for added in window.touched.values():
+            if added is not None:
+                found.add(added)
+        for hashed in window.others:
+            found.add_other(hashed)
+        after = window.last
+    return found.value()
+
+
+@dataclass(slots=True)
+class _Window:
+    """A stretch of versions: the last one, the files they touched with the hashes of those that
+    they leave live, and the hashes of what is no file.
+    """
+
+    last: int = -1
+    versions: int = 0
+    touched: dict[tuple[bytes, bytes], FileHashes | None] = field(default_factory=dict)
+    others: list[bytes] = field(default_factory=list)
+
+
+def _windows(commits: Iterator[CommitRecord]) -> Iterator[_Window]:
+    window = _Window()
+    for record in commits:
+        actions = codec.decode_commit(record.body, source=f"version {record.version}")
+        # Removes go before adds, whatever their order in the file.
+        for gone in actions:
+            if isinstance(gone, RemoveFile):
+                window.touched[key_of(gone.path), key_of(gone.dv_id)] = None
+        for added in actions:
+            if isinstance(added, AddFile):
+                key = key_of(added.path), key_of(added.dv_id)
+                window.touched[key] = hashes_of_add(added)
+        others = [item for item in actions if isinstance(item, _OTHERS)]
+        if others:
+            window.others += other_hashes(record.version, to_rows(others, ()))
+        window.last, window.versions = record.version, window.versions + 1
+        if len(window.touched) >= _MOST_FILES or window.versions >= _MOST_VERSIONS:
+            yield window
+            window = _Window()
+    if window.versions:
+        yield window
+
+
+def damaged(
+    log: LogStore, table_id: int, version: int, expected: FileSums, actual: FileSums
+) -> DamagedLogError:
+    """The error for rows that are not what the commits say."""
+    names = (record.name for record in log.tables() if record.table_id == table_id)
+    table = next(names, f"table {table_id}")
+    return DamagedLogError(
+        f"{table}: the rows in SQL are not those of its commits at version {version}",
+        cause=f"the commits leave {_told(expected)}, the rows {_told(actual)}",
+        remedy="lake.check() says what is damaged; lake.rebuild() makes the rows anew from the "
+        "commits",
+        table=table,
+        version=version,
+    )
+
+
+def _told(sums: FileSums) -> str:
+    digest = sha256(sums.digest).hexdigest()[:8]
+    return f"{sums.files} files of {sums.size_bytes} bytes (digest {digest})"

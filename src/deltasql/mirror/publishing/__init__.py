@@ -1,0 +1,1 @@
+"""Commit files on their way to the object store, in order, under a lease."""

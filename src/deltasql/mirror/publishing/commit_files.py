@@ -1,0 +1,116 @@
+"""Commit files into the object store: put if absent, read back what exists, never overwrite."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from hashlib import sha256
+
+from deltasql.delta_log.names import LOG, commit_name
+from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, MirrorGapError
+from deltasql.objectstore import Item, ObjectStore
+from deltasql.spec import codec
+from deltasql.store.mirroring.interface import PendingVersion
+
+logger = logging.getLogger("deltasql.mirror")
+
+
+def publish_commits(
+    objects: ObjectStore, versions: Sequence[PendingVersion], checksums: Sequence[Item]
+) -> None:
+    """Make sound commit files visible, each after the one before, and its checksum after it.
+
+    An error's detail `done` says how many of them are.
+    """
+    items = [(LOG + commit_name(item.version), item.body or b"") for item in versions]
+    done = 0
+    try:
+        while done < len(items):
+            put = objects.put_many_if_absent(items[done:], checksums[done:])
+            if all(put):
+                done += len(put)
+                continue
+            # Somebody was here before: ourselves, whose answer was lost, or a stranger.
+            done += len(put) - 1
+            must_be_ours(objects, *items[done])
+            # One that exists stays: it may only be ours, or a stranger's that was right.
+            objects.put_if_absent(*checksums[done])
+            done += 1
+    except DeltaSqlError as error:
+        error.details["done"] = done + int(error.details.get("done", 0))
+        raise
+    if logger.isEnabledFor(logging.INFO):
+        _tell(objects, versions)
+
+
+def _tell(objects: ObjectStore, versions: Sequence[PendingVersion]) -> None:
+    for item in versions:
+        info = codec.loads((item.body or b"{}").partition(b"\n")[0]).get("commitInfo") or {}
+        facts = {"version": item.version, "attempt": item.retry_count + 1}
+        key = f"{objects.location.rstrip('/')}/{LOG}{commit_name(item.version)}"
+        commit = {"commit_id": info.get("txnId"), "operation": info.get("operation")}
+        logger.info("mirrored", extra={**facts, **commit, "key": key})
+
+
+def publish(objects: ObjectStore, path: str, body: bytes) -> None:
+    """Make one object visible, or find it there with the same bytes."""
+    if not objects.put_if_absent(path, body):
+        must_be_ours(objects, path, body)
+
+
+def must_be_ours(objects: ObjectStore, path: str, body: bytes) -> None:
+    """Raise `MirrorConflictError` unless the object has exactly these bytes."""
+    found = objects.read(path)
+    if found != body:
+        raise MirrorConflictError(
+            f"{path} holds other bytes than SQL",
+            cause="a foreign writer, an older database or a broken copy wrote it",
+            remedy="look at it; mirror.repair(force=True) moves it aside and writes ours",
+            path=path,
+            is_prefix=body.startswith(found),
+        )
+
+
+def sound_start(
+    versions: Sequence[PendingVersion],
+) -> tuple[Sequence[PendingVersion], MirrorError | None]:
+    """The versions up to the first whose bytes are not what was committed, and that problem."""
+    for place, item in enumerate(versions):
+        try:
+            _must_be_sound(item)
+        except MirrorError as problem:
+            return versions[:place], problem
+    return versions, None
+
+
+def _must_be_sound(item: PendingVersion) -> None:
+    if item.body is None:
+        raise MirrorGapError(
+            f"version {item.version} is missing in SQL",
+            cause="its row is gone from dl_table_versions",
+            remedy="restore the database; later versions wait for this one",
+            version=item.version,
+        )
+    must_be_as_committed(item.version, item.body, item.digest)
+
+
+def must_be_as_committed(version: int, body: bytes, digest: bytes) -> None:
+    """Raise `MirrorError` unless SQL still has the bytes that were committed."""
+    if sha256(body).digest() != digest:
+        raise MirrorError(
+            f"version {version} is not what was committed",
+            cause="its bytes in SQL do not have the digest that the commit recorded",
+            remedy="restore the row from a backup",
+            version=version,
+        )
+
+
+def must_follow(objects: ObjectStore, version: int, earliest: int) -> None:
+    """Raise `MirrorGapError` unless the version before is in the mirror."""
+    if version > earliest and objects.head(LOG + commit_name(version - 1)) is None:
+        raise MirrorGapError(
+            f"version {version} can't be mirrored before version {version - 1}",
+            cause=f"SQL says that {commit_name(version - 1)} was written, and it is gone",
+            remedy="run mirror.repair(): it writes what is missing",
+            version=version - 1,
+        )

@@ -1,0 +1,208 @@
+"""A table's pilot in this process: mirrors what its writers commit, while they wait.
+
+Whoever holds the table's lease mirrors everybody's versions, those of other processes too, and
+keeps it while there is work. So under load the price of a flight is shared by many commits.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final
+
+from deltasql.errors import DeltaSqlError
+from deltasql.mirror.publishing.publish_run import CommitFlight, LeaseLostError
+from deltasql.store.mirroring.interface import Look
+from deltasql.telemetry import logs
+
+logger = logging.getLogger("deltasql.mirror")
+
+# Between two runs of a flight that others wait for: time for their commits to gather.
+_GATHER: Final = 0.001
+# How long a flight waits for more before it gives the lease back.
+_LINGER: Final = 0.03
+# And how long it may hold it: then somebody who repairs or cleans up has a chance.
+_TENURE: Final = 2.0
+# How often a writer looks whether another process has mirrored its version, once it should have:
+# at the object where that costs nothing, else at SQL. And how soon it looks whether there still
+# is another process.
+_LOOK_AT_OBJECT: Final = 0.001
+_LOOK_AT_SQL: Final = 0.008
+_LOOK_AT_LEASE: Final = 0.03
+
+
+class Pilot:
+    """Mirrors one table on behalf of the writers of this process."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        flight: Callable[[], AbstractContextManager[CommitFlight | None]],
+        look: Callable[[int], Look],
+        is_visible: Callable[[int], bool] | None,
+        start: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._name = name
+        self._flight = flight
+        self._look = look
+        self._is_visible = is_visible
+        self._start = start
+        self._changed = threading.Condition()
+        self._is_flying = False
+        self._is_watched = False
+        self._is_stopped = False
+        self._wanted = self._mirrored = self._given_up = -1
+        # How long others took of late: the first look comes no sooner.
+        self._patience = 0.0
+
+    @property
+    def is_flying(self) -> bool:
+        """Whether it mirrors, or waits for more to mirror with the lease in hand."""
+        return self._is_flying
+
+    def want(self, version: int) -> None:
+        """Tell a flight that is under way of a version."""
+        with self._changed:
+            self._wanted = max(self._wanted, version)
+            if self._is_flying:
+                self._changed.notify_all()
+
+    def wait(self, version: int, deadline: float) -> bool:
+        """Wait until the version is mirrored, by a flight of ours if nobody else does it.
+
+        False when it is left to others, or to later.
+        """
+        while (left := deadline - time.monotonic()) > 0:
+            with self._changed:
+                if max(self._mirrored, self._given_up) >= version or self._is_stopped:
+                    return self._mirrored >= version
+                if self._is_flying or self._is_watched:
+                    self._changed.wait(left)
+                    continue
+                self._is_watched = True
+            try:
+                self._watch(version, deadline)
+            except DeltaSqlError as error:
+                logger.warning("%s: can't look at the mirror: %s", self._name, error)
+                self._settle(given_up=version)
+            finally:
+                with self._changed:
+                    self._is_watched = False
+                    self._changed.notify_all()
+        return False
+
+    def stop(self) -> None:
+        """End when the run under way has ended."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+
+    def _watch(self, version: int, deadline: float) -> None:
+        """Wait until another process has mirrored the version, or begin a flight."""
+        started = time.monotonic()
+        # If another process did it last time, it flies still.
+        if self._patience and self._appears(version, deadline):
+            self._patience += (time.monotonic() - started - self._patience) / 4
+            self._settle(mirrored=version)
+            return
+        look = self._look(version)
+        self._patience = 0.0 if look.is_free else max(self._patience, _LOOK_AT_SQL)
+        if look.is_mirrored:
+            self._settle(mirrored=version)
+        elif look.is_free:
+            self._take_off(version)
+
+    def _take_off(self, version: int) -> None:
+        self._is_flying = True
+        try:
+            self._start(self._fly)
+        except RuntimeError:
+            # The lake was closed meanwhile; the version waits for the next one who flies.
+            self._is_flying = False
+            self._settle(given_up=version)
+
+    def _appears(self, version: int, deadline: float) -> bool:
+        """Whether the object becomes visible in time; where a look at it costs, just wait."""
+        if self._is_visible is None:
+            time.sleep(_LOOK_AT_SQL * random.uniform(0.5, 1.0))
+            return False
+        pause = self._patience * random.uniform(0.5, 0.9)
+        until = min(deadline, time.monotonic() + self._patience + _LOOK_AT_LEASE)
+        while time.monotonic() < until:
+            time.sleep(pause)
+            if self._is_visible(version):
+                return True
+            # Many processes look: the longer it takes, the less is won by looking all the time.
+            pause = max(_LOOK_AT_OBJECT, self._patience / 8)
+        return False
+
+    def _fly(self) -> None:
+        try:
+            with logs.bound(table=self._name):
+                self._mirror()
+        except LeaseLostError:
+            logger.info("%s: another flight has taken over", self._name)
+        except DeltaSqlError as error:
+            logger.warning("%s: version %s was not mirrored: %s", self._name, self._wanted, error)
+            self._settle(given_up=self._wanted)
+        except BaseException:
+            self._settle(given_up=self._wanted)
+            raise
+        finally:
+            with self._changed:
+                self._is_flying = False
+                self._changed.notify_all()
+
+    def _settle(self, *, mirrored: int = -1, given_up: int = -1) -> None:
+        with self._changed:
+            self._mirrored = max(self._mirrored, mirrored)
+            self._given_up = max(self._given_up, given_up)
+            self._changed.notify_all()
+
+    def _mirror(self) -> None:
+        """Mirror the table for as long as there is work, unless somebody else does."""
+        with self._flight() as flight:
+            if flight is not None:
+                self._mirror_by(flight)
+                flight.tell()
+
+    def _mirror_by(self, flight: CommitFlight) -> None:
+        begun = active = time.monotonic()
+        pause = _GATHER
+        while True:
+            with self._changed:
+                wanted = self._wanted
+            # Writers elsewhere look at the objects, where that costs nothing, and not at SQL.
+            done = flight.run(lazily=self._is_visible is not None)
+            if wanted > self._mirrored or not done:
+                flight.tell()
+            if flight.is_waiting:
+                self._settle(given_up=wanted)
+                return
+            # What was wanted before the run was committed before it.
+            self._settle(mirrored=wanted)
+            now = time.monotonic()
+            # Who is here wakes it; it looks for those elsewhere, less and less often.
+            active, pause = (now, _GATHER) if done else (active, min(pause * 2, _LINGER / 4))
+            if now - active > _LINGER or now - begun > _TENURE:
+                return
+            if not self._gathered(wanted, now + pause, is_shared=done > 1):
+                return
+
+    def _gathered(self, wanted: int, until: float, *, is_shared: bool) -> bool:
+        """Wait for more; False when it is time to stop.
+
+        Alone, the next commit is mirrored at once. Among others it waits for theirs.
+        """
+        with self._changed:
+            while not self._is_stopped:
+                left = until - time.monotonic()
+                if left <= 0 or (self._wanted > wanted and not is_shared):
+                    return True
+                self._changed.wait(left)
+            return False

@@ -1,0 +1,1 @@
+"""The mirror put right where it differs from SQL."""

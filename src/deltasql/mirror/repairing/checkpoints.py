@@ -1,0 +1,106 @@
+"""Checkpoints that are missing or broken, and a `_last_checkpoint` that points nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deltasql.delta_log.last_checkpoint import parse_last_checkpoint, render_last_checkpoint
+from deltasql.delta_log.listing import FoundCheckpoint, LogListing, list_log
+from deltasql.delta_log.names import LAST_CHECKPOINT, LOG
+from deltasql.delta_log.reading import checkpoint_fault, checkpoint_summary
+from deltasql.mirror.checkpoints.content import TableContent, checkpoint_difference
+from deltasql.mirror.checkpoints.soundness import live_sums, must_be_sound
+from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.names import checksum_name
+from deltasql.store.interface import LogStore
+
+
+def forget_lost_checkpoints(
+    log: LogStore,
+    objects: ObjectStore,
+    listing: LogListing,
+    table_id: int,
+    *,
+    first: int,
+    last: int,
+    move_aside: Callable[[str], None],
+) -> set[int]:
+    """Let the checkpoints of a range be written again that are gone, broken or wrong.
+
+    Broken ones are deleted first, since nothing is overwritten; those that can be read and say
+    other things than SQL are moved aside. Returns the versions that have a sound one.
+    """
+    sound: set[int] = set()
+    written = {
+        record.version
+        for record in log.mirror_status(table_id, first=first, last=last)
+        if record.checkpoint_written
+    }
+    for version in sorted(written | {v for v in listing.checkpoints if first <= v <= last}):
+        for found in listing.checkpoints.get(version, ()):
+            if checkpoint_fault(objects, found) is not None:
+                delete_with_checksum(objects, *found.names)
+            elif is_wrong(log, objects, table_id, found):
+                for name in found.names:
+                    move_aside(name)
+            else:
+                sound.add(version)
+        if version not in sound:
+            log.forget_checkpoint(table_id, version)
+    return sound
+
+
+def is_wrong(log: LogStore, objects: ObjectStore, table_id: int, found: FoundCheckpoint) -> bool:
+    """Whether a checkpoint says other things than SQL.
+
+    `DamagedLogError` where it does and the rows can't be proven: it may be the one that is right.
+    """
+    record = log.state(table_id, found.version)
+    assert record is not None, "a version with a checkpoint is in SQL"
+    state = record.parsed()
+    truth = TableContent(
+        sums=live_sums(log, table_id, found.version),
+        metadata=state.metadata,
+        protocol=state.protocol,
+        txns={
+            item.app_id: (item.txn_version, item.last_updated)
+            for item in log.txns(table_id, found.version)
+        },
+        domains=log.domains(table_id, found.version),
+    )
+    if checkpoint_difference(objects, found, truth) is None:
+        return False
+    must_be_sound(log, table_id, found.version)
+    return True
+
+
+def point_at_newest(objects: ObjectStore, *, upto: int) -> bool:
+    """Let `_last_checkpoint` name the newest sound checkpoint, or be gone where there is none.
+
+    Only a pointer that is corrupt, older, or names nothing is replaced, so that it goes back
+    in version only from what no reader could follow. Returns whether it was.
+    """
+    path = LOG + LAST_CHECKPOINT
+    listing = list_log(objects)
+    found = objects.read_tagged(path)
+    newest = next(
+        (item for item in listing.newest_first(upto) if checkpoint_fault(objects, item) is None),
+        None,
+    )
+    current = None if found is None else parse_last_checkpoint(found[0])
+    if newest is None:
+        if found is not None:
+            objects.delete([path])
+        return found is not None
+    if current == newest.version:
+        return False
+    content = render_last_checkpoint(checkpoint_summary(objects, newest))
+    return objects.put_if_match(path, content, None if found is None else found[1])
+
+
+def delete_with_checksum(objects: ObjectStore, *names: str) -> None:
+    """Delete objects of the log, and what Hadoop noted of them, which would be wrong of any
+    other content (rule 36).
+    """
+    paths = [LOG + name for name in names]
+    objects.delete([*paths, *map(checksum_name, paths)])

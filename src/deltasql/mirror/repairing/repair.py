@@ -1,0 +1,390 @@
+"""Repair: the mirror's objects compared with SQL, and put right where nobody else's are lost.
+
+What is missing is written, with the bytes that were committed. What is the beginning of our
+bytes is an upload that broke off, and is written whole. Everything else is somebody else's:
+it is reported, and moved aside only by force. Without force nothing is written beside it: a log
+that is not all ours may be another table's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from deltasql.commit.loop import CommitLoop
+from deltasql.delta_log.listing import ASIDE, list_log
+from deltasql.delta_log.names import LOG, LogKind, commit_name
+from deltasql.errors import (
+    DeltaSqlError,
+    LogFormatError,
+    MirrorError,
+    StoreError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight, kept_alive
+from deltasql.mirror.checkpoints.soundness import must_be_sound
+from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.publishing.commit_files import must_be_as_committed, publish
+from deltasql.mirror.publishing.conflicts import Conflict, conflicts
+from deltasql.mirror.publishing.publish_run import (
+    LEASE_SECONDS,
+    CommitFlight,
+    LeaseLostError,
+)
+from deltasql.mirror.released import is_released
+from deltasql.mirror.repairing.checkpoints import (
+    delete_with_checksum,
+    forget_lost_checkpoints,
+    point_at_newest,
+)
+from deltasql.mirror.repairing.report import RepairReport
+from deltasql.mirror.retained import first_kept
+from deltasql.mirror.take_back import take_back
+from deltasql.mirror.validation.digests import commit_digests, differing
+from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.names import checksum_name
+from deltasql.store.interface import CommitRecord, LogStore
+from deltasql.store.mirroring.interface import Lease, Work
+
+# A flight ends, or its lease does: after this long somebody holds it who goes on and on.
+_WAIT: Final = 2 * LEASE_SECONDS
+_ASK_EVERY: Final = 0.003
+
+
+def repair(
+    engine: MirrorEngine,
+    log: LogStore,
+    objects: ObjectStore,
+    target: Target,
+    *,
+    version: int | None = None,
+    force: bool = False,
+    taking_back: CommitLoop | None = None,
+) -> RepairReport:
+    """Repair a table's mirror: one version alone, or all of it, commit files read and compared.
+
+    With `taking_back` versions that only the mirror has are committed to SQL. `DamagedLogError`
+    while the rows in SQL are not what its commits say: nothing is touched. Nor is anything of a
+    table that is others' to write, as a released one is.
+    """
+    with held_leases(engine, log, target) as leases:
+        if (reason := log.read_only_reason(target.table_id)) is not None:
+            return RepairReport(table=target.name, errors=[f"nothing is repaired: {reason}"])
+        run = _Repair(engine, log, objects, target, leases, force=force)
+        run.must_be_sound()
+        try:
+            run.versions_ahead(version, taking_back=taking_back)
+            if not is_released(log.read_only_reason(target.table_id)):
+                run.commit_files(version)
+                run.flights(version)
+        except LeaseLostError:
+            run.report.errors.append("the lease was lost to another flight: repair again")
+    engine.forget(target)
+    return run.report
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """A table's leases, both: nobody else mirrors it."""
+
+    commits: Lease
+    checkpoints: Lease
+
+
+@contextmanager
+def held_leases(engine: MirrorEngine, log: LogStore, target: Target) -> Iterator[Leases]:
+    """The table's leases, waited for and kept alive, so that no flight is under way."""
+    with (
+        held_lease(engine, log, target, Work.COMMITS) as commits,
+        held_lease(engine, log, target, Work.CHECKPOINTS) as checkpoints,
+    ):
+        yield Leases(commits, checkpoints)
+
+
+@contextmanager
+def held_lease(engine: MirrorEngine, log: LogStore, target: Target, work: Work) -> Iterator[Lease]:
+    """One of the table's leases, waited for and kept alive."""
+    deadline = time.monotonic() + _WAIT
+    while (lease := log.acquire_lease(target.table_id, engine.holder, LEASE_SECONDS, work)) is None:
+        if time.monotonic() > deadline:
+            raise MirrorError(
+                f"{target.name}: the mirror is busy",
+                cause=f"another flight kept the table's lease for {_WAIT:.0f} s",
+                remedy="try again later; dl_mirror_leases names the holder",
+            )
+        # More often than writers, who would else always be faster.
+        time.sleep(_ASK_EVERY)
+    try:
+        with kept_alive(log, lease):
+            yield lease
+    finally:
+        # It ends by itself. What was done while it was held is done, whatever fails here.
+        with suppress(StoreError):
+            log.release_lease(lease)
+
+
+class _Repair:
+    """One run, while the lease is held."""
+
+    def __init__(
+        self,
+        engine: MirrorEngine,
+        log: LogStore,
+        objects: ObjectStore,
+        target: Target,
+        leases: Leases,
+        *,
+        force: bool,
+    ) -> None:
+        self._engine = engine
+        self._log = log
+        self._objects = objects
+        self._target = target
+        self._lease = leases.commits
+        self._checkpoint_lease = leases.checkpoints
+        self._force = force
+        self._listing = list_log(objects)
+        # After the listing: whatever was listed and is ours, SQL knows by now.
+        self._head = self._read_head()
+        self._first = self._earliest
+        self._rewritten: set[int] = set()
+        self._bodiless: set[int] = set()
+        # Whether the one version that is asked for is in the mirror only.
+        self._is_foreign = False
+        self._is_stopped = False
+        self.report = RepairReport(table=target.name)
+
+    def _read_head(self) -> int:
+        head = self._log.head(self._target.table_id)
+        if head is None:
+            raise TableNotFoundError(
+                f"there is no table {self._target.name}",
+                cause="it was dropped",
+                remedy="see lake.tables()",
+            )
+        self._earliest = head.earliest_version
+        return head.version
+
+    def must_be_sound(self) -> None:
+        """What repair writes is believed: it must not come from damaged rows."""
+        # A commit that can't be read is told with its version, and no checkpoint rests on it.
+        with suppress(LogFormatError):
+            must_be_sound(self._log, self._target.table_id, self._head)
+
+    # --- versions that SQL does not know --------------------------------------------------
+
+    def versions_ahead(self, version: int | None, *, taking_back: CommitLoop | None) -> None:
+        """Report them, take them back into SQL, or by force move them aside: all, or one."""
+        ahead = sorted(version for version in self._listing.commits if version > self._head)
+        if ahead and taking_back is not None:
+            self.report.taken_back = take_back(
+                taking_back, self._log, self._objects, self._target, self._listing
+            )
+            self._head = self._read_head()
+            if is_released(self._log.read_only_reason(self._target.table_id)):
+                return  # what comes after is others', and right where it is
+        beyond = self._listing.beyond(self._head)
+        if version is not None:
+            ahead = [found for found in ahead if found == version]
+            beyond = [name for name in beyond if name.version == version]
+            self._is_foreign = bool(beyond)
+        if not beyond:
+            return
+        if self._force:
+            for name in beyond:
+                self._move_aside(name.name)
+            self._listing = list_log(self._objects)
+        else:
+            self.report.ahead = ahead
+            self.report.conflicts += [name.name for name in beyond]
+
+    def _must_hold(self) -> None:
+        """What takes an object away is done by the holder of the lease, or not at all."""
+        if not self._log.renew_lease(self._lease, LEASE_SECONDS):
+            raise LeaseLostError
+
+    def _move_aside(self, name: str) -> None:
+        self._must_hold()
+        stamp = self._log.clock_ms()
+        while True:
+            aside = f"{ASIDE}/{name.replace('/', '-')}.{stamp}"
+            if self._objects.move_aside(LOG + name, LOG + aside):
+                break
+            stamp += 1
+        # What Hadoop noted of it would be wrong of ours (rule 36).
+        self._objects.delete([checksum_name(LOG + name)])
+        self.report.moved_aside[name] = aside
+
+    # --- commit files ---------------------------------------------------------------------
+
+    def commit_files(self, version: int | None) -> None:
+        """Compare them with SQL in order, and write what is missing or broke off."""
+        first = first_kept(self._log, self._target.table_id, self._listing, self._head)
+        self._first = first
+        self.report.cleaned_up = first - self._earliest
+        if version is not None:
+            self._must_know(version)
+            if version > self._head:
+                return
+        after = first - 1 if version is None else version - 1
+        if version is not None and version < first:
+            return
+        unmirrored = self._first_unmirrored()
+        digests = commit_digests(self._log, self._target.table_id)
+        last = self._head if version is None else version
+        present = [v for v in self._listing.commits if after < v <= last and v in digests]
+        others = set(differing(self._objects, digests, present))
+        if self._must_stop(digests, others, version):
+            return
+        for record in self._log.commits(self._target.table_id, after=after, upto=version):
+            if record.version in self._listing.commits:
+                if record.version in others:
+                    self._commit_file(record, digests[record.version], first)
+            elif not record.body:
+                # Adopted from its checkpoint alone: there was none, and nobody waits for it.
+                self._bodiless.add(record.version)
+            elif record.version < unmirrored:  # else it is no gap, but work: the flight does it
+                self._commit_file(record, digests[record.version], first)
+
+    def _must_stop(
+        self, digests: Mapping[int, bytes], others: set[int], version: int | None
+    ) -> bool:
+        """Whether the log has somebody else's commits, which are reported: nothing of ours goes
+        beside them.
+        """
+        table_id, force = self._target.table_id, self._force
+        found = [] if force else conflicts(self._log, self._objects, table_id, digests, others)
+        for conflict in found:
+            if conflict.problem is not None:
+                self._failed(conflict.problem)
+            else:
+                self.report.conflicts.append(conflict.name)
+        # Of one version alone the one before is not looked at otherwise, nor moved aside.
+        is_written = version in self._listing.commits and version not in others
+        before = set() if version is None or is_written else {version - 1}
+        before &= digests.keys() & self._listing.commits.keys()
+        if before and differing(self._objects, digests, before):
+            found.append(Conflict(commit_name(before.pop())))
+            self.report.errors.append(
+                f"{found[-1].name} holds other bytes than SQL: repair that one first"
+            )
+        self._is_stopped = bool(found)
+        return self._is_stopped
+
+    def _must_know(self, version: int) -> None:
+        if not 0 <= version <= self._head and not self._is_foreign:
+            raise VersionNotFoundError(
+                f"{self._target.name} has no version {version}",
+                cause=f"its newest is {self._head}",
+                remedy="ask for one of those, or leave the version out",
+            )
+
+    def _first_unmirrored(self) -> int:
+        pending = self._log.pending(self._target.table_id, most=1)
+        return pending[0].version if pending else self._head + 1
+
+    def _commit_file(self, record: CommitRecord, digest: bytes, first: int) -> None:
+        """Write one that is missing, or not as committed."""
+        name = commit_name(record.version)
+        try:
+            must_be_as_committed(record.version, record.body, digest)
+        except MirrorError as error:
+            self._failed(error)
+            return
+        if record.version in self._listing.commits:
+            content = self._objects.read(LOG + name)
+            if record.body.startswith(content):
+                self._must_hold()
+                delete_with_checksum(self._objects, name)
+            else:
+                assert self._force, "who is not forced has looked for conflicts first"
+                self._move_aside(name)
+        is_first = record.version == first or record.version - 1 in self._bodiless
+        before = None if is_first else commit_name(record.version - 1)
+        if before is not None and self._objects.head(LOG + before) is None:
+            self.report.errors.append(f"{name} has to wait for {before}: repair that one first")
+            return
+        publish(self._objects, LOG + name, record.body)
+        self._rewritten.add(record.version)
+        self.report.restored.append(record.version)
+
+    # --- what flights do --------------------------------------------------------------------
+
+    def flights(self, version: int | None) -> None:
+        """Let versions be mirrored that failed, and checkpoints be written that are gone."""
+        if version is not None and version > self._head:
+            return
+        if self._is_stopped or self.report.conflicts:
+            return
+        first, last = (0, self._head) if version is None else (version, version)
+        self._reset_statuses(first, last)
+        settings = self._engine.settings
+        try:
+            commits = CommitFlight(
+                self._log,
+                self._objects,
+                self._lease,
+                default_interval=settings.checkpoint_interval,
+                max_attempts=settings.max_retry_attempts,
+            )
+            self.report.mirrored = commits.run() if version is None else commits.run_one(version)
+        except DeltaSqlError as error:
+            self._failed(error)
+        try:
+            self._checkpoints(max(first, self._first), last, version)
+            if version is None:
+                self.report.pointer_rewritten = point_at_newest(self._objects, upto=self._head)
+        except DeltaSqlError as error:
+            self._failed(error)
+
+    def _failed(self, error: DeltaSqlError) -> None:
+        path = getattr(error, "path", "") if isinstance(error, MirrorError) else ""
+        if path.removeprefix(LOG) not in self.report.conflicts:
+            self.report.errors.append(f"{error.problem}: {error.cause}")
+
+    def _reset_statuses(self, first: int, last: int) -> None:
+        """FAILED begins anew; so does what has no checksum file any more, or never had."""
+        checksums = {name.version for name, _ in self._listing.of_kind(LogKind.CHECKSUM)}
+        table_id = self._target.table_id
+        for record in self._log.mirror_status(table_id, first=first, last=last):
+            if self._first > self._earliest and record.version <= self._first:
+                continue
+            is_bare = record.version in self._rewritten and record.version not in checksums
+            if (record.status == "FAILED" and not record.json_written) or (
+                is_bare and record.json_written
+            ):
+                self._log.forget_mirrored(table_id, first=record.version, last=record.version)
+            elif record.status == "FAILED":
+                self._log.forget_checkpoint(table_id, record.version)
+
+    def _checkpoints(self, first: int, last: int, only: int | None) -> None:
+        sound = forget_lost_checkpoints(
+            self._log,
+            self._objects,
+            self._listing,
+            self._target.table_id,
+            first=first,
+            last=last,
+            move_aside=self._move_aside,
+        )
+        due = {item.version for item in self._log.due_checkpoints(self._target.table_id)}
+        for version in due.intersection(sound if only is None else sound & {only}):
+            # Its commit file was mirrored anew; the checkpoint never was away.
+            if not self._log.record_checkpoint(self._checkpoint_lease, version):
+                raise LeaseLostError
+        flight = CheckpointFlight(
+            self._log,
+            self._objects,
+            self._checkpoint_lease,
+            max_attempts=self._engine.settings.max_retry_attempts,
+        )
+        if only is None:
+            flight.run()
+        else:
+            flight.run_one(only)
+        now = list_log(self._objects).checkpoints
+        self.report.checkpoints = sorted(v for v in now if first <= v <= last and v not in sound)

@@ -1,0 +1,1 @@
+"""The mirror compared with SQL."""

@@ -1,0 +1,1 @@
+"""Settings: which there are, and where their values come from."""

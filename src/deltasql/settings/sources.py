@@ -1,0 +1,242 @@
+"""Where settings come from: deltasql.toml, the environment, arguments; later wins.
+
+A file has the lake's `url` and `location`, the settings in tables (`[mirror]`, `[sql]`, `[log]`,
+`[s3]`, …), and profiles, `[profiles.prod]`, that override them. A profile that is named by an
+argument wins over the environment, as an argument does; one named by DELTASQL_PROFILE, or by
+the file's own `profile`, does not.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from deltasql.errors import ConfigError
+from deltasql.settings import keys
+from deltasql.settings.object_store import is_option, is_secret, option_names
+from deltasql.settings.secrets import mask
+
+FILE_NAME: Final = "deltasql.toml"
+NAMES: Final = ("url", "location", "committer")
+_SECTIONS: Final = ("SQL", "MIRROR", "LOG", "S3", "AZURE", "GCS")
+_PREFIX: Final = "DELTASQL_"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as it was written, and where."""
+
+    key: str
+    given: Any = field(repr=False)
+    source: str
+
+    @property
+    def shown(self) -> str:
+        """The value for human eyes, secrets masked."""
+        if self.key == "url":
+            return mask(str(self.given))
+        return "***" if is_secret(self.key) else _text(self.given)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What is in force."""
+
+    values: Mapping[str, Value]
+    file: Path | None = None
+    profile: str | None = None
+
+    def text(self, key: str) -> str | None:
+        """One of the names, `url`, `location` or `committer`."""
+        value = self.values.get(key)
+        return None if value is None or not value.given else str(value.given)
+
+    @cached_property
+    def settings(self) -> keys.Settings:
+        """The settings, typed."""
+        known = {key.name for key in keys.all_keys()}
+        given = {key: value.given for key, value in self.values.items() if key in known}
+        return keys.parse(given, lambda key: _named(self.values[key]))
+
+    @property
+    def storage(self) -> dict[str, Any]:
+        """Options of the object stores."""
+        return {key: value.given for key, value in self.values.items() if is_option(key)}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments with which `connect` opens the same lake anywhere."""
+        given = {key: value.given for key, value in self.values.items()}
+        names = {name: given.pop(name, None) for name in NAMES}
+        return {**names, "settings": given}
+
+    def defaulting(self, defaults: Mapping[str, Any]) -> Configuration:
+        """The same with other defaults, for a program that has its own."""
+        ours = {key: Value(key, value, "default") for key, value in defaults.items()}
+        return Configuration({**ours, **self.values}, file=self.file, profile=self.profile)
+
+    def overriding(self, settings: Mapping[str, Any]) -> Configuration:
+        """The same with some settings as they must be."""
+        ours = {key: Value(key, value, "argument") for key, value in settings.items()}
+        return Configuration({**self.values, **ours}, file=self.file, profile=self.profile)
+
+    def shown(self, key: str) -> str:
+        """A value for human eyes, secrets masked."""
+        value = self.values.get(key)
+        return "" if value is None else value.shown
+
+    def everything(self) -> list[Value]:
+        """Every value in force, defaults too, in the order of the documentation."""
+        names = [self.values.get(name, Value(name, "", "not set")) for name in NAMES]
+        settings = [
+            self.values.get(key.name, Value(key.name, key.default, "default"))
+            for key in keys.all_keys()
+        ]
+        storage = sorted(key for key in self.values if is_option(key))
+        return [*names, *settings, *(self.values[key] for key in storage)]
+
+
+def resolve(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    profile: str | None = None,
+    file: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Configuration:
+    """The configuration in force.
+
+    `arguments` are by key, `url` and `location` among them; None stands for not given. `file`
+    is by default what DELTASQL_CONFIG names, else deltasql.toml in the current folder.
+    """
+    environment = os.environ if environment is None else environment
+    path = _find(file, environment)
+    content = _read(path) if path is not None else {}
+    chosen = profile or environment.get(f"{_PREFIX}PROFILE") or content.get("profile")
+    found = list(_values(_top(content), str(path), str(path)))
+    of_profile = [] if not chosen else list(_profile_values(content, str(chosen), path))
+    from_environment = list(_environment_values(environment))
+    layers = (
+        [*found, *from_environment, *of_profile]
+        if profile
+        else [*found, *of_profile, *from_environment]
+    )
+    given = {key: value for key, value in (arguments or {}).items() if value is not None}
+    layers += _values(given, "the arguments", "argument")
+    result = Configuration(
+        {value.key: value for value in layers}, file=path, profile=str(chosen) if chosen else None
+    )
+    # Ill-typed values are told now, whether anybody asks for them or not.
+    _ = result.settings
+    return result
+
+
+def user_name() -> str:
+    """Whoever runs this process: the committer, where none is set."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def known_keys() -> list[str]:
+    """Every key there is."""
+    return [*NAMES, *(key.name for key in keys.all_keys()), *option_names()]
+
+
+# --- the file -----------------------------------------------------------------------------
+
+
+def _find(given: str | Path | None, environment: Mapping[str, str]) -> Path | None:
+    named = given or environment.get(f"{_PREFIX}CONFIG")
+    if named:
+        path = Path(named)
+        if not path.is_file():
+            raise ConfigError(
+                f"there is no file {str(path)!r}",
+                remedy=f"correct the name, or leave it out: {FILE_NAME} in the current folder "
+                "is read by itself",
+            )
+        return path
+    path = Path(FILE_NAME)
+    return path if path.is_file() else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML", cause=str(error)) from None
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read", cause=error.strerror or str(error)) from None
+
+
+def _top(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key not in ("profile", "profiles")}
+
+
+def _profile_values(content: Mapping[str, Any], name: str, path: Path | None) -> Iterator[Value]:
+    profiles = content.get("profiles")
+    profiles = profiles if isinstance(profiles, dict) else {}
+    if not isinstance(profiles.get(name), dict):
+        near = keys.nearest(name, sorted(profiles))
+        raise ConfigError(
+            f"there is no profile {name!r:.80}",
+            cause=f"{path} has {', '.join(sorted(profiles)) or 'none'}"
+            if path
+            else f"there is no {FILE_NAME}",
+            remedy=f"did you mean {near}?" if near else f"add [profiles.{name}] to {FILE_NAME}",
+        )
+    source = f"{path} [profiles.{name}]"
+    yield from _values(profiles[name], source, source)
+
+
+def _values(given: Mapping[str, Any], where: str, source: str) -> Iterator[Value]:
+    known = known_keys()
+    for key, value in _flat(given):
+        if key not in known and not is_option(key):
+            raise keys.unknown(key, known, where=where)
+        if key in NAMES and not isinstance(value, str):
+            raise ConfigError(f"{key} must be text", cause=f"found another type in {where}")
+        yield Value(key, value, source)
+
+
+def _flat(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in given.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+# --- the environment ----------------------------------------------------------------------
+
+
+def _environment_values(environment: Mapping[str, str]) -> Iterator[Value]:
+    variables = {keys.variable_of(key): key for key in known_keys()}
+    for name in sorted(environment):
+        if name in variables:
+            yield Value(variables[name], environment[name], name)
+        elif name.startswith(tuple(f"{_PREFIX}{section}_" for section in _SECTIONS)):
+            near = keys.nearest(name.lower(), [known.lower() for known in variables])
+            raise ConfigError(
+                f"no setting has the variable {name}",
+                cause="it begins like the variables of settings, and is none",
+                remedy=f"did you mean {near.upper()}?" if near else "unset it",
+            )
+
+
+def _named(value: Value) -> str:
+    """A key as its user wrote it, for messages."""
+    if value.source.startswith(_PREFIX):
+        return value.source
+    return value.key if value.source == "argument" else f"{value.key} in {value.source}"
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""`format("deltasql")`: the data source for sessions without jars."""

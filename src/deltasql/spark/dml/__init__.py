@@ -1,0 +1,1 @@
+"""Delete, update and merge on Spark."""

@@ -1,0 +1,130 @@
+"""The rows of both sides of a merge that match, found once and used for all that follows.
+
+Mostly few rows match. So they are kept: what is written afterwards takes the target's rows as
+they lie in their files, and the source's as they came, and looks up which of them have a
+partner. Neither side is moved a second time. Where the pairs are too many to be sent to every
+task, both sides are joined once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltasql.spark.dml.assignments import quoted
+from deltasql.spark.dml.merge_rows import CLAUSE, MergeRows
+from deltasql.spark.dml.operation import FILE, ROW, Scene
+from deltasql.spark.native.paths import place_of
+from deltasql.spec.actions import AddFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SOURCE_ROW = "__deltasql_source_row"
+# The place of the target's row, beside the source's columns.
+_AT_FILE = "__deltasql_at_file"
+_AT_ROW = "__deltasql_at_row"
+_MATCHED = "__deltasql_matched"
+
+
+def with_row_numbers(source: DataFrame) -> DataFrame:
+    """The source, cut off from where it came from: read again, it says the same again."""
+    from pyspark.sql import functions as sql
+
+    numbered = source.withColumn(SOURCE_ROW, sql.monotonically_increasing_id())
+    return numbered.localCheckpoint(eager=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Files with a row that matches, those of them where one changes, and what speaks against it.
+
+    `is_doubled` when a row matches several rows of the source. As in Delta it does not matter
+    whether more than one of them would change it.
+    """
+
+    matched: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+    is_doubled: bool = False
+
+
+class Pairs:
+    """Pairs of a row of the target and a row of the source, with the clause for each."""
+
+    def __init__(
+        self,
+        scene: Scene,
+        rows: MergeRows,
+        candidates: Sequence[AddFile],
+        source: DataFrame,
+        condition: Column,
+    ) -> None:
+        from pyspark.sql import functions as sql
+
+        self._rows = rows
+        self._scene = scene
+        self._source = source
+        self._condition = condition
+        target = rows.target(scene.placed_rows(candidates))
+        self._all = (
+            target.join(source, condition, "inner")
+            .withColumn(_MATCHED, rows.clause("matched"))
+            .select(
+                sql.col(FILE).alias(_AT_FILE),
+                sql.col(ROW).alias(_AT_ROW),
+                _MATCHED,
+                sql.col(f"{quoted(rows.source_alias)}.*"),
+            )
+            .persist()
+        )
+
+    def close(self) -> None:
+        """Give back the memory."""
+        self._all.unpersist()
+
+    def found(self) -> Found:
+        """Where rows match, and where they change."""
+        from pyspark.sql import functions as sql
+
+        changes = sql.when(sql.col(_MATCHED) >= 0, 1)
+        files = self._all.groupBy(_AT_FILE).agg(
+            sql.count(changes), sql.count(_AT_ROW), sql.count_distinct(_AT_ROW)
+        )
+        found = files.collect()
+        return Found(
+            frozenset(place_of(path) for path, *_ in found),
+            frozenset(place_of(path) for path, changed, *_ in found if changed),
+            any(pairs > rows for *_, pairs, rows in found),
+        )
+
+    def joined(self, files: Sequence[AddFile], *, is_doubled: bool) -> DataFrame:
+        """The target's rows in some files, each with its partner and the number of its clause."""
+        from pyspark.sql import functions as sql
+
+        target = self._rows.target(self._scene.placed_rows(files))
+        if self._scene.gateway.is_small(self._all.select("*")):
+            there = self._all.alias(self._rows.source_alias)
+            on = (sql.col(FILE) == sql.col(_AT_FILE)) & (sql.col(ROW) == sql.col(_AT_ROW))
+            matched = sql.col(_MATCHED)
+        else:
+            there, on = self._source, self._condition
+            matched = sql.when(sql.col(SOURCE_ROW).isNotNull(), self._rows.clause("matched"))
+        clause = sql.coalesce(matched, self._rows.clause("not matched by source"))
+        rows = target.join(there, on, "left").withColumn(CLAUSE, clause)
+        # Where a row matches several times, all that happens to it is that it is deleted.
+        return rows.dropDuplicates([FILE, ROW]) if is_doubled else rows
+
+    def absent(self) -> DataFrame:
+        """The source's rows without a partner."""
+        from pyspark.sql import functions as sql
+
+        met = self._all.select(sql.col(SOURCE_ROW).alias(_MATCHED))
+        return self._source.join(met, sql.col(SOURCE_ROW) == sql.col(_MATCHED), "left_anti")
+
+    def marks(self) -> DataFrame:
+        """The places of the target's rows that match and change."""
+        from pyspark.sql import functions as sql
+
+        changing = self._all.where(sql.col(_MATCHED) >= 0)
+        return changing.select(sql.col(_AT_FILE).alias(FILE), sql.col(_AT_ROW).alias(ROW))

@@ -1,0 +1,260 @@
+"""A merge, run: the rows that match are found once, then files are written anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from deltasql.errors import ValidationError
+from deltasql.lake import writing
+from deltasql.log.removal import rewritten
+from deltasql.spark.dml.assignments import as_column, column_names, quoted
+from deltasql.spark.dml.merge_builder import SOURCE, Merge, Side
+from deltasql.spark.dml.merge_pairs import Found, Pairs, with_row_numbers
+from deltasql.spark.dml.merge_pruning import MergePruning, Reach
+from deltasql.spark.dml.merge_rows import MergeRows
+from deltasql.spark.dml.operation import FILE, ROW, Scene, reads_of
+from deltasql.spark.dml.vectors import Marked, can_mark, mark
+from deltasql.spark.native import evolution
+from deltasql.spark.native.evolution import Plan
+from deltasql.spark.native.gateway import Written
+from deltasql.spark.native.paths import picked, place_of
+from deltasql.spec.actions import AddFile
+from deltasql.spec.schema import StructType, parse_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# Files that a task or two on each core write.
+_FEW = 2
+
+
+def run(scene: Scene, merge: Merge) -> writing.Write | None:
+    """What the merge commits; None when it changes nothing."""
+    return _Run(scene, merge).write()
+
+
+class _Run:
+    """One merge on one snapshot."""
+
+    def __init__(self, scene: Scene, merge: Merge) -> None:
+        self._scene = scene
+        self._merge = merge
+        alias = _source_alias(scene, merge)
+        self._source = with_row_numbers(merge.source).alias(alias)
+        self._plan = _plan(scene, merge)
+        self._rows = MergeRows(scene, self._plan, merge, alias)
+        self._has_inserts = bool(merge.of("not matched"))
+
+    def write(self) -> writing.Write | None:
+        """Find what is touched, write what comes in its place."""
+        scene, merge = self._scene, self._merge
+        condition = as_column(merge.condition)
+        self._must_be_deterministic(condition)
+        reach = self._reach(condition)
+        candidates = scene.files(reach.predicate)
+        if not merge.of("matched") and not merge.of("not matched by source"):
+            return self._insert_only(condition, reach, candidates)
+        pairs = Pairs(scene, self._rows, candidates, self._source, condition)
+        try:
+            return self._changed(pairs, reach, candidates)
+        finally:
+            pairs.close()
+
+    def _must_be_deterministic(self, condition: Column) -> None:
+        """Conditions are asked several times, and each time must name the same rows."""
+        target = self._rows.target(self._scene.rows([]))
+        both = target.crossJoin(self._source)
+        self._scene.must_be_deterministic(both, condition)
+        seen: dict[Side, DataFrame] = {
+            "matched": both,
+            "not matched": self._source,
+            "not matched by source": target,
+        }
+        for clause in self._merge.clauses:
+            if clause.condition is not None:
+                rows = seen[clause.side]
+                self._scene.must_be_deterministic(rows, as_column(clause.condition))
+
+    def _changed(
+        self, pairs: Pairs, reach: Reach, candidates: Sequence[AddFile]
+    ) -> writing.Write | None:
+        scene = self._scene
+        found = pairs.found() if candidates else Found()
+        if found.is_doubled and not _deletes_all(self._merge):
+            raise ValidationError(
+                "a row of the table matches several rows of the source",
+                cause="the merge can't tell which of them to update or delete it by",
+                remedy="make the source's keys unique, or narrow the condition",
+            )
+        places = found.changed | self._lost(pairs, candidates, is_doubled=found.is_doubled)
+        touched = picked(candidates, scene.location, places)
+        parts = []
+        used: Sequence[AddFile] = touched
+        if self._has_inserts:
+            # That nothing was inserted rests on rows that match, whether they change or not.
+            used = picked(candidates, scene.location, places | found.matched)
+            absent = pairs.absent() if candidates else self._source
+            rows = self._rows.inserted(absent, with_changes=bool(touched))
+            parts.append(self._spread(rows, reach))
+        if not touched:
+            return self._outcome(reach, used, (), self._written(parts))
+        joined = pairs.joined(touched, is_doubled=found.is_doubled)
+        marks = scene.marks_rows and can_mark(touched)
+        parts.append(self._together(self._rows.result(joined, keeps=not marks), touched))
+        if not marks:
+            return self._outcome(reach, used, touched, self._written(parts))
+        lost = bool(self._merge.of("not matched by source"))
+        gone = self._rows.changing(joined).select(FILE, ROW) if lost else pairs.marks()
+        vectors = mark(scene, touched, gone)
+        try:
+            written = self._written(parts)
+        except BaseException:
+            scene.discard(vectors.files)
+            raise
+        return self._outcome(reach, used, vectors.gone, written, vectors)
+
+    def _lost(
+        self, pairs: Pairs, candidates: Sequence[AddFile], *, is_doubled: bool
+    ) -> frozenset[str]:
+        """Where rows change that the source lacks."""
+        if not candidates or not self._merge.of("not matched by source"):
+            return frozenset()
+        changing = self._rows.changing(pairs.joined(candidates, is_doubled=is_doubled))
+        return frozenset(place_of(path) for (path,) in changing.select(FILE).distinct().collect())
+
+    def _insert_only(
+        self, condition: Column, reach: Reach, candidates: Sequence[AddFile]
+    ) -> writing.Write | None:
+        scene = self._scene
+        absent = self._source
+        if candidates:
+            absent = absent.join(self._rows.target(scene.rows(candidates)), condition, "left_anti")
+        rows = self._rows.inserted(absent, with_changes=False)
+        return self._outcome(reach, candidates, (), self._written([self._spread(rows, reach)]))
+
+    def _written(self, parts: Sequence[DataFrame]) -> Written:
+        if not parts:
+            return Written(())
+        frame = reduce(lambda a, b: a.unionByName(b), parts)
+        return self._scene.write(self._plan, frame, self._rows.numbered)
+
+    def _outcome(
+        self,
+        reach: Reach,
+        used: Sequence[AddFile],
+        gone: Sequence[AddFile],
+        written: Written,
+        vectors: Marked | None = None,
+    ) -> writing.Write | None:
+        vectors = vectors or Marked()
+        return self._scene.outcome(
+            operation="MERGE",
+            params=_params(self._merge),
+            reads=reads_of(reach.predicate, used),
+            changes=evolution.with_identity(self._plan, written.identity).changes,
+            gone=rewritten(gone),
+            added=[*vectors.added, *written.actions],
+            files=[*vectors.files, *written.actions],
+        )
+
+    # --- how rows lie -------------------------------------------------------------------
+
+    def _reach(self, condition: Column) -> Reach:
+        merge, scene = self._merge, self._scene
+        # A row that the condition does not speak of is one that the source lacks.
+        if merge.of("not matched by source"):
+            return Reach(None)
+        text = merge.condition
+        if not isinstance(text, str):
+            target = self._rows.target(scene.rows([]))
+            text = scene.gateway.text_of(target.crossJoin(self._source), condition)
+        pruning = MergePruning(
+            scene.gateway,
+            scene.reader,
+            scene.state,
+            target=merge.target_alias,
+            source=self._rows.source_alias,
+        )
+        return pruning.reach(text, self._source)
+
+    def _together(self, rows: DataFrame, touched: Sequence[AddFile]) -> DataFrame:
+        """The rows of files, brought together by partition if there are several."""
+        names = self._plan.metadata.partition_columns
+        values = {tuple(sorted(add.partition_values.items())) for add in touched}
+        return _rebalanced(rows, names) if len(values) > 1 else rows
+
+    def _spread(self, rows: DataFrame, reach: Reach) -> DataFrame:
+        """New rows, in about as many files as there should be."""
+        names = self._plan.metadata.partition_columns
+        tasks = self._scene.gateway.tasks_of(self._source)
+        if tasks <= _FEW * rows.sparkSession.sparkContext.defaultParallelism and (
+            not names or reach.is_one_partition
+        ):
+            # So few files are no harm, and to write them at once is to move no row.
+            return rows
+        return _rebalanced(rows, names)
+
+
+def _rebalanced(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Lest every task writes a file to each partition."""
+    from pyspark.sql import functions as sql
+
+    return rows.hint("rebalance", *(sql.col(quoted(name)) for name in names))
+
+
+def _deletes_all(merge: Merge) -> bool:
+    """Whether every row that matches is deleted, however often it does."""
+    clauses = merge.of("matched")
+    return [(clause.verb, clause.condition) for clause in clauses] == [("delete", None)]
+
+
+def _plan(scene: Scene, merge: Merge) -> Plan:
+    """The table as the merge leaves it: with the source's new columns, if it may grow."""
+    if not merge.evolves:
+        return evolution.unchanged(scene.state)
+    incoming = parse_schema(merge.source.schema.json(), source="the source's schema")
+    takes_all = any(clause.values is None and clause.verb != "delete" for clause in merge.clauses)
+    if not takes_all:
+        names = [item.name for item in (*scene.state.schema.fields, *incoming.fields)]
+        named = {
+            name.lower()
+            for clause in merge.clauses
+            for name in column_names(clause.values or {}, merge.target_alias, names)
+        }
+        fields = tuple(item for item in incoming.fields if item.name.lower() in named)
+        incoming = StructType(fields)
+    return evolution.merged(scene.state, incoming)
+
+
+def _source_alias(scene: Scene, merge: Merge) -> str:
+    """The name that the source goes by: its own, where the merge uses it."""
+    own = scene.gateway.alias_of(merge.source)
+    if own is None:
+        return SOURCE
+    texts = [merge.condition, *(clause.condition for clause in merge.clauses)]
+    for clause in merge.clauses:
+        texts += (clause.values or {}).values()
+    named = re.compile(rf"(?<![\w.`])`?{re.escape(own)}`?\s*\.", re.IGNORECASE)
+    is_used = any(isinstance(text, str) and named.search(text) for text in texts)
+    is_column = any(text is not None and not isinstance(text, str) for text in texts)
+    return own if is_used or is_column else SOURCE
+
+
+def _params(merge: Merge) -> dict[str, object]:
+    def told(side: str) -> list[dict[str, str]]:
+        return [
+            {"actionType": clause.verb}
+            | ({} if clause.condition is None else {"predicate": str(clause.condition)})
+            for clause in merge.clauses
+            if clause.side == side
+        ]
+
+    return {
+        "predicate": [str(merge.condition)],
+        "matchedPredicates": told("matched"),
+        "notMatchedPredicates": told("not matched"),
+        "notMatchedBySourcePredicates": told("not matched by source"),
+    }

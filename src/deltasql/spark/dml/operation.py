@@ -1,0 +1,189 @@
+"""A table as one operation on its rows sees it: its snapshot, its files, and what it writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from deltasql.commit.discarding import Abandon
+from deltasql.data.writing.writer import NewFile
+from deltasql.errors import ValidationError
+from deltasql.lake import writing
+from deltasql.lake.snapshot import Snapshot
+from deltasql.log.conflict import Reads
+from deltasql.log.predicates.predicate import Predicate
+from deltasql.log.removal import Removable, Sorted, removes, sort_by_match
+from deltasql.log.state import TableState
+from deltasql.objectstore import ObjectStore
+from deltasql.spark.dml.assignments import as_column
+from deltasql.spark.dml.row_ids import RowIds
+from deltasql.spark.native.evolution import Plan
+from deltasql.spark.native.gateway import Gateway, Written
+from deltasql.spark.native.modes import CHANGE_FEED, Writer
+from deltasql.spark.native.paths import place_of
+from deltasql.spark.native.reading import Condition, Reader
+from deltasql.spec.actions import Action, AddFile, CdcFile
+from deltasql.store.file_rows import from_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType as SparkStruct
+
+FILE = "__deltasql_file"
+ROW = "__deltasql_row"
+
+
+# Not slotted: `cached_property` keeps what it found in the instance.
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """One table at one snapshot, for one delete, update or merge."""
+
+    location: str
+    objects: ObjectStore
+    snapshot: Snapshot
+    gateway: Gateway
+    reader: Reader
+    writer: Writer
+    abandon: Abandon
+
+    @property
+    def state(self) -> TableState:
+        """Metadata and protocol."""
+        return self.snapshot.state
+
+    @cached_property
+    def has_feed(self) -> bool:
+        """Whether changes are written down row by row."""
+        return self.state.properties.get(CHANGE_FEED, "").lower() == "true"
+
+    @property
+    def marks_rows(self) -> bool:
+        """Whether rows are deleted by deletion vectors instead of by writing the rest anew."""
+        return self.state.writes_deletion_vectors
+
+    # --- reading ------------------------------------------------------------------------
+
+    def condition(self, given: str | Column) -> Condition:
+        """A condition on the rows, and what the database understands of it."""
+        self.must_be_deterministic(self.rows([]), as_column(given))
+        text = given if isinstance(given, str) else self.gateway.text_of(self.rows([]), given)
+        return self.reader.condition(text, self.state)
+
+    def must_be_deterministic(self, frame: DataFrame, condition: Column) -> None:
+        """Refuse a condition that could match other rows when it is evaluated again."""
+        if not self.gateway.is_deterministic(frame, condition):
+            raise ValidationError(
+                "the condition may match other rows each time",
+                cause="it is random, or depends on when and where it is evaluated",
+                remedy="write what it yields into a column first",
+            )
+
+    def files(self, predicate: Predicate | None) -> list[AddFile]:
+        """The files that may hold rows of the predicate: skipped in SQL."""
+        return [add for batch in self.snapshot.batches(predicate) for add in from_batch(batch)]
+
+    def sorted_files(self, condition: Condition) -> Sorted:
+        """The files of a condition: those that it takes whole for certain, and those to read."""
+        sure = condition.predicate if condition.is_whole else None
+        return sort_by_match(self.files(condition.predicate), sure, self.state.schema)
+
+    def rows(self, adds: Iterable[AddFile]) -> DataFrame:
+        """The rows of some files."""
+        return self.reader.of_adds(self.location, self.state, adds)
+
+    @cached_property
+    def row_ids(self) -> RowIds:
+        """The columns in which rows keep their ids, if the table tracks its rows."""
+        if not self.state.has_row_ids:
+            return RowIds()
+        return RowIds.of(self.state, self._with_ids(self.rows([])).schema)
+
+    def rows_to_move(self, adds: Iterable[AddFile]) -> DataFrame:
+        """The rows of some files, with their ids where the table tracks them."""
+        return self._moving(adds, ())
+
+    def placed_rows(self, adds: Iterable[AddFile]) -> DataFrame:
+        """The rows of some files to move, each with its file and its position there."""
+        from pyspark.sql import functions as sql
+
+        place = {"file_path": FILE, "row_index": ROW}
+        return self._moving(
+            adds, [sql.col(f"_metadata.{name}").alias(ours) for name, ours in place.items()]
+        )
+
+    def _moving(self, adds: Iterable[AddFile], more: Sequence[Column]) -> DataFrame:
+        if not self.state.has_row_ids:
+            return self.rows(adds).select("*", *more)
+        files = list(adds)
+        # A transaction's own files get their ids when it commits.
+        own = [add for add in files if add.base_row_id is None]
+        known = [add for add in files if add.base_row_id is not None]
+        rows = self._with_ids(self.rows(known)).select("*", *more)
+        if not own:
+            return rows
+        new = [value.alias(name) for name, value in self.row_ids.new().items()]
+        return rows.unionByName(self.rows(own).select("*", *new, *more))
+
+    def _with_ids(self, rows: DataFrame) -> DataFrame:
+        state = self.state
+        table = self.gateway.table(self.location, state.metadata, state.protocol)
+        return self.gateway.with_row_ids(table, rows)
+
+    def by_place(self, adds: Iterable[AddFile]) -> dict[str, AddFile]:
+        """Files by where they lie, for paths that Spark tells."""
+        return {place_of(add.path, self.location): add for add in adds}
+
+    # --- writing ------------------------------------------------------------------------
+
+    def schema(self, plan: Plan) -> SparkStruct:
+        """The columns that rows are written with."""
+        from pyspark.sql.types import StructType as SparkStruct
+
+        return SparkStruct.fromJson(json.loads(plan.metadata.schema_string))
+
+    def write(self, plan: Plan, frame: DataFrame, identity: Iterable[str] = ()) -> Written:
+        """New files with rows that fit already; `_change_type` parts changes from rows.
+
+        `identity` names columns that were given new values.
+        """
+        table = self.gateway.table(self.location, plan.metadata, plan.protocol)
+        return self.gateway.write(table, self.row_ids.marked(frame), identity=identity)
+
+    def discard(self, files: Iterable[NewFile]) -> None:
+        """Delete new files of an operation that failed half-way."""
+        self.abandon([file.path for file in files])
+
+    def outcome(
+        self,
+        *,
+        operation: str,
+        params: Mapping[str, Any],
+        reads: Reads,
+        changes: Sequence[Action] = (),
+        gone: Iterable[Removable] = (),
+        added: Sequence[AddFile | CdcFile] = (),
+        files: Sequence[NewFile] = (),
+    ) -> writing.Write | None:
+        """What the operation commits; None when nothing changed."""
+        removed = removes(gone, deletion_timestamp=writing.now_ms())
+        actions: list[Action] = [*changes, *removed, *added]
+        if not actions:
+            return None
+        return writing.Write(
+            actions=actions,
+            operation=operation,
+            operation_params=params,
+            reads=reads,
+            read_version=self.snapshot.version,
+            files=files,
+        )
+
+
+def reads_of(predicate: Predicate | None, used: Iterable[AddFile]) -> Reads:
+    """What an operation rests on: the rows of a predicate, and the files it found them in."""
+    if predicate is None:
+        return Reads.all()
+    return Reads.where(predicate, files=frozenset((add.path, add.dv_id) for add in used))

@@ -1,0 +1,66 @@
+"""Row tracking: rows that are written anew keep their ids.
+
+A row's id is its file's first one plus its position, until the row moves to another file: then
+it is a value in a column that the table's properties name and no schema shows. So it is with
+the version that last changed the row; a null there stands for the commit that writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deltasql.log.state import TableState
+from deltasql.spark.dml.assignments import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+_ID = "delta.rowTracking.materializedRowIdColumnName"
+_VERSION = "delta.rowTracking.materializedRowCommitVersionColumnName"
+
+
+@dataclass(frozen=True, slots=True)
+class RowIds:
+    """The two columns, id and version; none where a table does not track its rows."""
+
+    names: tuple[str, ...] = ()
+    # What Delta's writer knows them by.
+    marks: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, state: TableState, schema: StructType) -> RowIds:
+        """Those of a table, from the schema of its rows with their ids."""
+        names = (state.properties[_ID], state.properties[_VERSION])
+        return cls(names, {name: schema[name].metadata for name in names})
+
+    def marked(self, rows: DataFrame) -> DataFrame:
+        """The rows as Delta's writer wants them: what was computed has lost its marks."""
+        for name, mark in self.marks.items():
+            if name in rows.columns:
+                rows = rows.withMetadata(name, mark)
+        return rows
+
+    # --- what becomes of a row ----------------------------------------------------------
+
+    def kept(self) -> dict[str, Column]:
+        """Both, of a row that merely moves."""
+        from pyspark.sql import functions as sql
+
+        return {name: sql.col(quoted(name)) for name in self.names}
+
+    def changed(self) -> dict[str, Column]:
+        """Both, of a row that gets other values: the same row, as of this version."""
+        return {**self.kept(), **{name: _nothing() for name in self.names[1:]}}
+
+    def new(self) -> dict[str, Column]:
+        """Both, of a row that was not there."""
+        return {name: _nothing() for name in self.names}
+
+
+def _nothing() -> Column:
+    from pyspark.sql import functions as sql
+
+    return sql.lit(None).cast("bigint")

@@ -1,0 +1,183 @@
+"""A table as PySpark programs change it: `delete`, `update`, `merge`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from deltasql.commit.discarding import Abandon
+from deltasql.errors import (
+    CommitError,
+    CommitStateUnknownError,
+    ValidationError,
+    VersionConflictError,
+)
+from deltasql.lake import writing
+from deltasql.lake.snapshot import Snapshot
+from deltasql.lake.table import Table
+from deltasql.lake.writing import txn_actions
+from deltasql.objectstore import ObjectStore
+from deltasql.spark.dml import merge_run, row_changes
+from deltasql.spark.dml.merge_builder import TARGET, Merge, MergeBuilder
+from deltasql.spark.dml.operation import Scene
+from deltasql.spec.actions import Action
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from deltasql.spark.database import Database
+
+
+class Ledger(Protocol):
+    """Where a table's operations read from and commit to: the lake, or a transaction."""
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+
+    @property
+    def location(self) -> str:
+        """Where the table's files are."""
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The object store at the table's location."""
+
+    def snapshot(self) -> Snapshot:
+        """The table as operations see it."""
+
+    def abandon(self, after: int) -> Abandon:
+        """What deletes new files, written after a version, of an operation that failed half-way."""
+
+
+class SparkTable:
+    """`db.table(name)`: deltasql's table with delta-spark's verbs."""
+
+    def __init__(self, database: Database, table: Table, alias: str = TARGET) -> None:
+        self._database = database
+        self._table = table
+        self._alias = alias
+
+    def __repr__(self) -> str:
+        return f"<SparkTable {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._table.name
+
+    def alias(self, name: str) -> SparkTable:
+        """The table under the name that a merge's conditions use for it."""
+        return SparkTable(self._database, self._table, name)
+
+    def toDF(self) -> DataFrame:  # noqa: N802 - delta-spark's name
+        """The rows."""
+        return self._database.read(self.name)
+
+    def delete(
+        self,
+        condition: str | Column | None = None,
+        *,
+        retries: int = 0,
+        app_id: str | None = None,
+        app_version: int | None = None,
+    ) -> int:
+        """Delete the rows of a condition, by default all; returns the version.
+
+        A conflict with another writer runs it again, on the newer version, up to `retries`
+        times. With `app_id` and `app_version` it happens once, however often it is called.
+        """
+        extra = txn_actions(app_id, app_version)
+        return self._do(lambda scene: row_changes.delete(scene, condition), retries, extra)
+
+    def update(
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,  # noqa: A002 - delta-spark's name
+        *,
+        retries: int = 0,
+        app_id: str | None = None,
+        app_version: int | None = None,
+    ) -> int:
+        """Set columns in the rows of a condition, by default in all; returns the version.
+
+        `update("id = 200", {"v": "7"})`: values are expressions of Spark's SQL, or columns.
+        """
+        extra = txn_actions(app_id, app_version)
+        return self._do(lambda scene: row_changes.update(scene, condition, set), retries, extra)
+
+    def merge(self, source: DataFrame, condition: str | Column) -> MergeBuilder:
+        """Merge a frame into the table; see `MergeBuilder` for the clauses."""
+        merge = Merge(source=source, condition=condition, target_alias=self._alias)
+        return MergeBuilder(merge, self._merge)
+
+    def _merge(self, merge: Merge, retries: int) -> int:
+        return self._do(lambda scene: merge_run.run(scene, merge), retries, ())
+
+    def _do(
+        self,
+        operation: Callable[[Scene], writing.Write | None],
+        retries: int,
+        extra: Sequence[Action],
+    ) -> int:
+        for attempt in range(retries + 1):
+            scene = self._database.scene(self._table)
+            write = operation(scene)
+            if write is None and not extra:
+                return scene.snapshot.version
+            if write is None:
+                write = writing.Write(actions=(), operation="WRITE")
+            try:
+                return self._table.commit_write(write, extra)
+            except (CommitStateUnknownError, VersionConflictError):
+                raise
+            except CommitError:
+                if attempt == retries:
+                    raise
+        raise AssertionError("unreachable")
+
+
+class TransactionSparkTable:
+    """`tx.table(name)`: the same verbs inside a transaction; nothing is committed before it."""
+
+    def __init__(
+        self,
+        database: Database,
+        ledger: Ledger,
+        take: Callable[[writing.Write | None], None],
+        alias: str = TARGET,
+    ) -> None:
+        self._database = database
+        self._ledger = ledger
+        self._take = take
+        self._alias = alias
+
+    def alias(self, name: str) -> TransactionSparkTable:
+        """The table under the name that a merge's conditions use for it."""
+        return TransactionSparkTable(self._database, self._ledger, self._take, name)
+
+    def delete(self, condition: str | Column | None = None) -> None:
+        """Delete the rows of a condition, by default all."""
+        self._take(row_changes.delete(self._database.scene(self._ledger), condition))
+
+    def update(
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,  # noqa: A002 - delta-spark's name
+    ) -> None:
+        """Set columns in the rows of a condition, by default in all."""
+        self._take(row_changes.update(self._database.scene(self._ledger), condition, set))
+
+    def merge(self, source: DataFrame, condition: str | Column) -> MergeBuilder:
+        """Merge a frame into the table; see `MergeBuilder` for the clauses."""
+        merge = Merge(source=source, condition=condition, target_alias=self._alias)
+        return MergeBuilder(merge, self._merge)
+
+    def _merge(self, merge: Merge, retries: int) -> None:
+        if retries:
+            raise ValidationError(
+                "one operation of a transaction can't be retried",
+                cause="what conflicts is the transaction, when it commits",
+                remedy="run the whole transaction again",
+            )
+        self._take(merge_run.run(self._database.scene(self._ledger), merge))

@@ -1,0 +1,95 @@
+"""Rows deleted by marking them: new deletion vectors, merged with those a file has already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from deltasql.log.pruning.stats_keys import load_stats, record_count
+from deltasql.spark.dml.operation import FILE, ROW, Scene
+from deltasql.spark.native.gateway import VECTOR_COLUMNS
+from deltasql.spark.native.paths import place_of
+from deltasql.spec import codec
+from deltasql.spec.actions import AddFile
+from deltasql.spec.deletion_vectors import InFile, locate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class VectorFile:
+    """An object that holds new deletion vectors."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Files that lost rows, what stands for them now, and the objects that were written."""
+
+    gone: Sequence[AddFile] = ()
+    added: Sequence[AddFile] = ()
+    files: Sequence[VectorFile] = ()
+
+
+def can_mark(candidates: Iterable[AddFile]) -> bool:
+    """Whether each file says how many rows it has, as one with a deletion vector must."""
+    return all(record_count(load_stats(add.stats)) is not None for add in candidates)
+
+
+def mark(scene: Scene, candidates: Sequence[AddFile], rows: DataFrame) -> Marked:
+    """Delete rows, given by file and position (`Scene.placed_rows`), of the candidates."""
+    if not candidates:
+        return Marked()
+    table = scene.gateway.table(scene.location, scene.state.metadata, scene.state.protocol)
+    known = scene.by_place(candidates)
+    found = scene.gateway.vectors(table, _with_old_vectors(scene, candidates, rows))
+    gone: list[AddFile] = []
+    added: list[AddFile] = []
+    files: set[str] = set()
+    for item in found:
+        add = known[place_of(item.file_path)]
+        vector = item.vector
+        place = locate(vector)
+        if isinstance(place, InFile):
+            files.add(place.path)
+        gone.append(add)
+        # A file without a row left is removed.
+        if vector.cardinality != record_count(load_stats(add.stats)):
+            added.append(
+                replace(add, deletion_vector=vector, stats=loosened(add.stats), data_change=True)
+            )
+    return Marked(gone, added, [VectorFile(path) for path in sorted(files)])
+
+
+def _with_old_vectors(scene: Scene, candidates: Iterable[AddFile], rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    file, vector, row = VECTOR_COLUMNS
+    found = rows.select(sql.col(FILE).alias(file), sql.col(ROW).alias(row))
+    old = {
+        place_of(add.path, scene.location): scene.gateway.vector_text(add.deletion_vector)
+        for add in candidates
+        if add.deletion_vector is not None
+    }
+    if not old:
+        return found.select(file, sql.lit(None).cast("string").alias(vector), row)
+    return found.join(_by_path(found, old, file, vector), file, "left").select(file, vector, row)
+
+
+def _by_path(rows: DataFrame, old: Mapping[str, str], file: str, vector: str) -> DataFrame:
+    # Spark's own spelling of the paths can only be had from Spark.
+    paths = [item[0] for item in rows.select(file).distinct().collect()]
+    pairs = [(path, old[place_of(path)]) for path in paths if place_of(path) in old]
+    return rows.sparkSession.createDataFrame(pairs, f"{file} string, {vector} string")
+
+
+def loosened(stats: str | None) -> str | None:
+    """Stats of a file that lost rows: bounds still hold, but need not be reached."""
+    if stats is None:
+        return None
+    values = codec.loads(stats)
+    values["tightBounds"] = False
+    return codec.dumps(values).decode()

@@ -1,0 +1,51 @@
+"""How many rows make a file of the size that was asked for.
+
+Delta's writer begins a new file after so many rows, never after so many bytes. What a row takes
+is told by the table's own files; where it has none that tell, by a sample of the rows, which
+the same writer writes and which is deleted at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow.compute as pc
+
+from deltasql.lake.snapshot import Snapshot
+
+# A file below this is mostly footer and first pages: it says little about one that is full.
+_TELLING = 64 << 10
+_SAMPLE_ROWS = 20_000
+
+# Files and rows of a sample of so many rows: their bytes, and how many rows there were.
+Sample = Callable[[int], tuple[int, int]]
+
+
+def rows_per_file(target: int | None, like: Snapshot | None, sample: Sample) -> int | None:
+    """The most rows that a file may have; None where no size was asked for.
+
+    `like` is the table, if its files hold rows of the same schema.
+    """
+    if target is None:
+        return None
+    width = (None if like is None else bytes_a_row(like)) or _ratio(*sample(_SAMPLE_ROWS))
+    return None if width is None else max(1, int(target / width))
+
+
+def bytes_a_row(snapshot: Snapshot) -> float | None:
+    """What a row takes in the first of the table's files that tell; None where none does."""
+    for batch in snapshot.batches():
+        telling = batch.filter(pc.greater_equal(batch.column("size"), _TELLING))
+        counted = telling.filter(pc.is_valid(telling.column("num_records")))
+        found = _ratio(_sum(counted.column("size")), _sum(counted.column("num_records")))
+        if found is not None:
+            return found
+    return None
+
+
+def _ratio(size: int, rows: int) -> float | None:
+    return size / rows if rows else None
+
+
+def _sum(values: Sequence[int]) -> int:
+    return pc.sum(values).as_py() or 0

@@ -1,0 +1,372 @@
+"""Every call into Delta's own classes, through Py4J, but for those of `guard`.
+
+A snapshot that SQL has answered becomes an object of Delta's here, which its reader and its
+writer take for one that was read from `_delta_log`. What is assumed about those classes is
+stated, one assumption a test, in `tests/spark/test_gateway.py`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
+
+from deltasql.spark.sessions.failures import explained
+from deltasql.spec import codec
+from deltasql.spec.actions import (
+    Action,
+    AddFile,
+    CdcFile,
+    DeletionVector,
+    Metadata,
+    Protocol,
+)
+from deltasql.spec.features import FENCE
+from deltasql.spec.protocol import implied_features
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
+
+_DELTA = "org.apache.spark.sql.delta"
+# An absent folder: Delta makes a log object of it without listing anything.
+_NO_LOG = Path(tempfile.gettempdir()) / f"deltasql-no-log-{uuid.uuid4().hex}" / "_delta_log"
+# Row positions exist only in the scans of tables whose protocol lists this.
+_TO_READ = frozenset({"deletionVectors"})
+_SNAPSHOT_WITH_DOMAINS = 5
+# File, its old deletion vector (see `vector_text`), and the position of a deleted row.
+VECTOR_COLUMNS = ("filePath", "deletionVectorId", "rowIndexCol")
+_LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
+
+
+@dataclass(frozen=True, slots=True)
+class JvmTable:
+    """A table on the JVM: Delta's log object and a snapshot that came from SQL."""
+
+    log: Any
+    snapshot: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What Delta's writer wrote: file actions, and how far identity columns got."""
+
+    actions: Sequence[AddFile | CdcFile]
+    identity: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewVector:
+    """The deletion vector that a file is to have; the file as Spark names it."""
+
+    file_path: str
+    vector: DeletionVector
+
+
+class Gateway:
+    """Delta's classes on the JVM of one session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._jvm = cast("Any", spark._jvm)
+        self._none = self._jvm.scala.Option.empty()
+        maps = getattr(self._jvm.scala.collection.immutable, "Map$")
+        self._empty_map = getattr(maps, "MODULE$").empty()
+
+    @property
+    def delta_version(self) -> str:
+        """The version of the Delta jar on the class path; empty where there is none."""
+        try:
+            return str(self._jvm.io.delta.package.VERSION())
+        except TypeError:  # what Py4J makes of a class that is not there
+            return ""
+
+    def activate(self) -> None:
+        """Make our session the active one: Delta asks the thread for it at every step."""
+        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(
+            self._spark._jsparkSession
+        )
+
+    # --- tables -------------------------------------------------------------------------
+
+    def table(
+        self, location: str, metadata: Metadata, protocol: Protocol, *, to_read: bool = False
+    ) -> JvmTable:
+        """A table as Delta's reader and writer want it, without a look at its log.
+
+        `to_read` lets the scan show row positions, which deletes and merges ask for.
+        """
+        self.activate()
+        path = self._jvm.org.apache.hadoop.fs.Path
+        log_path = path(_NO_LOG.as_uri())
+        log = self._class("DeltaLog")(
+            log_path,
+            path(hadoop_location(location)),
+            self._empty_map,
+            self._empty_map,
+            self._jvm.org.apache.spark.util.SystemClock(),
+            self._none,
+        )
+        arguments = [log_path, log, self._action(metadata)]
+        if self._snapshot_arity() == _SNAPSHOT_WITH_DOMAINS:
+            arguments.append(self._none)
+        known = self._some(self._action(_known(protocol, _TO_READ if to_read else frozenset())))
+        return JvmTable(log, self._class("DummySnapshot")(*arguments, known))
+
+    def _snapshot_arity(self) -> int:
+        found = self._class_of(f"{_DELTA}.DummySnapshot").getConstructors()
+        return max(int(item.getParameterCount()) for item in found)
+
+    # --- reading ------------------------------------------------------------------------
+
+    def frame(self, table: JvmTable, files: Path) -> DataFrame:
+        """The rows of the files that a JSON array of adds names (see `handover`)."""
+        self.activate()
+        adds = self._adds(files)
+        java = table.log.createDataFrame(table.snapshot, adds, False, self._none)  # noqa: FBT003
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+
+        return ClassicFrame(java, self._spark)
+
+    def with_row_ids(self, table: JvmTable, frame: DataFrame) -> DataFrame:
+        """The rows of `frame`, of a table that tracks them, with their ids and versions."""
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+
+        self.activate()
+        java = self._class("RowTracking").preserveRowTrackingColumns(frame._jdf, table.snapshot)
+        return ClassicFrame(java, self._spark)
+
+    def identity_values(self, field: StructField) -> Column:
+        """New values for an identity column, from its high-water mark on."""
+        from pyspark.sql.classic.column import Column as ClassicColumn
+        from pyspark.sql.types import StructType
+
+        self.activate()
+        java = self._jvm.org.apache.spark.sql.types.DataType.fromJson(StructType([field]).json())
+        made = self._class("IdentityColumn").createIdentityColumnGenerationExprAsColumn(java.head())
+        return ClassicColumn(made)
+
+    def _adds(self, files: Path) -> Any:
+        array = self._class_of(f"[L{_DELTA}.actions.AddFile;")
+        found = self._mapper().readValue(self._jvm.java.io.File(str(files)), array)
+        wrap = getattr(getattr(self._jvm.scala.collection.immutable, "ArraySeq$"), "MODULE$")
+        return wrap.unsafeWrapArray(found)
+
+    # --- writing ------------------------------------------------------------------------
+
+    def write(
+        self,
+        table: JvmTable,
+        frame: DataFrame,
+        *,
+        check: str | None = None,
+        max_rows: int | None = None,
+        identity: Iterable[str] = (),
+    ) -> Written:
+        """Write rows as files of the table, without committing anything.
+
+        `check` is one more condition that every row must satisfy; `max_rows` is the most that
+        go into one file. `identity` names columns whose new values the rows have already.
+        """
+        self.activate()
+        transaction = self._class("OptimisticTransaction")(table.log, self._none, table.snapshot)
+        if numbered := set(identity):
+            transaction.setTrackHighWaterMarks(self._set(numbered))
+        checks = self._checks(check)
+        options = {} if max_rows is None else {"maxRecordsPerFile": str(max_rows)}
+        with explained():
+            written = transaction.writeFiles(frame._jdf, self._options(options), checks)
+        marks = transaction.updatedIdentityHighWaterMarks()
+        return Written(
+            actions=[_parsed(item) for item in self._json_of(written)],
+            identity={name: int(value) for name, value in self._json_of(marks)},
+        )
+
+    def vector_text(self, vector: DeletionVector) -> str:
+        """A deletion vector in the form that `vectors` takes."""
+        add = AddFile(path="-", size=0, modification_time=0, deletion_vector=vector)
+        return str(self._action(add).deletionVector().serializeToBase64())
+
+    def vectors(self, table: JvmTable, frame: DataFrame) -> list[NewVector]:
+        """Write deletion vectors: the frame's columns are `VECTOR_COLUMNS`, a row a deleted row.
+
+        A vector that the file has already is part of the new one.
+        """
+        self.activate()
+        generator = self._class_package("commands").DeletionVectorBitmapGenerator
+        session = self._spark._jsparkSession
+        found = self._json_of(generator.buildDeletionVectors(session, frame._jdf, table.log, 0))
+        return [
+            NewVector(item["filePath"], codec.vector_from_wire(item["deletionVector"]))
+            for item in found
+        ]
+
+    def _json_of(self, value: Any) -> Any:
+        # As one text: the gateway hands over a list item by item, 0.1 ms each.
+        return codec.loads(self._mapper().writeValueAsString(value))
+
+    def _checks(self, check: str | None) -> Any:
+        constraints = self._jvm.java.util.ArrayList()
+        if check is not None:
+            kind = getattr(self._class_package("constraints"), "Constraints$Check")
+            constraints.add(kind("replace_where", self._expression(check)))
+        converters = self._jvm.scala.jdk.javaapi.CollectionConverters
+        return converters.asScala(constraints).toSeq()
+
+    def _options(self, options: Mapping[str, str]) -> Any:
+        if not options:
+            return self._none
+        given = self._empty_map
+        for key, value in options.items():
+            given = given.updated(key, value)
+        conf = self._spark._jsparkSession.sessionState().conf()
+        return self._some(self._class("DeltaOptions")(given, conf))
+
+    # --- Spark's parser -----------------------------------------------------------------
+
+    def conjuncts(self, condition: str) -> list[str]:
+        """The parts of a condition that are joined by AND, each as Spark prints it."""
+        found: list[str] = []
+        waiting = [self._expression(condition)]
+        while waiting:
+            item = waiting.pop()
+            if item.nodeName() == "And":
+                waiting += [item.right(), item.left()]
+            else:
+                found.append(str(item.sql()))
+        return found
+
+    def equalities(self, condition: str) -> list[tuple[str, str]]:
+        """Both sides of each conjunct that says that two values are equal."""
+        return [
+            (str(item.left().sql()), str(item.right().sql()))
+            for item in map(self._expression, self.conjuncts(condition))
+            if item.nodeName() == "EqualTo"
+        ]
+
+    def text_of(self, frame: DataFrame, condition: Column) -> str:
+        """A condition on a frame, resolved and printed as SQL."""
+        return str(self._resolved(frame, condition).sql())
+
+    def is_deterministic(self, frame: DataFrame, condition: Column) -> bool:
+        """Whether a condition says the same of a row each time it is asked."""
+        return bool(self._resolved(frame, condition).deterministic())
+
+    def _resolved(self, frame: DataFrame, condition: Column) -> Any:
+        self.activate()
+        plan = frame.where(condition)._jdf.queryExecution().analyzed()
+        # A hidden column such as `_metadata` puts a projection on top that drops it again.
+        while plan.nodeName() != "Filter":
+            plan = plan.child()
+        return plan.condition()
+
+    def is_small(self, frame: DataFrame) -> bool:
+        """Whether Spark would send a frame to every task instead of joining by a shuffle."""
+        size = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+        conf = self._spark._jsparkSession.sessionState().conf()
+        return size <= int(conf.autoBroadcastJoinThreshold())
+
+    def tasks_of(self, frame: DataFrame) -> int:
+        """In how many tasks a frame is read."""
+        return int(frame._jdf.queryExecution().toRdd().getNumPartitions())
+
+    def alias_of(self, frame: DataFrame) -> str | None:
+        """The name that a frame was given with `alias`, or that of its view."""
+        plan = frame._jdf.queryExecution().analyzed()
+        return str(plan.alias()) if plan.nodeName() == "SubqueryAlias" else None
+
+    def _expression(self, text: str) -> Any:
+        self.activate()
+        return self._spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
+
+    def columns_of(self, columns: str) -> str:
+        """The columns of a CREATE TABLE, as the JSON of a Delta schema."""
+        self.activate()
+        parser = self._spark._jsparkSession.sessionState().sqlParser()
+        plan = parser.parsePlan(f"CREATE TABLE t ({columns}) USING delta")
+        converters = self._jvm.scala.jdk.javaapi.CollectionConverters
+        # A char(n) is a string to Delta, its length in the column's metadata.
+        texts = self._jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils
+        plain = codec.loads(texts.replaceCharVarcharWithStringInSchema(plan.tableSchema()).json())
+        definitions = converters.asJava(plan.columns())
+        fields = [_field(*pair) for pair in zip(definitions, plain["fields"], strict=True)]
+        return codec.dumps({"type": "struct", "fields": fields}).decode()
+
+    # --- Delta's own forms --------------------------------------------------------------
+
+    def _action(self, action: Action) -> Any:
+        companion = getattr(self._class_package("actions"), "Action$")
+        return getattr(companion, "MODULE$").fromJson(codec.encode(action).decode())
+
+    def _mapper(self) -> Any:
+        return getattr(getattr(self._class_package("util"), "JsonUtils$"), "MODULE$").mapper()
+
+    def _set(self, values: Iterable[str]) -> Any:
+        found = self._jvm.java.util.ArrayList()
+        for value in values:
+            found.add(value)
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toSet()
+
+    def _some(self, value: Any) -> Any:
+        return self._jvm.scala.Option.apply(value)
+
+    def _class(self, name: str) -> Any:
+        return getattr(self._jvm.org.apache.spark.sql.delta, name)
+
+    def _class_package(self, name: str) -> Any:
+        return getattr(self._jvm.org.apache.spark.sql.delta, name)
+
+    def _class_of(self, name: str) -> Any:
+        return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)  # noqa: FBT003
+
+
+def hadoop_location(location: str) -> str:
+    """A location as Hadoop calls it: its client for S3 is `s3a`, and it decodes no URL."""
+    if location.startswith("file:"):
+        return unquote(location)
+    return f"s3a://{location[5:]}" if location.startswith("s3://") else location
+
+
+def _known(protocol: Protocol, also: frozenset[str]) -> Protocol:
+    """The protocol as Delta may see it: our fence is for foreign writers, and this is ours."""
+    reader, writer = implied_features(protocol)
+    return Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=tuple(sorted(reader | also)),
+        writer_features=tuple(sorted((reader | writer | also) - {FENCE})),
+    )
+
+
+def _parsed(fields: dict[str, Any]) -> AddFile | CdcFile:
+    """A file action from its own object; only adds say when their file was modified."""
+    action = codec.from_wire({"add" if "modificationTime" in fields else "cdc": fields})
+    assert isinstance(action, AddFile | CdcFile)
+    return action
+
+
+def _field(column: Any, plain: dict[str, Any]) -> dict[str, Any]:
+    """A field of a Delta schema from a column definition of Spark's."""
+    metadata = {key: text for key, text in plain["metadata"].items() if key == _LENGTH}
+    if column.comment().isDefined():
+        metadata["comment"] = column.comment().get()
+    if column.defaultValue().isDefined():
+        text = column.defaultValue().get().originalSQL()
+        metadata |= {"CURRENT_DEFAULT": text, "EXISTS_DEFAULT": text}
+    if column.generationExpression().isDefined():
+        metadata["delta.generationExpression"] = column.generationExpression().get()
+    if column.identityColumnSpec().isDefined():
+        spec = column.identityColumnSpec().get()
+        metadata["delta.identity.start"] = spec.getStart()
+        metadata["delta.identity.step"] = spec.getStep()
+        metadata["delta.identity.allowExplicitInsert"] = spec.isAllowExplicitInsert()
+    return {
+        "name": column.name(),
+        "type": plain["type"],
+        "nullable": column.nullable(),
+        "metadata": metadata,
+    }

@@ -1,0 +1,1 @@
+"""Spark sessions: their jars, settings and credentials."""

@@ -1,0 +1,159 @@
+"""Delta's jars: resolved once into a folder of our own, and found there ever after."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from deltasql.errors import ConfigError
+from deltasql.spark.sessions.environment import delta_package
+
+VARIABLE = "DELTASQL_SPARK_JARS"
+_OURS = ("io.delta_", "io.unitycatalog_")
+# Whatever else Delta depends on, Spark brings along: 73 MB that need no download.
+_NOT_OURS = "com.*:*,commons-*:*,io.airlift:*,jakarta.*:*,javax.*:*,net.*:*,org.*:*"
+# What Ivy says of a package that it did not get, the most telling last.
+_TELLING = ("Server access error", "not found", "unresolved dependency")
+_PATIENCE = 600
+_NEWS = 10
+# A remote of Spark Connect, and what a program was submitted with.
+_NOT_FOR_THE_CHILD = ("SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS")
+
+# Spark's own resolver, in a child process: it knows the settings of this machine for Ivy
+# (`spark.jars.ivySettings` and `spark.jars.repositories` of spark-defaults.conf).
+_RESOLVE = """
+import sys
+from pyspark.sql import SparkSession
+package, excludes, folder = sys.argv[1:]
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.jars.packages", package).config("spark.jars.excludes", excludes)
+builder.config("spark.jars.ivy", folder).getOrCreate().stop()
+"""
+
+
+def find(folder: str | Path | None = None) -> list[Path]:
+    """The jars in a folder, by default of DELTASQL_SPARK_JARS or resolved from Maven."""
+    named = folder or os.environ.get(VARIABLE)
+    if named is None:
+        return _resolved()
+    found = _jars_in(Path(named))
+    if not found:
+        raise ConfigError(
+            f"there is no Delta in {named}",
+            cause="the folder is missing or holds no delta-spark jar",
+            remedy=f"put the jars of {delta_package()} there, or leave {VARIABLE} and jars= out",
+        )
+    return found
+
+
+def _jars_in(folder: Path) -> list[Path]:
+    """All jars of a folder that has Delta; none of one that hasn't."""
+    found = sorted(folder.glob("*.jar"))
+    return found if any("delta-spark" in jar.name for jar in found) else []
+
+
+def _resolved() -> list[Path]:
+    package = delta_package()
+    folder = _cache() / package.replace(":", "_")
+    found = _jars_in(folder)
+    if not found:
+        _resolve(package, folder)
+        found = _jars_in(folder)
+    return found
+
+
+def _resolve(package: str, folder: Path) -> None:
+    """Fill the folder: beside it first, so that it is never there by half."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as work:
+        _fetch(package, Path(work))
+        ready = Path(work) / "ready"
+        ready.mkdir()
+        for jar in (Path(work) / "jars").glob("*.jar"):
+            if jar.name.startswith(_OURS):
+                jar.rename(ready / jar.name)
+        if not _jars_in(ready):
+            raise _not_fetched(package, "what the resolver found holds no delta-spark jar")
+        if not _jars_in(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        # Another process may have been faster; its jars are the same.
+        with suppress(OSError):
+            ready.rename(folder)
+
+
+def _fetch(package: str, work: Path) -> None:
+    started = time.monotonic()
+    _tell(f"deltasql: fetching {package}, once …")
+    with tempfile.TemporaryFile("w+") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-c", _RESOLVE, package, _NOT_OURS, str(work)],
+            stdout=log,
+            stderr=log,
+            env={key: text for key, text in os.environ.items() if key not in _NOT_FOR_THE_CHILD},
+        )
+        try:
+            _watch(child, work, started)
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        if child.returncode != 0:
+            raise _not_fetched(package, _reason(log, time.monotonic() - started))
+    _tell(f"deltasql: fetched {package} in {time.monotonic() - started:.0f} s")
+
+
+def _watch(child: subprocess.Popen[bytes], work: Path, started: float) -> None:
+    """Wait for the child, and say now and then how far it is."""
+    told = started
+    while child.poll() is None:
+        now = time.monotonic()
+        if now - started > _PATIENCE:
+            return
+        if now - told > _NEWS:
+            told = now
+            _tell(f"deltasql: … {_size(work) >> 20} MB after {now - started:.0f} s")
+        time.sleep(0.2)
+
+
+def _size(folder: Path) -> int:
+    size = 0
+    for item in folder.rglob("*"):
+        with suppress(OSError):  # renamed meanwhile
+            size += item.stat().st_size
+    return size
+
+
+def _reason(log: IO[str], seconds: float) -> str:
+    """Why there are no jars, in the resolver's own words where it has some."""
+    if seconds > _PATIENCE:
+        return f"it took longer than {_PATIENCE} s"
+    log.seek(0)
+    lines = [line.strip() for line in log.read().splitlines() if line.strip()]
+    telling = [line for line in lines if any(words in line for words in _TELLING)]
+    return (telling or lines or ["the resolver said nothing"])[-1][:300]
+
+
+def _not_fetched(package: str, cause: str) -> ConfigError:
+    return ConfigError(
+        f"{package} could not be fetched",
+        cause=cause,
+        remedy=f"let this machine reach a Maven repository, or set {VARIABLE} to a folder "
+        "with the jars",
+    )
+
+
+def _cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "deltasql" / "jars"
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

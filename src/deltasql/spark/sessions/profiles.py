@@ -1,0 +1,114 @@
+"""Lakes by name, for the processes that Spark plans and commits in.
+
+The data source runs in workers that know nothing of the program that attached a lake, over
+Spark Connect not even on the same machine. So a lake is named by a profile, never by an option
+that would show in a plan: `attach` keeps those of its own program in a file that only this user
+can read, and a server has its profiles in its deltasql.toml, which DELTASQL_CONFIG names.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from deltasql.errors import ConfigError
+from deltasql.lake.catalog import Lake, connect
+from deltasql.settings.object_store import options_in
+from deltasql.settings.sources import resolve
+
+DEFAULT = "default"
+_FILE_SCHEMES = ("sqlite", "duckdb")
+
+_attached: dict[str, Mapping[str, Any]] = {}
+_folder: Path | None = None
+
+
+def keep(lake: Lake, name: str) -> Path:
+    """Keep how a lake was opened under a name; returns the file of all that are kept."""
+    global _folder  # noqa: PLW0603 - one file a program, gone with it
+    if _folder is None:
+        _folder = Path(tempfile.mkdtemp(prefix="deltasql-profiles-"))
+        atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+    if lake.opening is None:
+        raise ConfigError(
+            "the lake can't be opened in another process",
+            cause="it was not made by deltasql.connect",
+            remedy="open it with deltasql.connect",
+        )
+    _attached[name] = {**lake.opening, "url": _absolute(lake.opening["url"])}
+    file = _folder / "profiles.json"
+    fresh = _folder / "profiles.new"
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as out:
+        json.dump(_attached, out)
+    fresh.rename(file)
+    return file
+
+
+def kept_file() -> Path | None:
+    """The file of all that are kept; None while nothing is."""
+    return _folder / "profiles.json" if _folder is not None and _attached else None
+
+
+def open_lake(name: str | None, kept: str | None) -> Lake:
+    """The lake of a profile; without a name the only one attached, or the configuration's."""
+    return connect(**_arguments(name, kept))
+
+
+def storage_options(name: str | None, kept: str | None) -> dict[str, Any]:
+    """The options of the object store, as far as this machine knows them."""
+    try:
+        given = _arguments(name, kept)
+        return resolve(given.get("settings"), profile=given.get("profile")).storage
+    except ConfigError:
+        # An executor has no profile, and needs none: the store's own variables will do.
+        return options_in(os.environ)
+
+
+def _arguments(name: str | None, kept: str | None) -> dict[str, Any]:
+    """The arguments of `connect` for a lake."""
+    attached = _load(kept)
+    if name is None and attached:
+        name = DEFAULT if len(attached) > 1 else next(iter(attached))
+        if name not in attached:
+            raise ConfigError(
+                "several lakes are attached, and none was chosen",
+                cause=f"they are {', '.join(sorted(attached))}",
+                remedy='choose one: option("lake", …)',
+            )
+    if name is None:
+        return {}
+    if name in attached:
+        return dict(attached[name])
+    try:
+        resolve(profile=name)
+    except ConfigError as error:
+        known = ", ".join(sorted(attached)) or "none"
+        raise ConfigError(
+            f"there is no lake {name!r} here",
+            cause=f"attached are: {known}; and {error.problem}",
+            remedy="attach it first, or add the profile to this machine's deltasql.toml",
+        ) from None
+    return {"profile": name}
+
+
+def _load(kept: str | None) -> dict[str, Mapping[str, Any]]:
+    if not kept or not Path(kept).exists():
+        return {}
+    found: dict[str, Mapping[str, Any]] = json.loads(Path(kept).read_text())
+    return found
+
+
+def _absolute(url: str) -> str:
+    """An embedded database's URL that means the same in any folder."""
+    parts = urlsplit(url)
+    if parts.scheme not in _FILE_SCHEMES:
+        return url
+    return f"{parts.scheme}:///{Path(parts.path.removeprefix('/')).absolute()}"

@@ -1,0 +1,101 @@
+"""A Spark session ready for deltasql, and the attachment of one that is there already."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltasql.lake.catalog import Lake, connect
+from deltasql.spark.database import Database
+from deltasql.spark.sessions import jars as delta_jars
+from deltasql.spark.sessions import profiles
+from deltasql.spark.sessions.environment import (
+    EXTENSION,
+    check_java,
+    check_native,
+    spark_release,
+)
+from deltasql.spark.sessions.failures import no_native_route
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CATALOG = "spark.sql.catalog.spark_catalog"
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def session(
+    app_name: str = "deltasql",
+    *,
+    master: str | None = None,
+    jars: str | Path | None = None,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session with Delta in it; its jars are fetched the first time, which is shown.
+
+    `jars` names a folder that holds them already, as DELTASQL_SPARK_JARS does. `config` has
+    the last word on every setting; `master` is Spark's, by default all cores of this machine.
+    Delta's catalog is not set: under a catalog of another make Spark can't load tables that
+    were made by CREATE TABLE … USING deltasql.
+    """
+    spark_release()
+    check_java()
+    from pyspark.sql import SparkSession
+
+    paths = ",".join(str(jar) for jar in delta_jars.find(jars))
+    given = dict(config or {})
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
+    settings = {
+        "spark.jars": ",".join(filter(None, [given.pop("spark.jars", ""), paths])),
+        "spark.sql.extensions": _joined(given.pop("spark.sql.extensions", ""), EXTENSION),
+        # Stock Delta reads mirrors by path without its catalog, too, if it is let.
+        "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
+        **given,
+    }
+    if (master or given.get("spark.master") or "local").startswith("local"):
+        # Workers on this machine are to have what this program has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings.setdefault("spark.pyspark.python", os.environ["PYSPARK_PYTHON"])
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def attach(spark: SparkSession, lake: Lake | str | None = None, *, name: str = "") -> Database:
+    """The lake's tables in a session; `lake` is one that is open, or a URL.
+
+    Without it, DELTASQL_URL and DELTASQL_LOCATION name the lake. `format("deltasql")` finds it
+    too: with several lakes each has a `name`, for `option("lake", name)`.
+    """
+    if not hasattr(spark, "_jvm"):
+        raise no_native_route(
+            "it is a Spark Connect session, whose JVM is elsewhere",
+            'call deltasql.spark.register(spark) and use format("deltasql"); '
+            "the server's profiles name the lakes",
+        )
+    opened = lake if isinstance(lake, Lake) else connect(lake)
+    profile = name or profiles.DEFAULT
+    database = Database(spark, opened, profile)
+    check_native(spark, database.gateway)
+    register(spark, profiles.keep(opened, profile))
+    return database
+
+
+def register(spark: SparkSession, kept: Path | None = None) -> None:
+    """Make `format("deltasql")` known to a session, a Spark Connect one too."""
+    from deltasql.spark.datasource.source import BUILTIN_CATALOG, registered
+
+    kept = kept or profiles.kept_file()
+    catalog = str(spark.conf.get(CATALOG, BUILTIN_CATALOG))
+    spark.dataSource.register(registered(None if kept is None else str(kept), catalog))
+    spark.conf.set(PUSHDOWN, "true")
+
+
+def _joined(given: str, ours: str) -> str:
+    names = [name for name in given.split(",") if name]
+    return ",".join([*names, ours] if ours not in names else names)

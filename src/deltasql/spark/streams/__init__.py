@@ -1,0 +1,1 @@
+"""Structured streaming, from and to tables."""

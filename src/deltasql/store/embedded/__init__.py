@@ -1,0 +1,1 @@
+"""What databases inside our own process have in common."""

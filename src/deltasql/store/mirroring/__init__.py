@@ -1,0 +1,1 @@
+"""The mirror's half of the log store: leases, and the status of versions."""

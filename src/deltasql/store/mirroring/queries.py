@@ -1,0 +1,215 @@
+"""Leases and mirror status with the named queries, the same for every dialect."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from threading import Event
+from typing import Any
+
+import pyarrow as pa
+
+from deltasql.store.bodies import unpack
+from deltasql.store.mirroring.interface import (
+    LONGEST_LEASE,
+    Backlog,
+    DueCheckpoint,
+    Lease,
+    Look,
+    MirrorRecord,
+    PendingVersion,
+    Totals,
+    Work,
+)
+from deltasql.store.rows import Row
+
+_LONGEST = round(LONGEST_LEASE * 1000)
+TOMBSTONES_SCHEMA = pa.schema([pa.field("action", pa.string(), nullable=False)])
+
+
+class MirrorQueries(ABC):
+    """What the mirror asks of a store; a dialect says how a query is run."""
+
+    @abstractmethod
+    def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
+        """All rows of a named query."""
+
+    @abstractmethod
+    def _change(self, name: str, /, **parameters: Any) -> list[Row]:
+        """Run a named query that writes, in a transaction of its own."""
+
+    @abstractmethod
+    def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
+        """The rows of a query without parameters, in bounded memory."""
+
+    @abstractmethod
+    def _record_json(self, **parameters: Any) -> bool:
+        """`lease_keep_totals` and, if the lease holds, `mirror_mark_json`, as one."""
+
+    def acquire_lease(
+        self, table_id: int, holder: str, seconds: float, work: Work = Work.COMMITS
+    ) -> Lease | None:
+        found = self._change(
+            "lease_take",
+            table_id=table_id,
+            work=work.value,
+            holder=holder,
+            milliseconds=round(seconds * 1000),
+            longest=_LONGEST,
+        )
+        if not found:
+            return None
+        token, version, files, size = found[0]
+        known = None if version is None else Totals(version, files, size)
+        return Lease(table_id, holder, token, known, work)
+
+    def renew_lease(self, lease: Lease, seconds: float) -> bool:
+        milliseconds = round(seconds * 1000)
+        return bool(self._change("lease_renew", milliseconds=milliseconds, **_place(lease)))
+
+    def release_lease(self, lease: Lease) -> None:
+        self._change("lease_end", **_place(lease))
+
+    def pending(self, table_id: int, *, most: int, after: int = -1) -> list[PendingVersion]:
+        found = self._rows("mirror_pending", table_id=table_id, most=most, after=after)
+        return [_pending(row) for row in found]
+
+    def look(self, table_id: int, version: int) -> Look:
+        ((is_written, leases),) = self._rows(
+            "mirror_look", table_id=table_id, version=version, longest=_LONGEST
+        )
+        return Look(bool(is_written), not leases)
+
+    def due_checkpoints(self, table_id: int) -> list[DueCheckpoint]:
+        return [DueCheckpoint(*row) for row in self._rows("mirror_due", table_id=table_id)]
+
+    def record_mirrored(
+        self, lease: Lease, totals: Totals, *, first: int, interval: int, seconds: float
+    ) -> bool:
+        return self._record_json(
+            table_id=lease.table_id,
+            token=lease.token,
+            first_version=first,
+            last_version=totals.version,
+            interval=interval,
+            files=totals.files,
+            bytes=totals.size_bytes,
+            milliseconds=round(seconds * 1000),
+        )
+
+    def record_checkpoint(self, lease: Lease, version: int) -> bool:
+        return bool(self._change("mirror_mark_checkpoint", version=version, **_place(lease)))
+
+    def record_failure(self, lease: Lease, version: int, message: str, *, is_final: bool) -> bool:
+        status = "FAILED" if is_final else "PENDING"
+        return bool(
+            self._change(
+                "mirror_mark_failed",
+                version=version,
+                message=message,
+                status=status,
+                **_place(lease),
+            )
+        )
+
+    def forget_mirrored(self, table_id: int, *, first: int, last: int) -> int:
+        return len(self._change("mirror_forget", table_id=table_id, first=first, last=last))
+
+    def forget_checkpoint(self, table_id: int, version: int) -> bool:
+        return bool(self._change("mirror_forget_checkpoint", table_id=table_id, version=version))
+
+    def fill_status(self, table_id: int) -> int:
+        return len(self._change("mirror_fill", table_id=table_id))
+
+    def mirror_status(self, table_id: int, *, first: int, last: int) -> list[MirrorRecord]:
+        found = self._rows("mirror_status", table_id=table_id, first=first, last=last)
+        return [_record(row) for row in found]
+
+    def backlog(self) -> list[Backlog]:
+        return [_backlog(row) for row in self._rows("mirror_backlog")]
+
+    def set_mirror_paused(self, table_id: int, *, paused: bool) -> bool:
+        return bool(self._change("mirror_pause", table_id=table_id, paused=paused))
+
+    def tombstones(self, table_id: int, version: int, *, newer_than: int) -> pa.RecordBatchReader:
+        query = self._text("tombstones_at").format(
+            table_id=int(table_id), version=int(version), newer_than=int(newer_than)
+        )
+        return self._stream(query, TOMBSTONES_SCHEMA)
+
+    @abstractmethod
+    def _text(self, name: str) -> str:
+        """The text of a named query."""
+
+    def totals(self, table_id: int, version: int) -> Totals:
+        ((files, size),) = self._rows("totals_at", table_id=table_id, version=version)
+        return Totals(version, int(files), int(size))
+
+    def wake_mirror(self) -> None:
+        """A database in our own process has no one to tell."""
+        return
+
+    def wait_for_work(self, seconds: float, stop: Event) -> None:
+        stop.wait(seconds)
+
+    def clock_ms(self) -> int:
+        ((now,),) = self._rows("clock")
+        return int(now)
+
+
+def _place(lease: Lease) -> dict[str, Any]:
+    return {"table_id": lease.table_id, "work": lease.work.value, "token": lease.token}
+
+
+def _pending(row: Row) -> PendingVersion:
+    version, timestamp, digest, retries, age, paused, earliest, files, size, encoding, body = row
+    return PendingVersion(
+        version=version,
+        in_commit_timestamp=timestamp,
+        digest=bytes(digest),
+        retry_count=retries,
+        age_ms=age,
+        is_paused=bool(paused),
+        earliest=earliest or 0,
+        gone_files=files,
+        gone_bytes=int(size),
+        body=None if body is None else unpack(encoding, bytes(body)),
+    )
+
+
+def _record(row: Row) -> MirrorRecord:
+    version, status, is_written, has_checkpoint, message, retries, attempt, done, digest = row
+    return MirrorRecord(
+        version=version,
+        status=status,
+        json_written=bool(is_written),
+        checkpoint_written=bool(has_checkpoint),
+        error_message=message,
+        retry_count=retries,
+        last_attempt_at=attempt,
+        mirrored_at=done,
+        digest=bytes(digest),
+    )
+
+
+def _backlog(row: Row) -> Backlog:
+    (table_id, name, location, paused, head, versions, first, oldest, retries, attempt) = row[:10]
+    status, message, checkpoints, first_due, due_retries, due_attempt, properties = row[10:]
+    return Backlog(
+        table_id=table_id,
+        name=name,
+        location=location,
+        is_paused=bool(paused),
+        head=head,
+        versions=versions or 0,
+        first_version=first,
+        oldest=oldest,
+        retry_count=retries or 0,
+        last_attempt_at=attempt,
+        is_failed=status == "FAILED",
+        error_message=message,
+        checkpoints=checkpoints or 0,
+        first_checkpoint=first_due,
+        checkpoint_retry_count=due_retries or 0,
+        checkpoint_attempt_at=due_attempt,
+        properties=properties or "{}",
+    )

@@ -1,0 +1,1 @@
+"""Many rows at once, in and out of PostgreSQL."""

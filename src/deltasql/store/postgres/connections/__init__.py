@@ -1,0 +1,1 @@
+"""Connections to PostgreSQL: their pool, limits and failures."""

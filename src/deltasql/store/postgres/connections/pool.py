@@ -1,0 +1,379 @@
+"""Connections to PostgreSQL: psycopg's for statements, ADBC's for Arrow.
+
+No session state on any of them (no SET, LISTEN or session locks), so that a pooler between
+us and the server may hand each transaction to another backend.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
+
+import psycopg
+import pyarrow as pa
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+from psycopg_pool import ConnectionPool
+
+from deltasql.errors import DatabaseError
+from deltasql.store import queries
+from deltasql.store.postgres.bulk.arrow import ArrowConnections
+from deltasql.store.postgres.connections.connection import Call, LogConnection, Values
+from deltasql.store.postgres.connections.failures import (
+    FAILURES,
+    not_committed,
+    translate,
+    translated,
+)
+from deltasql.store.postgres.connections.forks import forget_after_fork, keep_untouched
+from deltasql.store.postgres.connections.limits import Limits
+from deltasql.store.postgres.connections.takeover import ServerWatch, TakenOverError
+
+# Looked up once: an enumeration's members are slow to reach.
+_IDLE = pq.TransactionStatus.IDLE
+# How often a connection is used before the pool gets to look at it.
+_USES_AT_HAND = 1_000
+
+
+class Connections:
+    """A pool of autocommit connections, with those for Arrow among them."""
+
+    def __init__(self, url: str, *, size: int, timeout: float) -> None:
+        # A peer that is gone without a word must not hold a commit for ever.
+        given_limits: dict[str, str | int] = {
+            "connect_timeout": max(2, round(timeout)),
+            "tcp_user_timeout": round(timeout * 1000),
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "application_name": "deltasql",
+        }
+        with translated("reading the connection URL"):
+            given = psycopg.conninfo.conninfo_to_dict(url)
+            missing = {key: value for key, value in given_limits.items() if key not in given}
+            self._conninfo = make_conninfo(url, **missing)
+        self._size = size
+        self._limits = limits = Limits(timeout)
+        # The limit on waiting for locks that a statement outside a transaction has to set for
+        # itself: none where connections begin with it, which a pooler would not let them.
+        self.lock_timeout: str | None = f"{limits.lock_ms}ms"
+        self._arrow = ArrowConnections(self._conninfo, size=size, places=self)
+        self._pool: ConnectionPool[LogConnection] | None = None
+        self.servers = ServerWatch()
+        self._begin_empty()
+        forget_after_fork(self)
+
+    def _begin_empty(self) -> None:
+        self._at_hand: deque[LogConnection] = deque()
+        self._waiting = 0
+        self._counting = threading.Lock()
+
+    def open(self) -> None:
+        """Connect; fails with the server's own words rather than by a timeout."""
+        with translated("connecting"):
+            with psycopg.connect(self._conninfo, autocommit=True) as connection:
+                direct = not is_pooled(connection)
+            if direct and "options" not in psycopg.conninfo.conninfo_to_dict(self._conninfo):
+                options = self._limits.options
+                self._conninfo = make_conninfo(self._conninfo, options=options.for_statements)
+                self._arrow.begin_with(make_conninfo(self._conninfo, options=options.for_streams))
+                self.lock_timeout = None
+            self._pool = self._new_pool()
+
+    def _new_pool(self, *, is_open: bool = True) -> ConnectionPool[LogConnection]:
+        return ConnectionPool(
+            self._conninfo,
+            connection_class=LogConnection,
+            min_size=1,
+            max_size=self._size,
+            timeout=self._limits.timeout,
+            kwargs={"autocommit": True},
+            configure=self._configure,
+            open=is_open,
+        )
+
+    def forget(self) -> None:
+        """In a forked child: leave the parent's connections alone, and get others when needed."""
+        keep_untouched(self._pool, self._at_hand)
+        self._pool = None
+        self._begin_empty()
+        self._arrow.forget()
+
+    def _opened(self) -> ConnectionPool[LogConnection]:
+        """The pool; in a forked child it begins with the first who needs it."""
+        if self._pool is None:
+            with self._counting:
+                if self._pool is None:
+                    self._pool = self._new_pool()
+        return self._pool
+
+    def _configure(self, connection: LogConnection) -> None:
+        _prepare_only_without_pooler(connection)
+        self.servers.meet(connection)
+
+    @contextmanager
+    def statement(self, doing: str) -> Iterator[LogConnection]:
+        """A connection for one piece of work."""
+        with translated(doing):
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
+
+    @contextmanager
+    def transaction(self, doing: str, *, is_long: bool = False) -> Iterator[LogConnection]:
+        """A connection inside a transaction that commits at the end.
+
+        A long one may have statements that take longer than anyone should wait for an answer,
+        as long as the server is there at all.
+        """
+        with translated(doing):
+            connection = self._begun(is_long=is_long)
+            try:
+                try:
+                    yield connection
+                except BaseException:
+                    _roll_back(connection)
+                    raise
+                _commit(connection, doing)
+            finally:
+                self._give_back(connection)
+
+    def begin_again(self, connection: LogConnection) -> None:
+        """Forget what a long transaction did so far, and go on with another."""
+        connection.execute("ROLLBACK")
+        connection.execute(self._limits.begin_long)
+
+    @contextmanager
+    def limited(self, connection: LogConnection) -> Iterator[None]:
+        """Inside a long transaction: statements that may wait for others, and so have a limit."""
+        limit = queries.load("postgres")["staging_limit"]
+        connection.execute(limit, {"milliseconds": self._limits.statement_ms})
+        yield
+        connection.execute(limit, {"milliseconds": 0})
+
+    def call(self, call: Call, values: Values, doing: str) -> str:
+        """The answer to a call that is a transaction of its own."""
+        # Written out: context managers would take longer than the work between them.
+        try:
+            connection = self._take()
+            try:
+                return connection.call(call, values)
+            finally:
+                self._give_back(connection)
+        except FAILURES as error:
+            raise translate(error, doing) from None
+
+    def _take(self) -> LogConnection:
+        takeovers = self.servers.takeovers
+        try:
+            connection = self._at_hand.pop()
+        except IndexError:
+            connection = self._wait_for_one()
+        if connection.takeovers != takeovers:
+            self._refuse(connection)
+        connection.patience = self._limits.patience
+        connection.cancels = self.lock_timeout is not None
+        connection.pulse = None
+        return connection
+
+    def _wait_for_one(self) -> LogConnection:
+        with self._counting:
+            self._waiting += 1
+        try:
+            # Whoever gave one back before seeing us wait has left it here.
+            if self._at_hand:
+                with suppress(IndexError):
+                    return self._at_hand.pop()
+            pool = self._opened()
+            if self._arrow.idle and self._is_exhausted(pool):
+                self._arrow.close_one()
+            return pool.getconn()
+        finally:
+            with self._counting:
+                self._waiting -= 1
+
+    def _is_exhausted(self, pool: ConnectionPool[LogConnection]) -> bool:
+        stats = pool.get_stats()
+        return not stats.get("pool_available") and stats.get("pool_size", 0) >= self._size
+
+    def _refuse(self, connection: LogConnection) -> NoReturn:
+        """Another server has taken over, before or while we waited: connections to the old one
+        go, and the caller is told, as of one that was lost.
+        """
+        pool = self._opened()
+        if connection.takeovers < self.servers.takeovers:
+            pool.drain()
+        pool.putconn(connection)
+        raise TakenOverError
+
+    def _give_back(self, connection: LogConnection) -> None:
+        """Keep one connection at hand, past the pool: its bookkeeping is a tenth of a commit.
+
+        It goes to the pool now and then, which retires old ones, and at once when it is not as
+        it was or somebody waits there.
+        """
+        if connection.is_inherited:
+            keep_untouched(connection)
+            return
+        if connection.is_spent:
+            connection.close()
+        connection.uses += 1
+        is_clean = connection.pgconn.transaction_status == _IDLE
+        if not is_clean or connection.uses % _USES_AT_HAND == 0:
+            self._opened().putconn(connection)
+            return
+        self._at_hand.append(connection)
+        if self._waiting or len(self._at_hand) > 1:
+            with suppress(IndexError):
+                self._opened().putconn(self._at_hand.popleft())
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a connection is to be had at once."""
+        return bool(self._at_hand) or not self._is_exhausted(self._opened())
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for a connection."""
+        return self._waiting > 0
+
+    def take_place(self) -> LogConnection:
+        """Room for a connection of ADBC's: one of ours that is closed, and not replaced until it
+        is given back. So both kinds together are never more than the pool may have.
+        """
+        with translated("reading files"):
+            pool = self._opened()
+            # The one at hand is of use to others, unless there can be no more.
+            connection = self._take() if self._is_exhausted(pool) else pool.getconn()
+            connection.close()
+            connection.is_place = True
+            return connection
+
+    def give_place(self, place: LogConnection) -> None:
+        """Let the pool connect again."""
+        with suppress(psycopg.Error):
+            self._opened().putconn(place)
+
+    def _begun(self, *, is_long: bool) -> LogConnection:
+        """A connection in a new transaction.
+
+        After a restart of the server the pool is full of connections that are dead and don't
+        know it; nothing was sent yet, so the next one may be tried.
+        """
+        deadline = time.monotonic() + self._limits.timeout
+        takeovers = self.servers.takeovers
+        for is_last in (*[False] * self._size, True):
+            connection = self._take()
+            # The transaction has limits in the server itself.
+            connection.cancels = False
+            try:
+                if connection.takeovers != takeovers:
+                    raise TakenOverError
+                connection.execute(self._limits.begin_long if is_long else self._limits.begin)
+            except psycopg.OperationalError:
+                self._give_back(connection)
+                if is_last or not connection.closed or time.monotonic() > deadline:
+                    raise
+            else:
+                if is_long:
+                    connection.pulse = self._is_answered
+                return connection
+        raise AssertionError("unreachable")
+
+    def _is_answered(self) -> bool:
+        """Whether the server speaks to newcomers: then one that is silent is at work."""
+        try:
+            with LogConnection.connect(self._conninfo, autocommit=True) as connection:
+                connection.patience = self._limits.patience
+                connection.execute("SELECT 1", prepare=False)
+        except psycopg.Error:
+            return False
+        return True
+
+    def rows(self, query: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query that only reads: with a dead connection it is asked again."""
+        deadline = time.monotonic() + self._limits.timeout
+        for is_last in (*[False] * self._size, True):
+            try:
+                with self.statement("reading the log") as connection:
+                    return connection.execute(query, parameters).fetchall()
+            except DatabaseError as error:
+                if is_last or not error.is_transient or time.monotonic() > deadline:
+                    raise
+        raise AssertionError("unreachable")
+
+    def arrow(self, query: str) -> Iterator[pa.RecordBatch]:
+        """Record batches of a query without parameters, streamed; the first one is empty."""
+        return self._arrow.batches(query, limit=self._limits.patience)
+
+    def usage(self) -> tuple[int, int]:
+        """How many connections are in use, and how many threads wait for one."""
+        stats = self._opened().get_stats()
+        idle = stats.get("pool_available", 0) + len(self._at_hand) + self._arrow.idle
+        return stats.get("pool_size", 0) - idle, stats.get("requests_waiting", 0)
+
+    def connect_alone(self) -> LogConnection:
+        """A connection outside the pool, for who needs a session of its own."""
+        return LogConnection.connect(self._conninfo, autocommit=True)
+
+    def close(self) -> None:
+        """Close every connection."""
+        # A forked child that never needed one has no pool; it gets none after its end.
+        pool = self._pool = self._pool or self._new_pool(is_open=False)
+        while self._at_hand:
+            pool.putconn(self._at_hand.pop())
+        pool.close()
+        self._arrow.close()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """The pool warns of every connection that comes back closed; these always do."""
+    given = record.args if isinstance(record.args, tuple) else ()
+    return not any(
+        isinstance(item, LogConnection) and (item.is_place or item.is_spent) for item in given
+    )
+
+
+logging.getLogger("psycopg.pool").addFilter(_is_news)
+
+
+def _commit(connection: LogConnection, doing: str) -> None:
+    """End a transaction; whatever goes wrong here, it may have been committed."""
+    try:
+        answer = connection.execute("COMMIT").statusmessage
+    except FAILURES as error:
+        raise translate(error, doing, at_commit=True) from None
+    if answer != "COMMIT":
+        raise not_committed(doing)
+
+
+def _roll_back(connection: LogConnection) -> None:
+    """Undo a transaction; the failure that led here is the one to show."""
+    if connection.closed or connection.is_inherited:
+        return
+    try:
+        connection.execute("ROLLBACK")
+    except psycopg.Error:
+        # Never to be used again, so that nobody commits what is open in it.
+        connection.close()
+
+
+def _prepare_only_without_pooler(connection: LogConnection) -> None:
+    """Behind a pooler the process id we were told is not the backend's: then no prepared
+    statements, since the next transaction may run on another backend.
+    """
+    if is_pooled(connection):
+        connection.is_pooled = True
+        connection.prepare_threshold = None
+
+
+def is_pooled(connection: psycopg.Connection[Any]) -> bool:
+    """Whether a pooler stands between us and the server."""
+    row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
+    return row is None or bool(row[0] != connection.info.backend_pid)
