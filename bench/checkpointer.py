@@ -27,7 +27,7 @@ def main() -> None:
 def _ours(url: str, location: str, name: str, version: str) -> dict[str, float]:
     from bench import ours
     from deltasql.delta_log.names import LOG, checkpoint_name, commit_name
-    from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight
+    from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
     from deltasql.store.mirroring.interface import Work
 
     with ours.connect(url, location) as lake:
@@ -36,10 +36,10 @@ def _ours(url: str, location: str, name: str, version: str) -> dict[str, float]:
         table.objects.put_if_absent(LOG + commit_name(int(version)), b"{}")
         lease = lake.store.acquire_lease(table.table_id, "bench", 600.0, Work.CHECKPOINTS)
         assert lease is not None
-        flight = CheckpointFlight(lake.store, table.objects, lease, max_attempts=1)
+        publish_run = CheckpointRun(lake.store, table.objects, lease, max_attempts=1)
         imported = peak_mb()
         started = time.perf_counter()
-        summary = flight.write(int(version))
+        summary = publish_run.write(int(version))
         seconds = time.perf_counter() - started
         lake.store.release_lease(lease)
         table.objects.delete([LOG + checkpoint_name(int(version))])

@@ -45,7 +45,7 @@ def test_nobody_else_deletes_objects(module):
         ("objects.delete([path])", [1]),
         ("self._objects(place).delete(paths)", [1]),
         ("take_away = table.objects.delete", [1]),
-        ("row_changes.delete(scene, condition)", []),
+        ("row_changes.delete(context, condition)", []),
         ("discarder.discard(place, paths)", []),
     ],
 )

@@ -77,7 +77,7 @@ def _has_variant(case: Case) -> bool:
 CASES = list(_cases())
 LATEST = list({case.name: case for case in CASES}.values())
 PLAIN = [case for case in LATEST if not _has_variant(case)]
-# What deltalake reads as the log says; DuckDB shares its kernel and would add no voice.
+# What deltalake reads as the log says; DuckDB shares its kernel and would add nothing.
 TO_DELTALAKE = [
     case
     for case in CASES

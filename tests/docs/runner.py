@@ -72,7 +72,7 @@ class Page:
                 raise
 
     def close(self) -> None:
-        """Let the mirror's flights end before the folder goes that they write to."""
+        """Let the mirror's publish runs end before the folder goes that they write to."""
         for value in list(self.names.values()):
             if isinstance(value, Lake):
                 value.close()

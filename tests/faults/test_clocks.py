@@ -55,7 +55,7 @@ def _server_days(lake: deltasql.Lake) -> float:
 
 
 def _leased(lake: deltasql.Lake, table: deltasql.Table, work: Work = Work.COMMITS) -> Lease:
-    """The lease, as soon as the flight after the last commit has given it back."""
+    """The lease, as soon as the publish run after the last commit has given it back."""
     found: list[Lease] = []
 
     def take() -> bool:

@@ -28,7 +28,7 @@ from tests.unit.predicate_model import TYPES
 _FAR = 30
 
 
-class Judge:
+class DuckDbRows:
     """One connection for many questions."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import deltasql
-from tests.lake.duckdb_rows import Judge, shown
+from tests.lake.duckdb_rows import DuckDbRows, shown
 from tests.unit.predicate_model import ARROW, ROWS, TYPES, arrow, predicates, sql, truth
 
 FACTOR = float(os.environ.get("DELTASQL_STRESS", "0.1"))
@@ -29,8 +29,8 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def judge():
-    return Judge()
+def duckdb_rows():
+    return DuckDbRows()
 
 
 def _table(rows: list[Any], ids: range) -> pa.Table:
@@ -57,7 +57,7 @@ def _in_partition(row: Any, by: list[str]) -> Any:
     st.booleans(),
 )
 def test_an_overwrite_leaves_what_the_condition_spares(
-    made, judge, data, files, by, mode, in_transaction, feed
+    made, duckdb_rows, data, files, by, mode, in_transaction, feed
 ):
     given_rows = [_in_partition(row, by) for rows in files for row in rows]
     predicate = data.draw(predicates(given_rows))
@@ -84,7 +84,7 @@ def test_an_overwrite_leaves_what_the_condition_spares(
         before = table.scan().to_arrow()
         table.overwrite(added, where=sql(predicate))
 
-    gone = judge.satisfying(before, predicate)
+    gone = duckdb_rows.satisfying(before, predicate)
     kept = before.filter([number not in gone for number in before.column("id").to_pylist()])
     added = added.cast(before.schema)
     assert shown(table.scan().to_arrow()) == shown(pa.concat_tables([kept, added])), sql(predicate)

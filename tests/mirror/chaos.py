@@ -28,7 +28,7 @@ FAULTS = (Fault.BEFORE, Fault.AFTER, Fault.EXISTS, Fault.SLOW, Fault.TRUNCATED_R
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Deployment:
     """Where everything is; picklable."""
 
     url: str
@@ -66,13 +66,13 @@ def short_leases(seconds: float) -> None:
         module.LEASE_SECONDS = seconds  # type: ignore[misc, attr-defined]
 
 
-def write(scene: Scene, journal: Path, slot: int, life: int, commits: int) -> None:
+def write(deployment: Deployment, journal: Path, slot: int, life: int, commits: int) -> None:
     """Commit files, and note those that were acknowledged, until there are enough."""
     short_leases(2.0)
     done = len(journal.read_text().splitlines()) if journal.exists() else 0
     for attempt in itertools.count():
         try:
-            with scene.connect(seed=slot * 1000 + life) as lake, journal.open("a") as notes:
+            with deployment.connect(seed=slot * 1000 + life) as lake, journal.open("a") as notes:
                 table = lake.table(TABLE)
                 while done < commits:
                     path = f"w{slot}-{life}-{attempt}-{done}.parquet"
@@ -85,12 +85,12 @@ def write(scene: Scene, journal: Path, slot: int, life: int, commits: int) -> No
             time.sleep(0.1)  # the database is being restarted
 
 
-def work(scene: Scene, slot: int, life: int) -> None:
+def work(deployment: Deployment, slot: int, life: int) -> None:
     """Be a worker until SIGTERM."""
     short_leases(2.0)
     while True:
         try:
-            with scene.connect(seed=slot * 1000 + life, mode="async") as lake:
+            with deployment.connect(seed=slot * 1000 + life, mode="async") as lake:
                 lake.mirror.run()
             return
         except DeltaSqlError:
@@ -135,7 +135,7 @@ class _OneByOne(_Steps):
         return done
 
 
-def die_at(scene: Scene, last: int) -> None:
+def die_at(deployment: Deployment, last: int) -> None:
     """Catch the table up, checkpoints too, and die at a step; with status 0 if none is left."""
     short_leases(0.5)
     count = itertools.count(1)
@@ -144,7 +144,7 @@ def die_at(scene: Scene, last: int) -> None:
         if next(count) == last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with scene.connect(mode="async") as lake:
+    with deployment.connect(mode="async") as lake:
         table = lake.table(TABLE)
         whole, log = lake.objects, lake.store
         lake.engine._objects = lambda location: _OneByOne(whole(location), step)

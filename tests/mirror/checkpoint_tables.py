@@ -20,7 +20,7 @@ from deltasql.spec.deletion_vectors import inline
 from deltasql.testing.delta_log import CheckpointActions
 from tests.mirror.checkpointed import write_log
 from tests.readers.tables import IDS, SCALARS, TYPED, appends
-from tests.unit.mirror.checkpoint_model import source as source_of
+from tests.unit.delta_log.checkpoint_model import source as source_of
 
 STRUCT = "delta.checkpoint.writeStatsAsStruct"
 JSON = "delta.checkpoint.writeStatsAsJson"

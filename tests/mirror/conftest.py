@@ -29,7 +29,7 @@ def open_lake(
 ) -> Iterator[Callable[..., Any]]:
     """Opens the same lake again and again, with other settings."""
     for name in {"store_url", "postgres_url"}.intersection(request.fixturenames):
-        # Before us, so that it goes after us: a flight whose database is gone waits for it.
+        # Before us, so that it goes after us: a publish run whose database is gone waits for it.
         request.getfixturevalue(name)
     opened = []
 
@@ -103,9 +103,9 @@ def log_of() -> type[Log]:
 
 
 def landed(lake: Any) -> None:
-    """Wait until no flight is under way in this process, nor lingers with its lease."""
+    """Wait until no publish run is under way in this process, nor lingers with its lease."""
     deadline = time.monotonic() + 20
-    while any(pilot.is_flying for pilot in lake.engine._pilots.values()):
+    while any(publisher.is_publishing for publisher in lake.engine._publishers.values()):
         assert time.monotonic() < deadline
         time.sleep(0.005)
 

@@ -1,6 +1,6 @@
 """The SQL side of the mirror as a plain model: versions, status, leases, and a clock of its own.
 
-What the flights ask of a store, in memory, so that thousands of schedules run in a minute. A
+What the publish runs ask of a store, in memory, so that thousands of schedules run in a minute. A
 crash of the database loses what was recorded without waiting for the disk, as on PostgreSQL.
 """
 
@@ -86,7 +86,7 @@ class Disk:
 
 
 class ModelLog:
-    """Implements what flights ask of a store."""
+    """Implements what publish runs ask of a store."""
 
     def __init__(self) -> None:
         self.now = 1_000
@@ -154,7 +154,7 @@ class ModelLog:
         """Lose what was not waited for."""
         self.disk = self._safe.copy()
 
-    # --- what flights ask -----------------------------------------------------------------
+    # --- what publish runs ask -----------------------------------------------------------------
 
     def commits(
         self, table_id: int, *, after: int, upto: int | None = None

@@ -1,4 +1,4 @@
-"""A machine of random schedules: commits, flights of several workers, faults, deaths, lost records.
+"""A machine of random schedules: commits, runs of several workers, faults, deaths, lost records.
 
 After every step the mirror is a prefix of SQL, byte for byte, each `V.crc` and checkpoint is that
 of a version which is there, and `_last_checkpoint` names the newest it ever did. At the end all
@@ -29,11 +29,11 @@ from deltasql.delta_log.last_checkpoint import render_last_checkpoint
 from deltasql.delta_log.names import LAST_CHECKPOINT, checkpoint_name, commit_name, crc_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError
 from deltasql.mirror.checkpoints import checkpointing
-from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight
+from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.publishing.publish_run import (
     LEASE_SECONDS,
-    CommitFlight,
     LeaseLostError,
+    PublishRun,
 )
 from deltasql.objectstore import Output
 from deltasql.store.mirroring.interface import Lease, Work
@@ -52,7 +52,7 @@ class DiedError(BaseException):
 
 
 class Shelf:
-    """As much of an object store as flights use, in memory."""
+    """As much of an object store as publish runs use, in memory."""
 
     def __init__(self) -> None:
         self.items: dict[str, bytes] = {}
@@ -143,8 +143,8 @@ class Schedules(RuleBasedStateMachine):
             self.log.commit({"m": number})
 
     @rule(plan=PLANS, rounds=st.integers(1, 3))
-    def fly(self, plan: Sequence[Any], rounds: int) -> None:
-        """A flight that meets what the plan has for each of its calls, in one round or several
+    def publish(self, plan: Sequence[Any], rounds: int) -> None:
+        """A publish run that meets what the plan has for each of its calls, in one round or several
         that it tells SQL of in the end.
         """
         self._meet(plan, Work.COMMITS, rounds)
@@ -159,13 +159,13 @@ class Schedules(RuleBasedStateMachine):
         lease = self.log.acquire_lease(TABLE_ID, "a", LEASE_SECONDS, work)
         if lease is None:
             return
-        flight = self._flight(store, lease)
+        publish_run = self._publish_run(store, lease)
         try:
             for number in range(1, rounds):
-                assert isinstance(flight, CommitFlight)
-                flight.run(lazily=True)
+                assert isinstance(publish_run, PublishRun)
+                publish_run.run(lazily=True)
                 self.log.commit({"r": number})
-            flight.run()
+            publish_run.run()
         except DiedError:
             return  # and its lease stays
         except (DeltaSqlError, LeaseLostError):
@@ -186,15 +186,15 @@ class Schedules(RuleBasedStateMachine):
 
         return choose
 
-    def _flight(self, store: Any, lease: Lease) -> CommitFlight | CheckpointFlight:
+    def _publish_run(self, store: Any, lease: Lease) -> PublishRun | CheckpointRun:
         log: Any = self.log
         if lease.work is Work.CHECKPOINTS:
-            return CheckpointFlight(log, store, lease, max_attempts=5)
-        return CommitFlight(log, store, lease, default_interval=DEFAULT_INTERVAL, max_attempts=5)
+            return CheckpointRun(log, store, lease, max_attempts=5)
+        return PublishRun(log, store, lease, default_interval=DEFAULT_INTERVAL, max_attempts=5)
 
     @rule()
     def fly_well(self) -> None:
-        """A flight that meets nothing, so that checkpoints are due."""
+        """A publish run that meets nothing, so that checkpoints are due."""
         self._land(Work.COMMITS)
 
     def _land(self, *works: Work) -> None:
@@ -203,7 +203,7 @@ class Schedules(RuleBasedStateMachine):
             lease = self.log.acquire_lease(TABLE_ID, "b", LEASE_SECONDS, work)
             if lease is not None:
                 try:
-                    self._flight(self.objects, lease).run()
+                    self._publish_run(self.objects, lease).run()
                 except MirrorConflictError:
                     assert self.foreign is not None
                 self.log.release_lease(lease)

@@ -17,7 +17,7 @@ from deltasql.delta_log.names import commit_name
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile
 from tests.mirror import chaos
-from tests.mirror.chaos import TABLE, Scene
+from tests.mirror.chaos import TABLE, Deployment
 from tests.stress import swarm
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -33,14 +33,14 @@ def test_everything_dies_now_and_then(
     """Writers, workers, the S3 server and the database, and a store that fails every tenth call."""
     size = max(0.1, stress_factor)
     commits, kills, outages = round(300 * size), round(120 * size), max(1, round(6 * size))
-    scene = Scene(
+    deployment = Deployment(
         private_postgres.create_database("chaos"),
         private_seaweedfs.location("chaos"),
         private_seaweedfs.options(),
     )
-    with scene.connect() as lake:
+    with deployment.connect() as lake:
         lake.create_table(TABLE, SCHEMA, properties={"delta.checkpointInterval": "20"})
-    storm = _Storm(scene, tmp_path, commits, random.Random(7))
+    storm = _Storm(deployment, tmp_path, commits, random.Random(7))
     try:
         for number in range(outages):
             storm.kill_some(kills // (2 * outages + 1))
@@ -55,16 +55,18 @@ def test_everything_dies_now_and_then(
         storm.end()
     told = [json.loads(line) for file in storm.journals for line in file.read_text().splitlines()]
     assert len(told) == WRITERS * commits
-    _settle(scene)
-    _must_equal(scene, told)
+    _settle(deployment)
+    _must_equal(deployment, told)
 
 
 class _Storm:
     """Eight writers and two workers; whoever dies is started again."""
 
-    def __init__(self, scene: Scene, folder: Path, commits: int, chance: random.Random) -> None:
+    def __init__(
+        self, deployment: Deployment, folder: Path, commits: int, chance: random.Random
+    ) -> None:
         self.journals = [folder / f"{slot}.jsonl" for slot in range(WRITERS)]
-        self._scene, self._commits, self._chance = scene, commits, chance
+        self._deployment, self._commits, self._chance = deployment, commits, chance
         self._lives: Counter[int] = Counter()
         self._running = {slot: self._start(slot) for slot in range(WRITERS + WORKERS)}
 
@@ -72,9 +74,9 @@ class _Storm:
         self._lives[slot] += 1
         life = self._lives[slot]
         if slot >= WRITERS:
-            return swarm.start(chaos.work, self._scene, slot, life)
+            return swarm.start(chaos.work, self._deployment, slot, life)
         journal = self.journals[slot]
-        return swarm.start(chaos.write, self._scene, journal, slot, life, self._commits)
+        return swarm.start(chaos.write, self._deployment, journal, slot, life, self._commits)
 
     def kill_some(self, count: int) -> None:
         for _ in range(count):
@@ -99,10 +101,10 @@ class _Storm:
             process.join()
 
 
-def _settle(scene: Scene) -> None:
+def _settle(deployment: Deployment) -> None:
     """Let a worker without faults finish; leases of the dead end by themselves."""
     deadline = time.monotonic() + 60
-    with scene.connect(mode="async") as lake:
+    with deployment.connect(mode="async") as lake:
         while True:
             lake.mirror.run(once=True)
             status = lake.table(TABLE).mirror.status()
@@ -111,8 +113,8 @@ def _settle(scene: Scene) -> None:
             assert time.monotonic() < deadline, status
 
 
-def _must_equal(scene: Scene, told: list[tuple[str, int]]) -> None:
-    with scene.connect(mode="async") as lake:
+def _must_equal(deployment: Deployment, told: list[tuple[str, int]]) -> None:
+    with deployment.connect(mode="async") as lake:
         table = lake.table(TABLE)
         versions = [*lake.store.commits(table.table_id, after=-1)]
         assert [record.version for record in versions] == list(range(table.version + 1))
@@ -137,8 +139,8 @@ def _must_equal(scene: Scene, told: list[tuple[str, int]]) -> None:
 
 
 def test_a_worker_killed_at_every_step(tmp_path: Path) -> None:
-    scene = Scene(f"sqlite:///{tmp_path / 'lake.db'}", (tmp_path / "lake").as_uri())
-    with scene.connect(mode="off") as lake:
+    deployment = Deployment(f"sqlite:///{tmp_path / 'lake.db'}", (tmp_path / "lake").as_uri())
+    with deployment.connect(mode="off") as lake:
         table = lake.create_table(TABLE, SCHEMA, properties={"delta.checkpointInterval": "2"})
         for number in range(2):
             add = AddFile(path=f"{number}", size=1, modification_time=1, partition_values={})
@@ -150,7 +152,7 @@ def test_a_worker_killed_at_every_step(tmp_path: Path) -> None:
             if step % 2:
                 table.objects.delete([item.path for item in table.objects.list(LOG)])
             # A fork is up at once; nothing of this process's lake is used in it.
-            process = mp.get_context("fork").Process(target=chaos.die_at, args=(scene, step))
+            process = mp.get_context("fork").Process(target=chaos.die_at, args=(deployment, step))
             process.start()
             process.join(60)
             found = sorted(path.name for path in folder.glob("*.json"))
@@ -158,8 +160,8 @@ def test_a_worker_killed_at_every_step(tmp_path: Path) -> None:
             if process.exitcode == 0:
                 break
             assert process.exitcode == -9
-            _settle(scene)
+            _settle(deployment)
             for record in lake.store.commits(table.table_id, after=-1):
                 assert table.objects.read(LOG + commit_name(record.version)) == record.body
         assert step > 20
-    _must_equal(scene, [("0", 1), ("1", 2)])
+    _must_equal(deployment, [("0", 1), ("1", 2)])

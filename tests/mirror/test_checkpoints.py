@@ -29,7 +29,7 @@ from tests.mirror.checkpoint_tables import FORMS, NOT_IN_POLARS, TABLES, make, m
 from tests.mirror.checkpointed import Duck, by_deltalake, by_polars, plain, write_log
 from tests.readers.tables import SCALARS, TYPED, appends
 from tests.unit import actions_model as model
-from tests.unit.mirror.checkpoint_model import source as source_of
+from tests.unit.delta_log.checkpoint_model import source as source_of
 
 
 @pytest.fixture(scope="module")

@@ -179,7 +179,7 @@ def test_sync_timeout_is_honoured(open_lake, log_of):
     assert table.append(rows(1)) == 1
     assert time.monotonic() - started < 1.2
     assert statuses(table)[1].status == "PENDING"
-    # The flight goes on in the background.
+    # The publish run goes on in the background.
     for _ in range(100):
         if statuses(table)[1].status == "SUCCESS":
             break

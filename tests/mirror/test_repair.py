@@ -238,7 +238,7 @@ def _restored_to_earlier(lake, table, sqlite_url, open_lake, tmp_path):
     """The database as it was at version 3; the mirror has two more."""
     path = sqlite_url.removeprefix("sqlite:///")
     copy = tmp_path / "backup.db"
-    # Else the copy has the lease of a flight that never gives it back there.
+    # Else the copy has the lease of a publish run that never gives it back there.
     landed(lake)
     with sqlite3.connect(path) as source, sqlite3.connect(copy) as target:
         source.backup(target)

@@ -13,9 +13,9 @@ from hypothesis import Phase
 
 from deltasql.errors import DeltaSqlError, MirrorConflictError
 from deltasql.mirror.checkpoints import checkpointing
-from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight
+from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.publishing import commit_files as publishing
-from deltasql.mirror.publishing import publish_run as flights
+from deltasql.mirror.publishing import publish_run
 from deltasql.testing.faulty_store import FaultyStore
 from tests.mirror.model_log import TABLE_ID, ModelLog
 from tests.mirror.schedules import run_schedules, summary_of
@@ -37,7 +37,7 @@ def _believes_what_exists(patch: pytest.MonkeyPatch) -> None:
 
 
 def _swallows_errors(patch: pytest.MonkeyPatch) -> None:
-    real = flights.publish_commits
+    real = publish_run.publish_commits
 
     def publish(*arguments: Any) -> None:
         try:
@@ -47,7 +47,7 @@ def _swallows_errors(patch: pytest.MonkeyPatch) -> None:
         except DeltaSqlError:
             return
 
-    patch.setattr(flights, "publish_commits", publish)
+    patch.setattr(publish_run, "publish_commits", publish)
 
 
 def _overwrites(patch: pytest.MonkeyPatch) -> None:
@@ -60,18 +60,18 @@ def _overwrites(patch: pytest.MonkeyPatch) -> None:
 
 
 def _goes_backwards(patch: pytest.MonkeyPatch) -> None:
-    real = flights.publish_commits
+    real = publish_run.publish_commits
 
     def publish(objects: Any, versions: Any, checksums: Any) -> None:
         real(objects, versions[::-1], checksums[::-1])
 
-    patch.setattr(flights, "publish_commits", publish)
+    patch.setattr(publish_run, "publish_commits", publish)
 
 
 def _ignores_the_fence(patch: pytest.MonkeyPatch) -> None:
     """A holder that slept records what it meant to do, whoever holds the lease now."""
     patch.setattr(ModelLog, "_holds", lambda *_: True)
-    real = flights.publish_commits
+    real = publish_run.publish_commits
 
     def publish(objects: Any, versions: Any, checksums: Any) -> None:
         try:
@@ -82,7 +82,7 @@ def _ignores_the_fence(patch: pytest.MonkeyPatch) -> None:
             error.details["done"] = len(versions)
             raise
 
-    patch.setattr(flights, "publish_commits", publish)
+    patch.setattr(publish_run, "publish_commits", publish)
 
 
 def _checksum_first(patch: pytest.MonkeyPatch) -> None:
@@ -105,26 +105,26 @@ def _points_back(patch: pytest.MonkeyPatch) -> None:
 
 def _points_first(patch: pytest.MonkeyPatch) -> None:
     """The pointer is written while its checkpoint is on its way."""
-    real = CheckpointFlight.write
+    real = CheckpointRun.write
 
-    def write(self: CheckpointFlight, version: int) -> Any:
+    def write(self: CheckpointRun, version: int) -> Any:
         files: Any = self._log.files(TABLE_ID, version)
         self._point_at(summary_of(version, files))
         return real(self, version)
 
-    patch.setattr(CheckpointFlight, "write", write)
+    patch.setattr(CheckpointRun, "write", write)
 
 
 def _forgets_failed_checkpoints(patch: pytest.MonkeyPatch) -> None:
-    real = CheckpointFlight._write_recorded
+    real = CheckpointRun._write_recorded
 
-    def write(self: CheckpointFlight, due: Any) -> None:
+    def write(self: CheckpointRun, due: Any) -> None:
         try:
             real(self, due)
         except DeltaSqlError:
             return
 
-    patch.setattr(CheckpointFlight, "_write_recorded", write)
+    patch.setattr(CheckpointRun, "_write_recorded", write)
 
 
 @pytest.fixture

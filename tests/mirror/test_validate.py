@@ -162,13 +162,13 @@ def test_a_checkpoint_that_lies_is_found(lake, log_of, monkeypatch):
     table = lake.create_table("t", SCHEMA, properties=EVERY_2)
     table.append(rows(1))
     table.append(rows(2))
-    honest = checkpointing.CheckpointFlight._source
+    honest = checkpointing.CheckpointRun._source
 
     def lying(self, version):
         source = honest(self, version)
         return replace(source, files=[batch.slice(1) for batch in source.files])
 
-    monkeypatch.setattr(checkpointing.CheckpointFlight, "_source", lying)
+    monkeypatch.setattr(checkpointing.CheckpointRun, "_source", lying)
     lake.mirror.run(once=True)
     assert log_of(table)[checkpoint_name(2)].exists()
     report = table.mirror.validate()

@@ -10,7 +10,7 @@ import deltasql
 from tests.parts import spark as spark_part
 from tests.parts.process import PartMissingError
 from tests.parts.spark import Spark
-from tests.readers.voices import DuckDb
+from tests.readers.engines import DuckDb
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 import deltasql
 from tests.adoption.conformance import GOOD, ROOT, TABLES
 from tests.parts.spark import Spark
-from tests.readers.voices import DeltaRs, DuckDb, as_lines, lines
+from tests.readers.engines import DeltaRs, DuckDb, as_lines, lines
 
 pytestmark = [
     pytest.mark.timeout(600),

@@ -18,8 +18,8 @@ from deltasql.delta_log.names import commit_name
 from deltasql.lake.snapshot import Snapshot
 from deltasql.lake.table import Table
 from tests.parts.spark import SparkError
+from tests.readers.engines import DeltaRs, DuckDb, Polars, as_lines, files_of, lines, place
 from tests.readers.tables import CASES, FORMS, Case
-from tests.readers.voices import DeltaRs, DuckDb, Polars, as_lines, files_of, lines, place
 
 # The first answer waits for Spark to start, which takes a minute on a busy machine.
 pytestmark = pytest.mark.timeout(600)

@@ -10,7 +10,7 @@ from deltalake import write_deltalake
 
 from deltasql.spec.features import FENCE
 from tests.parts.spark import SparkError
-from tests.readers.voices import place
+from tests.readers.engines import place
 
 ROWS = pa.table({"id": [1, 2]})
 pytestmark = pytest.mark.timeout(600)

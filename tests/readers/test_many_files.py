@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from deltasql.spec.actions import AddFile, RemoveFile
+from tests.readers.engines import DeltaRs, files_of, place
 from tests.readers.tables import FORMS
-from tests.readers.voices import DeltaRs, files_of, place
 
 FILES = 50_000
 STATS = '{"numRecords":1,"minValues":{"id":%d},"maxValues":{"id":%d},"nullCount":{"id":0}}'

@@ -17,9 +17,9 @@ from tests.parts import azurite as azurite_part
 from tests.parts import seaweedfs as seaweedfs_part
 from tests.parts.azurite import Azurite
 from tests.parts.seaweedfs import SeaweedFs
+from tests.readers.engines import DeltaRs, DuckDb, Polars, files_of, lines
 from tests.readers.tables import CASES
 from tests.readers.test_agreement import check_spark, make
-from tests.readers.voices import DeltaRs, DuckDb, Polars, files_of, lines
 
 pytestmark = pytest.mark.timeout(600)
 

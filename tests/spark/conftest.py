@@ -15,7 +15,7 @@ import deltasql
 import deltasql.spark
 from tests.parts import spark as spark_part
 from tests.parts.process import PartMissingError
-from tests.spark.judge import Judge
+from tests.spark.cross_check import CrossCheck
 from tests.spark.routes import ROUTES, Native, Plain, Source
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -82,7 +82,7 @@ def db(spark, lake) -> Iterator[deltasql.spark.Database]:
     """The lake in the session; at the end stock readers find in each mirror what SQL has."""
     database = deltasql.spark.attach(spark, lake)
     yield database
-    Judge(spark, lake, database).check_mirrors()
+    CrossCheck(spark, lake, database).check_mirrors()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from tests.spark.judge import rows
+from tests.spark.cross_check import rows
 
 ROUTES = ("native", "source")
 # What the data source route says of what it can't do.

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.lake.duckdb_rows import Judge, shown
+from tests.lake.duckdb_rows import DuckDbRows, shown
 
 FACTOR = float(os.environ.get("DELTASQL_STRESS", "0.1"))
 SCHEMA = pa.schema(
@@ -87,8 +87,8 @@ def tables(db):
 
 
 @pytest.fixture(scope="module")
-def judge():
-    return Judge()
+def duckdb_rows():
+    return DuckDbRows()
 
 
 @pytest.mark.timeout(3600)
@@ -99,7 +99,7 @@ def judge():
 )
 @given(st.sampled_from(sorted(KINDS)), ROWS, CONDITIONS, st.booleans())
 def test_rows_outside_of_a_condition_stay(
-    spark, db, tables, judge, kind, given_rows, condition, replaces
+    spark, db, tables, duckdb_rows, kind, given_rows, condition, replaces
 ):
     table = tables[kind]
     numbered = [{"id": number} | row for number, row in enumerate(given_rows)]
@@ -108,7 +108,7 @@ def test_rows_outside_of_a_condition_stay(
     table.append(pa.Table.from_pylist(numbered[half:], SCHEMA))
 
     before = table.scan().to_arrow()
-    gone = judge.satisfying(before, condition.replace("TIMESTAMP '", "TIMESTAMPTZ '"))
+    gone = duckdb_rows.satisfying(before, condition.replace("TIMESTAMP '", "TIMESTAMPTZ '"))
     kept = before.filter([number not in gone for number in before.column("id").to_pylist()])
     if replaces:
         # One of the rows that go comes back: it satisfies the condition.

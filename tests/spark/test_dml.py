@@ -9,8 +9,8 @@ from pyspark.sql import functions as sql
 
 import deltasql
 from deltasql.errors import SchemaMismatchError, ValidationError
-from tests.readers.voices import DeltaRs, DuckDb, lines, place
-from tests.spark.judge import STOCK_FAILS, rows
+from tests.readers.engines import DeltaRs, DuckDb, lines, place
+from tests.spark.cross_check import STOCK_FAILS, rows
 
 KINDS = {
     "plain": {},
@@ -46,9 +46,9 @@ def same(spark, db, table, plain, kind):
     assert rows(db.read(table.name)) == rows(spark.table(plain))
     mirror = db.lake.table(table.name)
     names = ["id", "p", "v"]
-    for voice in (DeltaRs(), DuckDb()):
-        heard = voice.rows(place(mirror), None)
-        assert lines(heard, names) == lines(mirror.scan().to_arrow(), names), voice
+    for engine in (DeltaRs(), DuckDb()):
+        heard = engine.rows(place(mirror), None)
+        assert lines(heard, names) == lines(mirror.scan().to_arrow(), names), engine
     if "delta.enableChangeDataFeed" in kind:
         dropped = ("_commit_version", "_commit_timestamp")
         theirs = spark.sql(f"SELECT * FROM table_changes('{plain}', 1)").drop(*dropped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltasql.errors import ValidationError
-from tests.spark.judge import rows
+from tests.spark.cross_check import rows
 
 COLUMNS = "n BIGINT GENERATED {} AS IDENTITY (START WITH 10 INCREMENT BY 5), k INT, v STRING"
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from deltasql.errors import ValidationError
-from tests.spark.judge import STOCK_FAILS, rows
+from tests.spark.cross_check import STOCK_FAILS, rows
 
 SCHEMA = "id int, p int, v string"
 FACTOR = float(os.environ.get("DELTASQL_STRESS", "0.1"))

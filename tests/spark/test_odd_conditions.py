@@ -8,7 +8,7 @@ from pyspark.sql import functions as sql
 
 from deltasql.errors import SchemaMismatchError, ValidationError
 from deltasql.spark.native import enforcement
-from tests.spark.judge import rows
+from tests.spark.cross_check import rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -20,7 +20,7 @@ from pyspark.sql import functions as sql
 
 import deltasql.spark
 from deltasql.spark.native.guard import WAY_OUT
-from tests.spark.judge import rows as rows_of
+from tests.spark.cross_check import rows as rows_of
 
 # What never ends is a failure, too; a statement that is refused takes a fraction of a second.
 SECONDS = 100

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from deltasql.errors import ValidationError
-from tests.spark.judge import rows
+from tests.spark.cross_check import rows
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 BEFORE = "SELECT id, id % 2 AS p, concat('v', id) AS v FROM range(8)"

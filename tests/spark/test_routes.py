@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from deltasql.errors import SchemaMismatchError, TableExistsError
-from tests.spark.judge import rows
+from tests.spark.cross_check import rows
 from tests.spark.routes import NAMES_NATIVE, Found, Source, new_name, new_plain
 
 TYPES = {

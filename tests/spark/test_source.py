@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import deltasql.spark
-from tests.spark.judge import rows
+from tests.spark.cross_check import rows
 
 
 def save(frame, name, mode="append", **options):

@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sql
 
 from deltasql.errors import ValidationError
-from tests.spark.judge import rows
+from tests.spark.cross_check import rows
 
 ROOT = Path(__file__).parents[2]
 

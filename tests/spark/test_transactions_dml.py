@@ -7,7 +7,7 @@ import pytest
 import deltasql
 import deltasql.spark
 from deltasql.errors import TableNotFoundError, ValidationError
-from tests.spark.judge import rows
+from tests.spark.cross_check import rows
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from deltasql.errors import SchemaMismatchError, ValidationError
-from tests.spark.judge import rows
+from tests.spark.cross_check import rows
 
 FIRST = "SELECT id, id % 3 AS p, cast(id AS string) AS s FROM range(12)"
 MORE = "SELECT id + 100 AS id, 1L AS p, 'new' AS s FROM range(2)"

@@ -62,7 +62,7 @@ class AdoptionSettings:
     engine_info: str
     replaces: int | None = None
     progress: Callable[[Progress], None] | None = None
-    prove: Callable[[int, LogPlan, TableState], None] | None = None
+    cross_check: Callable[[int, LogPlan, TableState], None] | None = None
 
 
 def adopt(
@@ -108,7 +108,7 @@ class _Adoption:
         self._settings = settings
         self._loader = self._new_loader(None)
         self._earliest = 0
-        self._is_proven = False
+        self._is_cross_checked = False
 
     def _new_loader(self, state: TableState | None) -> Loader:
         known = [] if state is None else self._log.history(self._lease.table_id)
@@ -178,7 +178,7 @@ class _Adoption:
             self._loader.load(plan)
             state = self._state()
             check_readable(state.protocol)
-            self._prove(plan, state)
+            self._cross_check(plan, state)
             if self._wants_fence(state):
                 self._put_fence(state)
                 plan = plan_log(self._objects)
@@ -199,10 +199,10 @@ class _Adoption:
         assert self._loader.state is not None, "something is loaded"
         return self._loader.state
 
-    def _prove(self, plan: LogPlan, state: TableState) -> None:
-        if self._settings.prove is not None and not self._is_proven:
-            self._settings.prove(self._lease.table_id, plan, state)
-            self._is_proven = True
+    def _cross_check(self, plan: LogPlan, state: TableState) -> None:
+        if self._settings.cross_check is not None and not self._is_cross_checked:
+            self._settings.cross_check(self._lease.table_id, plan, state)
+            self._is_cross_checked = True
 
     def _wants_fence(self, state: TableState) -> bool:
         return self._settings.fence and not is_fenced(state) and read_only_reason(state) is None

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.adoption.loading.foreign_log import LogPlan
-from deltasql.adoption.second_reader import FilesDigest, ask_witness, plain_path
+from deltasql.adoption.second_reader import FilesDigest, ask_second_reader, plain_path
 from deltasql.delta_log.reading import read_mirror
 from deltasql.errors import DeltaSqlError, LogFormatError
 from deltasql.log.state import TableState
@@ -21,7 +21,7 @@ LONG = 50
 _SAMPLES = 3
 
 
-class Proof:
+class CrossCheck:
     """Compares staged tables with their logs.
 
     delta-rs reads the log where it is installed, deltasql's own replay of the mirror where it
@@ -44,7 +44,7 @@ class Proof:
 
     def _compare_many(self, table_id: int, version: int) -> None:
         """The newest version only, by a reader that has its memory to itself."""
-        theirs = ask_witness(self._objects.location, version, self._options)
+        theirs = ask_second_reader(self._objects.location, version, self._options)
         if theirs is None:
             return
         ours = FilesDigest()
@@ -104,7 +104,7 @@ def delta_rs_files(location: str, version: int, options: Mapping[str, str]) -> p
 
         table = deltalake.DeltaTable(location, version=version, storage_options=dict(options))
         found = pa.table(table.get_add_actions())
-    except Exception:  # noqa: BLE001 - not installed, or whatever its layers raise: no witness
+    except Exception:  # noqa: BLE001 - not installed, or whatever its layers raise: no second reader
         return None
     return pa.table({"path": found.column("path"), "size": found.column("size_bytes")})
 

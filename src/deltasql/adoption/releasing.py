@@ -115,7 +115,7 @@ def mirror_all(engine: MirrorEngine, log: LogStore, target: Target) -> None:
         if time.monotonic() > deadline:
             raise MirrorError(
                 f"{target.name}: the mirror is busy",
-                cause="another flight keeps the table's lease",
+                cause="another process keeps the table's lease",
                 remedy="try again later; dl_mirror_leases names the holder",
             )
         time.sleep(_LOOK_EVERY)
@@ -123,7 +123,7 @@ def mirror_all(engine: MirrorEngine, log: LogStore, target: Target) -> None:
     if waiting:
         raise MirrorError(
             f"{target.name}: version {waiting[0].version} is not in the mirror",
-            cause="it was committed meanwhile, or another flight holds it",
+            cause="it was committed meanwhile, or another process holds the lease",
             remedy="try again",
         )
 

@@ -40,7 +40,9 @@ def plain_path(path: str) -> str:
     return (unquote(path) if "%" in path else path).rpartition("://")[2].lstrip("/")
 
 
-def ask_witness(location: str, version: int, options: Mapping[str, str]) -> FilesDigest | None:
+def ask_second_reader(
+    location: str, version: int, options: Mapping[str, str]
+) -> FilesDigest | None:
     """What delta-rs finds, read by a process of its own; None where it can't tell."""
     question = {"location": location, "version": version, "options": dict(options)}
     done = subprocess.run(

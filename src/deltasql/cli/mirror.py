@@ -92,7 +92,7 @@ def run(
 ) -> None:
     """Be the worker, until SIGTERM or Ctrl-C.
 
-    It mirrors commits and writes checkpoints. Flights under way are finished first. Several
+    It mirrors commits and writes checkpoints. Publish runs under way are finished first. Several
     workers may run, on any machines.
     """
     with session.lake(log_level="warning" if once else "info") as lake:

@@ -80,7 +80,7 @@ def until_known(sending: Sending[Answer], *, timeout: float) -> Known[Answer]:
                 answer = sending.attempt(sending.is_open)
         except StoreError as error:
             failure = error
-            patience.judge(error, sending)
+            patience.assess(error, sending)
             tell(logging.WARNING, "the commit is sent again", sending.requests, number, error)
         except DeltaSqlError as error:
             found = _found_at_last(sending)
@@ -109,7 +109,7 @@ class _Patience:
         self._was_lost = False
         self._pause = FIRST_PAUSE
 
-    def judge(self, error: StoreError, sending: Sending[Answer]) -> None:
+    def assess(self, error: StoreError, sending: Sending[Answer]) -> None:
         """Raise what the failure of an attempt means, unless there is another one."""
         if not error.is_refusal:
             sending.answer_is_lost()

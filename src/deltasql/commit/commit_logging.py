@@ -12,7 +12,7 @@ from deltasql.store.interface import Committed, TxnSeen
 logger = logging.getLogger("deltasql.commit")
 
 
-def tell_done(
+def log_done(
     requests: Sequence[CommitRequest], done: Sequence[Committed | TxnSeen], attempt: int
 ) -> None:
     """Say which versions were committed."""
@@ -25,7 +25,7 @@ def tell_done(
         )
 
 
-def tell_created(request: CommitRequest, attempt: int) -> None:
+def log_created(request: CommitRequest, attempt: int) -> None:
     """Say that a table's version 0 was committed."""
     logger.info("committed", extra={**_facts(request), "version": 0, "attempt": attempt})
 

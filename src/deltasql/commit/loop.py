@@ -14,7 +14,7 @@ from itertools import count
 
 from deltasql.commit.certainty import Known, Sending, nothing_sent, unknown, until_known
 from deltasql.commit.collector import paused_for
-from deltasql.commit.commit_logging import tell_created, tell_done
+from deltasql.commit.commit_logging import log_created, log_done
 from deltasql.commit.drafting import DraftedCommit, draft_large, locked_after
 from deltasql.commit.metadata_changes import changes_of, clock_for, fitted, settled, write_at
 from deltasql.commit.request import CommitRequest, propose
@@ -129,7 +129,7 @@ class CommitLoop:
         known = until_known(sending, timeout=self._timeout)
         if isinstance(known.answer, NameTaken):
             return None
-        tell_created(request, known.attempts)
+        log_created(request, known.attempts)
         return known.answer
 
     # --- one attempt ------------------------------------------------------------------
@@ -357,7 +357,7 @@ class CommitLoop:
         known: Known[list[Done]] = until_known(sending, timeout=self._timeout)
         metrics.COMMIT_LATENCY.observe((time.monotonic() - started) * 1000)
         metrics.VERSIONS_COMMITTED.inc(sum([item.is_new for item in known.answer]))
-        tell_done(requests, known.answer, known.attempts)
+        log_done(requests, known.answer, known.attempts)
         return known.answer
 
     def _guarded(

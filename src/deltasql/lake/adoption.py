@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from deltasql.adoption import adopting
 from deltasql.adoption.adopting import AdoptionReport, AdoptionSettings, survey
-from deltasql.adoption.cross_check import Proof
+from deltasql.adoption.cross_check import CrossCheck
 from deltasql.adoption.loading.history import Progress
 from deltasql.adoption.unmirrored import (
     Unmirrored,
@@ -67,7 +67,7 @@ def adopt(
         engine_info=lake.engine_info,
         replaces=replaced,
         progress=progress,
-        prove=Proof(lake.store, objects, lake.reader_options) if how.validate else None,
+        cross_check=CrossCheck(lake.store, objects, lake.reader_options) if how.validate else None,
     )
     table_id = adopting.adopt(lake.engine, lake.store, objects, name, settings)
     # Not looked up again: whatever fails now, it is adopted.

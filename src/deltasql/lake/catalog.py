@@ -34,7 +34,7 @@ from deltasql.lake.mirror import LakeMirror
 from deltasql.lake.purging import DroppedTable, PurgeReport
 from deltasql.lake.table import Table
 from deltasql.lake.transaction import Transaction
-from deltasql.log.timestamps import Moment, to_ms
+from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.mirror.engine import MirrorEngine, MirrorSettings
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.settings import keys
@@ -326,7 +326,7 @@ class Lake(LakeChecks):
         """
         return Transaction(self, app_id=app_id, app_version=app_version)
 
-    def audit(self, start: Moment, end: Moment) -> list[AuditEntry]:
+    def audit(self, start: Timestamp, end: Timestamp) -> list[AuditEntry]:
         """What was committed from `start` up to `end`, by whom, over all tables, in order."""
         found = self.store.audit(to_ms(start), to_ms(end))
         return [AuditEntry(name, HistoryEntry.of(record)) for name, record in found]

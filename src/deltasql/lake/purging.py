@@ -164,7 +164,7 @@ def purge(lake: Lake, table: str | int) -> PurgeReport:
 def _delete_files(lake: Lake, record: DroppedRecord) -> PurgeReport:
     target = Target(record.table_id, record.name, record.location)
     objects = lake.objects(record.location)
-    # No flight may be under way: it would write log files again.
+    # No publish run may be under way: it would write log files again.
     with held_leases(lake.engine, lake.store, target) as leases:
         if lake.store.begin_purge(record.table_id) is None:
             # Somebody else was done while we waited; what is left of it are our leases.

@@ -33,7 +33,7 @@ from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.log.retention import mirror_mode
 from deltasql.log.state import TableState
-from deltasql.log.timestamps import Moment, from_ms, to_ms
+from deltasql.log.timestamps import Timestamp, from_ms, to_ms
 from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
@@ -139,7 +139,7 @@ class Table:
 
     # --- reading ----------------------------------------------------------------------
 
-    def snapshot(self, version: int | None = None, timestamp: Moment | None = None) -> Snapshot:
+    def snapshot(self, version: int | None = None, timestamp: Timestamp | None = None) -> Snapshot:
         """The table as it is, at a version, or as it was at a point in time.
 
         `TableError` for a released table that others have written since: only versions by number.
@@ -150,7 +150,7 @@ class Table:
         self,
         *,
         version: int | None = None,
-        timestamp: Moment | None = None,
+        timestamp: Timestamp | None = None,
         overlay: Overlay | None = None,
     ) -> Snapshot:
         """A snapshot with the uncommitted writes of a transaction laid over it."""
@@ -175,7 +175,7 @@ class Table:
             self.must_be_current(state, timestamp)
         return Snapshot(self._lake.store, self.objects, self.table_id, state, overlay)
 
-    def must_be_current(self, state: TableState, timestamp: Moment | None = None) -> None:
+    def must_be_current(self, state: TableState, timestamp: Timestamp | None = None) -> None:
         """Raise `TableError` if the table was released, and others have gone on from this state."""
         at_ms = None if timestamp is None else to_ms(timestamp)
         must_be_current(self._lake.store, self.objects, self.target, state, at_ms=at_ms)
@@ -374,7 +374,7 @@ class Table:
             self.location, paths, after=after, table_id=self.table_id
         )
 
-    def _version_at(self, timestamp: Moment) -> int:
+    def _version_at(self, timestamp: Timestamp) -> int:
         version = self._lake.store.version_at(self.table_id, to_ms(timestamp))
         if version is None:
             raise self._no_version(f"version as of {timestamp}")

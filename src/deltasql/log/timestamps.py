@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from deltasql.errors import ValidationError
 
-Moment: TypeAlias = datetime | str | int
+Timestamp: TypeAlias = datetime | str | int
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def to_ms(moment: Moment) -> int:
+def to_ms(moment: Timestamp) -> int:
     """Epoch milliseconds of a datetime, an ISO-8601 text or epoch milliseconds.
 
     Text and datetimes without a zone are read as UTC.

@@ -19,13 +19,13 @@ from typing import Final
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, StoreError
 from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
-from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight
+from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.publishing.publish_run import (
     LEASE_SECONDS,
-    CommitFlight,
     LeaseLostError,
+    PublishRun,
 )
-from deltasql.mirror.publishing.publisher import Pilot
+from deltasql.mirror.publishing.publisher import Publisher
 from deltasql.mirror.released import is_released, must_be_as_released
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
@@ -76,7 +76,7 @@ class Target:
 
 
 class MirrorEngine:
-    """Mirrors tables, each by one flight at a time, whichever process begins it."""
+    """Mirrors tables, each by one publish run at a time, whichever process begins it."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class MirrorEngine:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        self._pilots: dict[int, Pilot] = {}
+        self._publishers: dict[int, Publisher] = {}
 
     def mode_of(self, target: Target) -> str:
         """How the table is mirrored: its property wins over the lake's setting."""
@@ -170,25 +170,25 @@ class MirrorEngine:
         started = time.monotonic()
         deadline = started + self.settings.sync_timeout
         asked = [
-            (self._pilot(target), version)
+            (self._publisher(target), version)
             for (target, version), mode in zip(committed, modes, strict=True)
             if mode == SYNC
         ]
-        for pilot, version in asked:
-            pilot.want(version)
-        for pilot, version in asked:
+        for publisher, version in asked:
+            publisher.want(version)
+        for publisher, version in asked:
             # Whoever isn't done in time goes on in the background; the versions are PENDING.
-            if pilot.wait(version, deadline):
+            if publisher.wait(version, deadline):
                 metrics.MIRROR_LATENCY.observe((time.monotonic() - started) * 1000)
 
-    def _pilot(self, target: Target) -> Pilot:
+    def _publisher(self, target: Target) -> Publisher:
         with self._lock:
-            found = self._pilots.get(target.table_id)
+            found = self._publishers.get(target.table_id)
             if found is None:
                 objects = partial(self._objects, target.location)
-                found = self._pilots[target.table_id] = Pilot(
+                found = self._publishers[target.table_id] = Publisher(
                     name=target.name,
-                    flight=lambda: self._flight(target, backoff=self.settings.backoff),
+                    publish_run=lambda: self._publish_run(target, backoff=self.settings.backoff),
                     look=lambda version: self._log.look(target.table_id, version),
                     is_visible=partial(_is_visible, objects) if objects().is_local else None,
                     start=self._threads().submit,
@@ -203,30 +203,30 @@ class MirrorEngine:
         return self._pool
 
     def catch_up(self, target: Target) -> int | None:
-        """Mirror all commit files of a table that are pending; None when another flight is
+        """Mirror all commit files of a table that are pending; None when another publish run is
         under way. Failures are recorded, counted, and raised.
         """
         try:
-            with self._flight(target) as flight:
-                if flight is None:
+            with self._publish_run(target) as publish_run:
+                if publish_run is None:
                     return None
                 if self._is_released(target):
-                    flight.must_be_as_released()
-                return flight.run()
+                    publish_run.must_be_as_released()
+                return publish_run.run()
         except LeaseLostError:
-            logger.info("%s: another flight has taken over", target.name)
+            logger.info("%s: another process mirrors this table now", target.name)
             return 0
 
     @contextmanager
-    def _flight(
+    def _publish_run(
         self, target: Target, *, backoff: Callable[[int], float] | None = None
-    ) -> Iterator[CommitFlight | None]:
-        """A flight with the table's lease, unless somebody has that."""
+    ) -> Iterator[PublishRun | None]:
+        """A publish run with the table's lease, unless somebody has that."""
         with self._leased(target, Work.COMMITS) as lease:
             yield (
                 None
                 if lease is None
-                else CommitFlight(
+                else PublishRun(
                     self._log,
                     self._objects(target.location),
                     lease,
@@ -245,11 +245,11 @@ class MirrorEngine:
                 objects = self._objects(target.location)
                 if self._is_released(target):
                     self._give_up_checkpoints(target, objects, lease)
-                return CheckpointFlight(
+                return CheckpointRun(
                     self._log, objects, lease, max_attempts=self.settings.max_retry_attempts
                 ).run()
         except LeaseLostError:
-            logger.info("%s: another flight has taken over", target.name)
+            logger.info("%s: another process mirrors this table now", target.name)
             return 0
 
     def _is_released(self, target: Target) -> bool:
@@ -268,7 +268,7 @@ class MirrorEngine:
                     raise LeaseLostError from None
 
     def remove_stale_temps(self, target: Target) -> int:
-        """Remove what flights that died left behind; how many there were."""
+        """Remove what publish runs that died left behind; how many there were."""
         if self._is_released(target):
             return 0  # whatever lies there is not ours to delete
         return self._objects(target.location).remove_stale_temps(LOG.rstrip("/"), DAY_MS)
@@ -288,10 +288,10 @@ class MirrorEngine:
             self._log.release_lease(lease)
 
     def close(self) -> None:
-        """Let flights that are under way finish."""
+        """Let publish runs that are under way finish."""
         with self._lock:
-            for pilot in self._pilots.values():
-                pilot.stop()
+            for publisher in self._publishers.values():
+                publisher.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
 

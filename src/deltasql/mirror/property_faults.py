@@ -11,7 +11,7 @@ from deltasql.store.interface import LogStore
 
 logger = logging.getLogger("deltasql.mirror")
 
-# What was said of the tables of a lake: every flight looks, and once a process is enough.
+# What was said of the tables of a lake: every publish run looks, and once a process is enough.
 _said: WeakKeyDictionary[LogStore, set[tuple[int, str, str]]] = WeakKeyDictionary()
 
 

@@ -76,7 +76,7 @@ class Worker:
                         done += result
 
     def run(self, stop: threading.Event | None = None) -> None:
-        """Work until SIGTERM, SIGINT or `stop`; flights under way are finished first."""
+        """Work until SIGTERM, SIGINT or `stop`; publish runs under way are finished first."""
         stopped = stop or threading.Event()
         with _stopping_on_signals(stopped), self._pool() as pool:
             busy: dict[Future[int | None], _Job | None] = {}
@@ -111,7 +111,7 @@ class Worker:
             self._log.fill_status(item.table_id)
 
     def _sweep(self) -> None:
-        """Remove the temporary files of flights that died a day ago or earlier."""
+        """Remove the temporary files of publish runs that died a day ago or earlier."""
         for item in self._log.backlog():
             if self._is_mirrored(item):
                 try:
@@ -166,8 +166,8 @@ class Worker:
         target = _target(item)
         is_json = work is Work.COMMITS
         try:
-            flown = self._engine.catch_up if is_json else self._engine.write_checkpoints
-            done = flown(target)
+            catch_up = self._engine.catch_up if is_json else self._engine.write_checkpoints
+            done = catch_up(target)
         except DeltaSqlError as error:
             version = item.first_version if is_json else item.first_checkpoint
             retries = item.retry_count if is_json else item.checkpoint_retry_count

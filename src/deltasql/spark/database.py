@@ -10,10 +10,10 @@ from deltasql.errors import TableExistsError
 from deltasql.lake.snapshot import Snapshot
 from deltasql.lake.table import Table
 from deltasql.lake.writing import txn_actions
-from deltasql.log.timestamps import Moment
+from deltasql.log.timestamps import Timestamp
 from deltasql.spark.cut import Cut
-from deltasql.spark.dml.operation import Scene
-from deltasql.spark.dml.tables import Ledger, SparkTable
+from deltasql.spark.dml.operation import DmlContext
+from deltasql.spark.dml.tables import DmlTable, SparkTable
 from deltasql.spark.native import changes, creation
 from deltasql.spark.native.gateway import Gateway
 from deltasql.spark.native.modes import Writer
@@ -54,7 +54,7 @@ class Database:
         self,
         name: str,
         version: int | None = None,
-        timestamp: Moment | None = None,
+        timestamp: Timestamp | None = None,
         where: str | None = None,
     ) -> DataFrame:
         """The rows of a table as it is, at a version, or as it was at a point in time.
@@ -64,11 +64,11 @@ class Database:
         """
         table = self.lake.table(name)
         snapshot = self.open(table, version=version, timestamp=timestamp)
-        self.grant(table.location)
+        self.set_credentials(table.location)
         return self.reader.frame(table.location, snapshot, where)
 
     def open(
-        self, table: Table, *, version: int | None = None, timestamp: Moment | None = None
+        self, table: Table, *, version: int | None = None, timestamp: Timestamp | None = None
     ) -> Snapshot:
         """The snapshot that a read sees: pinned inside `with db.snapshot():`."""
         if version is None and timestamp is None:
@@ -86,7 +86,7 @@ class Database:
         update_postimage), `_commit_version` and `_commit_timestamp`.
         """
         table = self.lake.table(name)
-        self.grant(table.location)
+        self.set_credentials(table.location)
         return changes.feed(self.reader, table, from_version, to_version)
 
     @contextmanager
@@ -143,7 +143,7 @@ class Database:
         table = self.lake.table(name) if record is None else Table(self.lake, record)
         if mode == "ignore":
             return table.version
-        self.grant(table.location)
+        self.set_credentials(table.location)
         write = self.writer.prepare(table.location, table.snapshot(), df, wanted)
         return table.commit_write(write, extra)
 
@@ -232,19 +232,19 @@ class Database:
             options["lake"] = self.profile
         return self.spark.readStream.format("deltasql").options(**options).load(name)
 
-    def scene(self, ledger: Ledger) -> Scene:
+    def context(self, table: DmlTable) -> DmlContext:
         """A table for one operation on its rows."""
-        self.grant(ledger.location)
-        snapshot = ledger.snapshot()
+        self.set_credentials(table.location)
+        snapshot = table.snapshot()
         check_writable(snapshot.protocol)
-        return Scene(
-            location=ledger.location,
-            objects=ledger.objects,
+        return DmlContext(
+            location=table.location,
+            objects=table.objects,
             snapshot=snapshot,
             gateway=self.gateway,
             reader=self.reader,
             writer=self.writer,
-            abandon=ledger.abandon(snapshot.version),
+            abandon=table.abandon(snapshot.version),
         )
 
     def _create_from(
@@ -252,9 +252,9 @@ class Database:
     ) -> int | None:
         """Create a table with its rows in version 0; None when somebody else was faster."""
         location = self.lake.place(name)
-        self.grant(location)
+        self.set_credentials(location)
         return creation.create_from(self.lake, self.writer, df, name, location, options, extra)
 
-    def grant(self, location: str) -> None:
+    def set_credentials(self, location: str) -> None:
         """Let Spark read and write where the lake may."""
-        credentials.grant(self.spark, location, self.lake.storage)
+        credentials.set_credentials(self.spark, location, self.lake.storage)

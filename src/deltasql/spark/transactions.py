@@ -10,7 +10,7 @@ from deltasql.errors import TableNotFoundError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.transaction import Statement, Transaction, TransactionTable
 from deltasql.log.feed import CHANGE_TYPE
-from deltasql.spark.dml.operation import Scene
+from deltasql.spark.dml.operation import DmlContext
 from deltasql.spark.dml.tables import TransactionSparkTable
 from deltasql.spark.native import evolution
 from deltasql.spark.native.options import write_options
@@ -73,7 +73,7 @@ class SparkTransaction:
         table = self._table(name)
         database = self._database
         snapshot = table.snapshot()
-        database.grant(table.location)
+        database.set_credentials(table.location)
         predicate = None
         if where is not None:
             predicate = database.reader.condition(where, snapshot.state).predicate
@@ -90,7 +90,7 @@ class SparkTransaction:
             )
         table = self._table(name)
         database = self._database
-        database.grant(table.location)
+        database.set_credentials(table.location)
         wanted = write_options(mode, options)
         table.take(database.writer.prepare(table.location, table.snapshot(), df, wanted))
 
@@ -140,18 +140,18 @@ class SparkTransaction:
         for table in self._inner.tables:
             debt = table.feed_debt
             if debt.is_due:
-                scene = self._database.scene(table)
-                files = [*_changes(scene, debt.added, "insert")]
-                files += _changes(scene, debt.removed, "delete")
+                context = self._database.context(table)
+                files = [*_changes(context, debt.added, "insert")]
+                files += _changes(context, debt.removed, "delete")
                 debt.settle()
                 table.take(writing.Write(actions=files, operation="CHANGES", files=files))
 
 
-def _changes(scene: Scene, files: Sequence[AddFile], kind: str) -> list[CdcFile]:
+def _changes(context: DmlContext, files: Sequence[AddFile], kind: str) -> list[CdcFile]:
     from pyspark.sql import functions as sql
 
     if not files:
         return []
-    rows = scene.rows(files).select("*", sql.lit(kind).alias(CHANGE_TYPE))
-    written = scene.write(evolution.unchanged(scene.state), rows).actions
+    rows = context.rows(files).select("*", sql.lit(kind).alias(CHANGE_TYPE))
+    written = context.write(evolution.unchanged(context.state), rows).actions
     return [item for item in written if isinstance(item, CdcFile)]

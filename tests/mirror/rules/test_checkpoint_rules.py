@@ -13,7 +13,7 @@ from deltasql.errors import (
     UnsupportedFeatureError,
 )
 from deltasql.log.replay import Replay
-from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight
+from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.spec import codec
 from deltasql.spec.actions import CommitInfo, Protocol, RemoveFile, Txn
 from deltasql.store.mirroring.interface import Work
@@ -39,10 +39,10 @@ def test_rule_22_a_checkpoint_needs_its_commit_and_both_stay(lake, table):
     table.commit([add("a")])
     table.commit([add("b")])
     lease = lake.store.acquire_lease(table.table_id, "me", 30)
-    flight = CheckpointFlight(lake.store, table.objects, lease, max_attempts=5)
+    publish_run = CheckpointRun(lake.store, table.objects, lease, max_attempts=5)
     file_of(table, name(2)).unlink(missing_ok=True)
     with pytest.raises(MirrorGapError):
-        flight.write(2)
+        publish_run.write(2)
     assert not [item for item in log_of(table) if "checkpoint" in item]
     lake.store.release_lease(lease)
     table.mirror.resume()
@@ -146,7 +146,7 @@ def test_rule_33_a_pointer_whose_reading_broke_off_is_not_taken_for_broken(lake,
         lambda call: Fault.TRUNCATED_READ if call.verb == "read_tagged" else None,
     )
     with pytest.raises(StoreError, match="_last_checkpoint"):
-        CheckpointFlight(lake.store, cut, lease, max_attempts=5).write(2)
+        CheckpointRun(lake.store, cut, lease, max_attempts=5).write(2)
     assert table.objects.read("_delta_log/_last_checkpoint") == pointer
 
 

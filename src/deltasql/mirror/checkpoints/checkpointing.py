@@ -31,7 +31,7 @@ from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import DueCheckpoint, Lease
 
 
-class CheckpointFlight:
+class CheckpointRun:
     """Writes the checkpoints of a table that are due. Its failures never hold up commits."""
 
     def __init__(

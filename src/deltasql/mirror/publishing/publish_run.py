@@ -42,7 +42,7 @@ class _Step:
     interval: int
 
 
-class CommitFlight:
+class PublishRun:
     """Mirrors the commit files of a table, in order.
 
     It may run again and again while the lease is held: what it knows of the newest mirrored
@@ -123,7 +123,7 @@ class CommitFlight:
 
     def _is_too_early(self, item: PendingVersion) -> bool:
         """Whether the table is paused, or the last attempt failed so recently that the next one
-        should wait. Whoever flies by demand does not ask.
+        should wait. A run that somebody waits for does not ask.
         """
         if self._backoff is None:
             return False

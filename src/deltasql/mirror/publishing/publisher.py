@@ -1,7 +1,7 @@
-"""A table's pilot in this process: mirrors what its writers commit, while they wait.
+"""A table's publisher in this process: mirrors what its writers commit, while they wait.
 
 Whoever holds the table's lease mirrors everybody's versions, those of other processes too, and
-keeps it while there is work. So under load the price of a flight is shared by many commits.
+keeps it while there is work. So under load the price of a publish run is shared by many commits.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from deltasql.errors import DeltaSqlError
-from deltasql.mirror.publishing.publish_run import CommitFlight, LeaseLostError
+from deltasql.mirror.publishing.publish_run import LeaseLostError, PublishRun
 from deltasql.store.mirroring.interface import Look
 from deltasql.telemetry import logs
 
 logger = logging.getLogger("deltasql.mirror")
 
-# Between two runs of a flight that others wait for: time for their commits to gather.
+# Between two runs of a publish run that others wait for: time for their commits to gather.
 _GATHER: Final = 0.001
-# How long a flight waits for more before it gives the lease back.
+# How long a publish run waits for more before it gives the lease back.
 _LINGER: Final = 0.03
 # And how long it may hold it: then somebody who repairs or cleans up has a chance.
 _TENURE: Final = 2.0
@@ -35,20 +35,20 @@ _LOOK_AT_SQL: Final = 0.008
 _LOOK_AT_LEASE: Final = 0.03
 
 
-class Pilot:
+class Publisher:
     """Mirrors one table on behalf of the writers of this process."""
 
     def __init__(
         self,
         *,
         name: str,
-        flight: Callable[[], AbstractContextManager[CommitFlight | None]],
+        publish_run: Callable[[], AbstractContextManager[PublishRun | None]],
         look: Callable[[int], Look],
         is_visible: Callable[[int], bool] | None,
         start: Callable[[Callable[[], None]], object],
     ) -> None:
         self._name = name
-        self._flight = flight
+        self._publish_run = publish_run
         self._look = look
         self._is_visible = is_visible
         self._start = start
@@ -61,19 +61,19 @@ class Pilot:
         self._patience = 0.0
 
     @property
-    def is_flying(self) -> bool:
+    def is_publishing(self) -> bool:
         """Whether it mirrors, or waits for more to mirror with the lease in hand."""
         return self._is_flying
 
     def want(self, version: int) -> None:
-        """Tell a flight that is under way of a version."""
+        """Tell a publish run that is under way of a version."""
         with self._changed:
             self._wanted = max(self._wanted, version)
             if self._is_flying:
                 self._changed.notify_all()
 
     def wait(self, version: int, deadline: float) -> bool:
-        """Wait until the version is mirrored, by a flight of ours if nobody else does it.
+        """Wait until the version is mirrored, by a publish run of ours if nobody else does it.
 
         False when it is left to others, or to later.
         """
@@ -103,9 +103,9 @@ class Pilot:
             self._changed.notify_all()
 
     def _watch(self, version: int, deadline: float) -> None:
-        """Wait until another process has mirrored the version, or begin a flight."""
+        """Wait until another process has mirrored the version, or begin a publish run."""
         started = time.monotonic()
-        # If another process did it last time, it flies still.
+        # If another process did it last time, it is still at it.
         if self._patience and self._appears(version, deadline):
             self._patience += (time.monotonic() - started - self._patience) / 4
             self._settle(mirrored=version)
@@ -122,7 +122,7 @@ class Pilot:
         try:
             self._start(self._fly)
         except RuntimeError:
-            # The lake was closed meanwhile; the version waits for the next one who flies.
+            # The lake was closed meanwhile; the version waits for the next run.
             self._is_flying = False
             self._settle(given_up=version)
 
@@ -146,7 +146,7 @@ class Pilot:
             with logs.bound(table=self._name):
                 self._mirror()
         except LeaseLostError:
-            logger.info("%s: another flight has taken over", self._name)
+            logger.info("%s: another process mirrors this table now", self._name)
         except DeltaSqlError as error:
             logger.warning("%s: version %s was not mirrored: %s", self._name, self._wanted, error)
             self._settle(given_up=self._wanted)
@@ -166,22 +166,22 @@ class Pilot:
 
     def _mirror(self) -> None:
         """Mirror the table for as long as there is work, unless somebody else does."""
-        with self._flight() as flight:
-            if flight is not None:
-                self._mirror_by(flight)
-                flight.tell()
+        with self._publish_run() as publish_run:
+            if publish_run is not None:
+                self._mirror_by(publish_run)
+                publish_run.tell()
 
-    def _mirror_by(self, flight: CommitFlight) -> None:
+    def _mirror_by(self, publish_run: PublishRun) -> None:
         begun = active = time.monotonic()
         pause = _GATHER
         while True:
             with self._changed:
                 wanted = self._wanted
             # Writers elsewhere look at the objects, where that costs nothing, and not at SQL.
-            done = flight.run(lazily=self._is_visible is not None)
+            done = publish_run.run(lazily=self._is_visible is not None)
             if wanted > self._mirrored or not done:
-                flight.tell()
-            if flight.is_waiting:
+                publish_run.tell()
+            if publish_run.is_waiting:
                 self._settle(given_up=wanted)
                 return
             # What was wanted before the run was committed before it.

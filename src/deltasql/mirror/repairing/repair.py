@@ -25,15 +25,15 @@ from deltasql.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from deltasql.mirror.checkpoints.checkpointing import CheckpointFlight, kept_alive
+from deltasql.mirror.checkpoints.checkpointing import CheckpointRun, kept_alive
 from deltasql.mirror.checkpoints.soundness import must_be_sound
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.publishing.commit_files import must_be_as_committed, publish
 from deltasql.mirror.publishing.conflicts import Conflict, conflicts
 from deltasql.mirror.publishing.publish_run import (
     LEASE_SECONDS,
-    CommitFlight,
     LeaseLostError,
+    PublishRun,
 )
 from deltasql.mirror.released import is_released
 from deltasql.mirror.repairing.checkpoints import (
@@ -50,7 +50,7 @@ from deltasql.objectstore.names import checksum_name
 from deltasql.store.interface import CommitRecord, LogStore
 from deltasql.store.mirroring.interface import Lease, Work
 
-# A flight ends, or its lease does: after this long somebody holds it who goes on and on.
+# A publish run ends, or its lease does: after this long somebody holds it who goes on and on.
 _WAIT: Final = 2 * LEASE_SECONDS
 _ASK_EVERY: Final = 0.003
 
@@ -80,9 +80,9 @@ def repair(
             run.versions_ahead(version, taking_back=taking_back)
             if not is_released(log.read_only_reason(target.table_id)):
                 run.commit_files(version)
-                run.flights(version)
+                run.publish_pending(version)
         except LeaseLostError:
-            run.report.errors.append("the lease was lost to another flight: repair again")
+            run.report.errors.append("the lease was lost to another process: repair again")
     engine.forget(target)
     return run.report
 
@@ -97,7 +97,7 @@ class Leases:
 
 @contextmanager
 def held_leases(engine: MirrorEngine, log: LogStore, target: Target) -> Iterator[Leases]:
-    """The table's leases, waited for and kept alive, so that no flight is under way."""
+    """The table's leases, waited for and kept alive, so that no publish run is under way."""
     with (
         held_lease(engine, log, target, Work.COMMITS) as commits,
         held_lease(engine, log, target, Work.CHECKPOINTS) as checkpoints,
@@ -113,7 +113,7 @@ def held_lease(engine: MirrorEngine, log: LogStore, target: Target, work: Work) 
         if time.monotonic() > deadline:
             raise MirrorError(
                 f"{target.name}: the mirror is busy",
-                cause=f"another flight kept the table's lease for {_WAIT:.0f} s",
+                cause=f"another process kept the table's lease for {_WAIT:.0f} s",
                 remedy="try again later; dl_mirror_leases names the holder",
             )
         # More often than writers, who would else always be faster.
@@ -247,7 +247,9 @@ class _Repair:
             elif not record.body:
                 # Adopted from its checkpoint alone: there was none, and nobody waits for it.
                 self._bodiless.add(record.version)
-            elif record.version < unmirrored:  # else it is no gap, but work: the flight does it
+            elif (
+                record.version < unmirrored
+            ):  # else it is no gap, but work: the publish run does it
                 self._commit_file(record, digests[record.version], first)
 
     def _must_stop(
@@ -312,9 +314,9 @@ class _Repair:
         self._rewritten.add(record.version)
         self.report.restored.append(record.version)
 
-    # --- what flights do --------------------------------------------------------------------
+    # --- what publish runs do --------------------------------------------------------------------
 
-    def flights(self, version: int | None) -> None:
+    def publish_pending(self, version: int | None) -> None:
         """Let versions be mirrored that failed, and checkpoints be written that are gone."""
         if version is not None and version > self._head:
             return
@@ -324,7 +326,7 @@ class _Repair:
         self._reset_statuses(first, last)
         settings = self._engine.settings
         try:
-            commits = CommitFlight(
+            commits = PublishRun(
                 self._log,
                 self._objects,
                 self._lease,
@@ -376,15 +378,15 @@ class _Repair:
             # Its commit file was mirrored anew; the checkpoint never was away.
             if not self._log.record_checkpoint(self._checkpoint_lease, version):
                 raise LeaseLostError
-        flight = CheckpointFlight(
+        publish_run = CheckpointRun(
             self._log,
             self._objects,
             self._checkpoint_lease,
             max_attempts=self._engine.settings.max_retry_attempts,
         )
         if only is None:
-            flight.run()
+            publish_run.run()
         else:
-            flight.run_one(only)
+            publish_run.run_one(only)
         now = list_log(self._objects).checkpoints
         self.report.checkpoints = sorted(v for v in now if first <= v <= last and v not in sound)

@@ -220,7 +220,7 @@ def _compare_others(
     report.domains_differ = domains != log.domains(target.table_id, version)
 
 
-# --- the second voice -----------------------------------------------------------------
+# --- the second reader -----------------------------------------------------------------
 
 
 def _compare_with_independent(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from deltasql.spark.dml.assignments import quoted
 from deltasql.spark.dml.merge_rows import CLAUSE, MergeRows
-from deltasql.spark.dml.operation import FILE, ROW, Scene
+from deltasql.spark.dml.operation import FILE, ROW, DmlContext
 from deltasql.spark.native.paths import place_of
 from deltasql.spec.actions import AddFile
 
@@ -54,7 +54,7 @@ class Pairs:
 
     def __init__(
         self,
-        scene: Scene,
+        context: DmlContext,
         rows: MergeRows,
         candidates: Sequence[AddFile],
         source: DataFrame,
@@ -63,10 +63,10 @@ class Pairs:
         from pyspark.sql import functions as sql
 
         self._rows = rows
-        self._scene = scene
+        self._context = context
         self._source = source
         self._condition = condition
-        target = rows.target(scene.placed_rows(candidates))
+        target = rows.target(context.placed_rows(candidates))
         self._all = (
             target.join(source, condition, "inner")
             .withColumn(_MATCHED, rows.clause("matched"))
@@ -102,8 +102,8 @@ class Pairs:
         """The target's rows in some files, each with its partner and the number of its clause."""
         from pyspark.sql import functions as sql
 
-        target = self._rows.target(self._scene.placed_rows(files))
-        if self._scene.gateway.is_small(self._all.select("*")):
+        target = self._rows.target(self._context.placed_rows(files))
+        if self._context.gateway.is_small(self._all.select("*")):
             there = self._all.alias(self._rows.source_alias)
             on = (sql.col(FILE) == sql.col(_AT_FILE)) & (sql.col(ROW) == sql.col(_AT_ROW))
             matched = sql.col(_MATCHED)

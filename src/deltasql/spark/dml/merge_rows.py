@@ -16,7 +16,7 @@ from deltasql.spark.dml.assignments import (
     quoted,
 )
 from deltasql.spark.dml.merge_builder import Clause, Merge, Side
-from deltasql.spark.dml.operation import Scene
+from deltasql.spark.dml.operation import DmlContext
 from deltasql.spark.dml.row_changes import as_row, once, unfolded
 from deltasql.spark.native.evolution import Plan
 
@@ -33,11 +33,11 @@ _DROPPED = -2
 class MergeRows:
     """Makes the rows that a merge writes."""
 
-    def __init__(self, scene: Scene, plan: Plan, merge: Merge, source_alias: str) -> None:
-        self._scene = scene
+    def __init__(self, context: DmlContext, plan: Plan, merge: Merge, source_alias: str) -> None:
+        self._context = context
         self._merge = merge
         self.source_alias = source_alias
-        self._schema: StructType = scene.schema(plan)
+        self._schema: StructType = context.schema(plan)
 
     def target(self, rows: DataFrame) -> DataFrame:
         """Rows of the table under its name, with the columns and types that the merge gives it."""
@@ -68,10 +68,10 @@ class MergeRows:
         from pyspark.sql import functions as sql
 
         rows = joined if keeps else self.changing(joined)
-        if not self._scene.has_feed:
+        if not self._context.has_feed:
             deletes = [n for n, clause in enumerate(self._merge.clauses) if clause.verb == "delete"]
             rows = rows.where(~sql.col(CLAUSE).isin(deletes)) if deletes else rows
-        ids = self._scene.row_ids
+        ids = self._context.row_ids
         old = {name: self._target_column(name) for name in self._schema.names}
         new = [
             self._values(joined, clause, old) | ids.changed() if clause.verb == "update" else None
@@ -87,10 +87,12 @@ class MergeRows:
         rows = rows.where(sql.col(CLAUSE) >= 0)
         # Before anything else: a number that is asked for twice would be two.
         for field in self._numbered():
-            rows = rows.withColumn(_NUMBER + field.name, self._scene.gateway.identity_values(field))
+            rows = rows.withColumn(
+                _NUMBER + field.name, self._context.gateway.identity_values(field)
+            )
         rows = rows.alias(self.source_alias)
         numbers = {item.name: sql.col(quoted(_NUMBER + item.name)) for item in self._numbered()}
-        ids = self._scene.row_ids
+        ids = self._context.row_ids
         new = [
             self._values(rows, clause, {}, numbers) | ids.new() if clause.verb == "insert" else None
             for clause in self._merge.clauses
@@ -128,8 +130,8 @@ class MergeRows:
     ) -> DataFrame:
         from pyspark.sql import functions as sql
 
-        more = self._scene.row_ids.names
-        if self._scene.has_feed and with_changes:
+        more = self._context.row_ids.names
+        if self._context.has_feed and with_changes:
             made = list(new)
             for number, values in enumerate(new):
                 if values is not None:

@@ -15,7 +15,7 @@ from deltasql.spark.dml.merge_builder import SOURCE, Merge, Side
 from deltasql.spark.dml.merge_pairs import Found, Pairs, with_row_numbers
 from deltasql.spark.dml.merge_pruning import MergePruning, Reach
 from deltasql.spark.dml.merge_rows import MergeRows
-from deltasql.spark.dml.operation import FILE, ROW, Scene, reads_of
+from deltasql.spark.dml.operation import FILE, ROW, DmlContext, reads_of
 from deltasql.spark.dml.vectors import Marked, can_mark, mark
 from deltasql.spark.native import evolution
 from deltasql.spark.native.evolution import Plan
@@ -31,33 +31,33 @@ if TYPE_CHECKING:
 _FEW = 2
 
 
-def run(scene: Scene, merge: Merge) -> writing.Write | None:
+def run(context: DmlContext, merge: Merge) -> writing.Write | None:
     """What the merge commits; None when it changes nothing."""
-    return _Run(scene, merge).write()
+    return _Run(context, merge).write()
 
 
 class _Run:
     """One merge on one snapshot."""
 
-    def __init__(self, scene: Scene, merge: Merge) -> None:
-        self._scene = scene
+    def __init__(self, context: DmlContext, merge: Merge) -> None:
+        self._context = context
         self._merge = merge
-        alias = _source_alias(scene, merge)
+        alias = _source_alias(context, merge)
         self._source = with_row_numbers(merge.source).alias(alias)
-        self._plan = _plan(scene, merge)
-        self._rows = MergeRows(scene, self._plan, merge, alias)
+        self._plan = _plan(context, merge)
+        self._rows = MergeRows(context, self._plan, merge, alias)
         self._has_inserts = bool(merge.of("not matched"))
 
     def write(self) -> writing.Write | None:
         """Find what is touched, write what comes in its place."""
-        scene, merge = self._scene, self._merge
+        context, merge = self._context, self._merge
         condition = as_column(merge.condition)
         self._must_be_deterministic(condition)
         reach = self._reach(condition)
-        candidates = scene.files(reach.predicate)
+        candidates = context.files(reach.predicate)
         if not merge.of("matched") and not merge.of("not matched by source"):
             return self._insert_only(condition, reach, candidates)
-        pairs = Pairs(scene, self._rows, candidates, self._source, condition)
+        pairs = Pairs(context, self._rows, candidates, self._source, condition)
         try:
             return self._changed(pairs, reach, candidates)
         finally:
@@ -65,9 +65,9 @@ class _Run:
 
     def _must_be_deterministic(self, condition: Column) -> None:
         """Conditions are asked several times, and each time must name the same rows."""
-        target = self._rows.target(self._scene.rows([]))
+        target = self._rows.target(self._context.rows([]))
         both = target.crossJoin(self._source)
-        self._scene.must_be_deterministic(both, condition)
+        self._context.must_be_deterministic(both, condition)
         seen: dict[Side, DataFrame] = {
             "matched": both,
             "not matched": self._source,
@@ -76,12 +76,12 @@ class _Run:
         for clause in self._merge.clauses:
             if clause.condition is not None:
                 rows = seen[clause.side]
-                self._scene.must_be_deterministic(rows, as_column(clause.condition))
+                self._context.must_be_deterministic(rows, as_column(clause.condition))
 
     def _changed(
         self, pairs: Pairs, reach: Reach, candidates: Sequence[AddFile]
     ) -> writing.Write | None:
-        scene = self._scene
+        context = self._context
         found = pairs.found() if candidates else Found()
         if found.is_doubled and not _deletes_all(self._merge):
             raise ValidationError(
@@ -90,29 +90,29 @@ class _Run:
                 remedy="make the source's keys unique, or narrow the condition",
             )
         places = found.changed | self._lost(pairs, candidates, is_doubled=found.is_doubled)
-        touched = picked(candidates, scene.location, places)
+        touched = picked(candidates, context.location, places)
         parts = []
         used: Sequence[AddFile] = touched
         if self._has_inserts:
             # That nothing was inserted rests on rows that match, whether they change or not.
-            used = picked(candidates, scene.location, places | found.matched)
+            used = picked(candidates, context.location, places | found.matched)
             absent = pairs.absent() if candidates else self._source
             rows = self._rows.inserted(absent, with_changes=bool(touched))
             parts.append(self._spread(rows, reach))
         if not touched:
             return self._outcome(reach, used, (), self._written(parts))
         joined = pairs.joined(touched, is_doubled=found.is_doubled)
-        marks = scene.marks_rows and can_mark(touched)
+        marks = context.marks_rows and can_mark(touched)
         parts.append(self._together(self._rows.result(joined, keeps=not marks), touched))
         if not marks:
             return self._outcome(reach, used, touched, self._written(parts))
         lost = bool(self._merge.of("not matched by source"))
         gone = self._rows.changing(joined).select(FILE, ROW) if lost else pairs.marks()
-        vectors = mark(scene, touched, gone)
+        vectors = mark(context, touched, gone)
         try:
             written = self._written(parts)
         except BaseException:
-            scene.discard(vectors.files)
+            context.discard(vectors.files)
             raise
         return self._outcome(reach, used, vectors.gone, written, vectors)
 
@@ -128,10 +128,12 @@ class _Run:
     def _insert_only(
         self, condition: Column, reach: Reach, candidates: Sequence[AddFile]
     ) -> writing.Write | None:
-        scene = self._scene
+        context = self._context
         absent = self._source
         if candidates:
-            absent = absent.join(self._rows.target(scene.rows(candidates)), condition, "left_anti")
+            absent = absent.join(
+                self._rows.target(context.rows(candidates)), condition, "left_anti"
+            )
         rows = self._rows.inserted(absent, with_changes=False)
         return self._outcome(reach, candidates, (), self._written([self._spread(rows, reach)]))
 
@@ -139,7 +141,7 @@ class _Run:
         if not parts:
             return Written(())
         frame = reduce(lambda a, b: a.unionByName(b), parts)
-        return self._scene.write(self._plan, frame, self._rows.numbered)
+        return self._context.write(self._plan, frame, self._rows.numbered)
 
     def _outcome(
         self,
@@ -150,7 +152,7 @@ class _Run:
         vectors: Marked | None = None,
     ) -> writing.Write | None:
         vectors = vectors or Marked()
-        return self._scene.outcome(
+        return self._context.outcome(
             operation="MERGE",
             params=_params(self._merge),
             reads=reads_of(reach.predicate, used),
@@ -163,18 +165,18 @@ class _Run:
     # --- how rows lie -------------------------------------------------------------------
 
     def _reach(self, condition: Column) -> Reach:
-        merge, scene = self._merge, self._scene
+        merge, context = self._merge, self._context
         # A row that the condition does not speak of is one that the source lacks.
         if merge.of("not matched by source"):
             return Reach(None)
         text = merge.condition
         if not isinstance(text, str):
-            target = self._rows.target(scene.rows([]))
-            text = scene.gateway.text_of(target.crossJoin(self._source), condition)
+            target = self._rows.target(context.rows([]))
+            text = context.gateway.text_of(target.crossJoin(self._source), condition)
         pruning = MergePruning(
-            scene.gateway,
-            scene.reader,
-            scene.state,
+            context.gateway,
+            context.reader,
+            context.state,
             target=merge.target_alias,
             source=self._rows.source_alias,
         )
@@ -189,7 +191,7 @@ class _Run:
     def _spread(self, rows: DataFrame, reach: Reach) -> DataFrame:
         """New rows, in about as many files as there should be."""
         names = self._plan.metadata.partition_columns
-        tasks = self._scene.gateway.tasks_of(self._source)
+        tasks = self._context.gateway.tasks_of(self._source)
         if tasks <= _FEW * rows.sparkSession.sparkContext.defaultParallelism and (
             not names or reach.is_one_partition
         ):
@@ -211,14 +213,14 @@ def _deletes_all(merge: Merge) -> bool:
     return [(clause.verb, clause.condition) for clause in clauses] == [("delete", None)]
 
 
-def _plan(scene: Scene, merge: Merge) -> Plan:
+def _plan(context: DmlContext, merge: Merge) -> Plan:
     """The table as the merge leaves it: with the source's new columns, if it may grow."""
     if not merge.evolves:
-        return evolution.unchanged(scene.state)
+        return evolution.unchanged(context.state)
     incoming = parse_schema(merge.source.schema.json(), source="the source's schema")
     takes_all = any(clause.values is None and clause.verb != "delete" for clause in merge.clauses)
     if not takes_all:
-        names = [item.name for item in (*scene.state.schema.fields, *incoming.fields)]
+        names = [item.name for item in (*context.state.schema.fields, *incoming.fields)]
         named = {
             name.lower()
             for clause in merge.clauses
@@ -226,12 +228,12 @@ def _plan(scene: Scene, merge: Merge) -> Plan:
         }
         fields = tuple(item for item in incoming.fields if item.name.lower() in named)
         incoming = StructType(fields)
-    return evolution.merged(scene.state, incoming)
+    return evolution.merged(context.state, incoming)
 
 
-def _source_alias(scene: Scene, merge: Merge) -> str:
+def _source_alias(context: DmlContext, merge: Merge) -> str:
     """The name that the source goes by: its own, where the merge uses it."""
-    own = scene.gateway.alias_of(merge.source)
+    own = context.gateway.alias_of(merge.source)
     if own is None:
         return SOURCE
     texts = [merge.condition, *(clause.condition for clause in merge.clauses)]

@@ -38,7 +38,7 @@ ROW = "__deltasql_row"
 
 # Not slotted: `cached_property` keeps what it found in the instance.
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class DmlContext:
     """One table at one snapshot, for one delete, update or merge."""
 
     location: str

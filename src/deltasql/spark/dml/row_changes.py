@@ -12,7 +12,7 @@ from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.log.removal import Removable, WholeFile, every_row, rewritten
 from deltasql.spark.dml.assignments import as_column, completed, new_values, quoted
-from deltasql.spark.dml.operation import Scene, reads_of
+from deltasql.spark.dml.operation import DmlContext, reads_of
 from deltasql.spark.dml.vectors import Marked, can_mark, mark
 from deltasql.spark.native import evolution
 from deltasql.spark.native.reading import Condition
@@ -29,31 +29,33 @@ if TYPE_CHECKING:
 _NEW = "__deltasql_new"
 
 
-def delete(scene: Scene, given: str | Column | None) -> writing.Write | None:
+def delete(context: DmlContext, given: str | Column | None) -> writing.Write | None:
     """Delete the rows of a condition, by default all; None when there are none."""
     if given is None:
-        gone = every_row(scene.files(None))
-        return scene.outcome(operation="DELETE", params={}, reads=reads_of(None, gone), gone=gone)
-    condition = scene.condition(given)
+        gone = every_row(context.files(None))
+        return context.outcome(operation="DELETE", params={}, reads=reads_of(None, gone), gone=gone)
+    condition = context.condition(given)
     predicate = condition.predicate
-    found = scene.sorted_files(condition)
+    found = context.sorted_files(condition)
     params = _params(condition)
     whole, candidates = found.whole, found.partial
     if not candidates:
         reads = reads_of(predicate, whole)
-        return scene.outcome(operation="DELETE", params=params, reads=reads, gone=whole)
-    if scene.has_feed and whole:
+        return context.outcome(operation="DELETE", params=params, reads=reads, gone=whole)
+    if context.has_feed and whole:
         # Beside change files there is no other word for rows that went: they are read, too.
         whole, candidates = [], [*whole, *candidates]
-    change = _Change(scene, candidates, as_column(given), whole)
-    if scene.marks_rows and can_mark(candidates):
+    change = _Change(context, candidates, as_column(given), whole)
+    if context.marks_rows and can_mark(candidates):
         return change.marked("DELETE", params, predicate, change.deleted_rows)
-    if len(candidates) == 1 and can_mark(candidates) and not scene.has_feed:
+    if len(candidates) == 1 and can_mark(candidates) and not context.has_feed:
         return change.deleted_from_one(params, predicate)
     return change.rewritten("DELETE", params, predicate, change.without_deleted)
 
 
-def update(scene: Scene, given: str | Column | None, values: Values | None) -> writing.Write | None:
+def update(
+    context: DmlContext, given: str | Column | None, values: Values | None
+) -> writing.Write | None:
     """Set columns in the rows of a condition, by default in all; None when there are none."""
     if not values:
         raise ValidationError(
@@ -61,15 +63,15 @@ def update(scene: Scene, given: str | Column | None, values: Values | None) -> w
             cause="`set` is missing or empty, so that every row would be written as it was",
             remedy='name columns and their values: update("id = 200", {"v": "7"})',
         )
-    condition = scene.condition("true" if given is None else given)
-    candidates = scene.files(condition.predicate)
-    change = _Change(scene, candidates, as_column("true" if given is None else given))
+    condition = context.condition("true" if given is None else given)
+    candidates = context.files(condition.predicate)
+    change = _Change(context, candidates, as_column("true" if given is None else given))
 
     def updated(rows: DataFrame) -> DataFrame:
         return change.updated(rows, values)
 
     params = {} if given is None else _params(condition)
-    if scene.marks_rows and can_mark(candidates):
+    if context.marks_rows and can_mark(candidates):
         return change.marked("UPDATE", params, condition.predicate, updated)
     return change.rewritten("UPDATE", params, condition.predicate, updated)
 
@@ -79,35 +81,35 @@ class _Change:
 
     def __init__(
         self,
-        scene: Scene,
+        context: DmlContext,
         candidates: Sequence[AddFile],
         condition: Column,
         whole: Sequence[WholeFile] = (),
     ) -> None:
         from pyspark.sql import functions as sql
 
-        self._scene = scene
+        self._context = context
         self._candidates = candidates
         self._whole = whole
         self._condition = condition
         self._matches = sql.coalesce(condition.cast("boolean"), sql.expr("false"))
-        self._plan = evolution.unchanged(scene.state)
-        self._schema: StructType = scene.schema(self._plan)
+        self._plan = evolution.unchanged(context.state)
+        self._schema: StructType = context.schema(self._plan)
 
     def rewritten(
         self, name: str, params: Params, predicate: Predicate | None, new: Renewal
     ) -> writing.Write | None:
         """Files with a row of the condition give way to what `new` makes of all their rows."""
-        scene = self._scene
-        touched = scene.writer.touched(
-            scene.location, scene.state, self._candidates, self._condition
+        context = self._context
+        touched = context.writer.touched(
+            context.location, context.state, self._candidates, self._condition
         )
         written: Sequence[AddFile | CdcFile] = ()
-        frame = new(scene.rows_to_move(touched)) if touched else None
+        frame = new(context.rows_to_move(touched)) if touched else None
         if frame is not None:
-            written = scene.write(self._plan, frame).actions
+            written = context.write(self._plan, frame).actions
         gone: list[Removable] = [*self._whole, *rewritten(touched)]
-        return scene.outcome(
+        return context.outcome(
             operation=name,
             params=params,
             reads=reads_of(predicate, gone),
@@ -118,14 +120,14 @@ class _Change:
 
     def deleted_from_one(self, params: Params, predicate: Predicate | None) -> writing.Write | None:
         """The same for the only file, without a look before: its count tells if a row went."""
-        scene = self._scene
-        frame = self.without_deleted(scene.rows_to_move(self._candidates))
-        written = scene.write(self._plan, frame).actions
+        context = self._context
+        frame = self.without_deleted(context.rows_to_move(self._candidates))
+        written = context.write(self._plan, frame).actions
         gone: list[Removable] = [*self._whole, *rewritten(self._candidates)]
         if _rows_in(written) == _rows_in(self._candidates):
-            scene.discard(written)
+            context.discard(written)
             gone, written = [*self._whole], ()
-        return scene.outcome(
+        return context.outcome(
             operation="DELETE",
             params=params,
             reads=reads_of(predicate, gone),
@@ -138,19 +140,19 @@ class _Change:
         self, name: str, params: Params, predicate: Predicate | None, new: Renewal
     ) -> writing.Write | None:
         """Rows of the condition are marked as deleted; `new` makes rows and changes of them."""
-        scene = self._scene
-        rows = scene.placed_rows(self._candidates).where(self._condition)
-        found = mark(scene, self._candidates, rows) if self._candidates else Marked()
+        context = self._context
+        rows = context.placed_rows(self._candidates).where(self._condition)
+        found = mark(context, self._candidates, rows) if self._candidates else Marked()
         written: Sequence[AddFile | CdcFile] = ()
         if found.gone:
-            frame = new(scene.rows_to_move(found.gone).where(self._condition))
+            frame = new(context.rows_to_move(found.gone).where(self._condition))
             try:
-                written = () if frame is None else scene.write(self._plan, frame).actions
+                written = () if frame is None else context.write(self._plan, frame).actions
             except BaseException:
-                scene.discard(found.files)
+                context.discard(found.files)
                 raise
         gone: list[Removable] = [*self._whole, *rewritten(found.gone)]
-        return scene.outcome(
+        return context.outcome(
             operation=name,
             params=params,
             reads=reads_of(predicate, gone),
@@ -165,7 +167,7 @@ class _Change:
         """The rows that stay; with a change feed, those that go as well, as changes."""
         from pyspark.sql import functions as sql
 
-        if not self._scene.has_feed:
+        if not self._context.has_feed:
             return rows.where(~self._matches)
         change = sql.when(self._matches, sql.lit("delete"))
         return rows.select("*", change.alias(CHANGE_TYPE))
@@ -174,7 +176,7 @@ class _Change:
         """The deleted rows as changes, where there is a change feed."""
         from pyspark.sql import functions as sql
 
-        if not self._scene.has_feed:
+        if not self._context.has_feed:
             return None
         return rows.select("*", sql.lit("delete").alias(CHANGE_TYPE))
 
@@ -182,11 +184,11 @@ class _Change:
         """All rows with their new values; with a change feed, also before and after."""
         from pyspark.sql import functions as sql
 
-        ids = self._scene.row_ids
+        ids = self._context.row_ids
         old = {name: sql.col(quoted(name)) for name in self._schema.names}
         new = new_values(rows, self._schema, values, alias="target", old=old, structs_first=True)
         old, new = old | ids.kept(), new | ids.changed()
-        if not self._scene.has_feed:
+        if not self._context.has_feed:
             chosen = [
                 sql.when(self._matches, new[name]).otherwise(old[name]).alias(name) for name in old
             ]

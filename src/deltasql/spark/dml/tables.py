@@ -19,7 +19,7 @@ from deltasql.lake.writing import txn_actions
 from deltasql.objectstore import ObjectStore
 from deltasql.spark.dml import merge_run, row_changes
 from deltasql.spark.dml.merge_builder import TARGET, Merge, MergeBuilder
-from deltasql.spark.dml.operation import Scene
+from deltasql.spark.dml.operation import DmlContext
 from deltasql.spec.actions import Action
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deltasql.spark.database import Database
 
 
-class Ledger(Protocol):
+class DmlTable(Protocol):
     """Where a table's operations read from and commit to: the lake, or a transaction."""
 
     @property
@@ -88,7 +88,7 @@ class SparkTable:
         times. With `app_id` and `app_version` it happens once, however often it is called.
         """
         extra = txn_actions(app_id, app_version)
-        return self._do(lambda scene: row_changes.delete(scene, condition), retries, extra)
+        return self._do(lambda context: row_changes.delete(context, condition), retries, extra)
 
     def update(
         self,
@@ -104,7 +104,7 @@ class SparkTable:
         `update("id = 200", {"v": "7"})`: values are expressions of Spark's SQL, or columns.
         """
         extra = txn_actions(app_id, app_version)
-        return self._do(lambda scene: row_changes.update(scene, condition, set), retries, extra)
+        return self._do(lambda context: row_changes.update(context, condition, set), retries, extra)
 
     def merge(self, source: DataFrame, condition: str | Column) -> MergeBuilder:
         """Merge a frame into the table; see `MergeBuilder` for the clauses."""
@@ -112,19 +112,19 @@ class SparkTable:
         return MergeBuilder(merge, self._merge)
 
     def _merge(self, merge: Merge, retries: int) -> int:
-        return self._do(lambda scene: merge_run.run(scene, merge), retries, ())
+        return self._do(lambda context: merge_run.run(context, merge), retries, ())
 
     def _do(
         self,
-        operation: Callable[[Scene], writing.Write | None],
+        operation: Callable[[DmlContext], writing.Write | None],
         retries: int,
         extra: Sequence[Action],
     ) -> int:
         for attempt in range(retries + 1):
-            scene = self._database.scene(self._table)
-            write = operation(scene)
+            context = self._database.context(self._table)
+            write = operation(context)
             if write is None and not extra:
-                return scene.snapshot.version
+                return context.snapshot.version
             if write is None:
                 write = writing.Write(actions=(), operation="WRITE")
             try:
@@ -143,22 +143,22 @@ class TransactionSparkTable:
     def __init__(
         self,
         database: Database,
-        ledger: Ledger,
+        table: DmlTable,
         take: Callable[[writing.Write | None], None],
         alias: str = TARGET,
     ) -> None:
         self._database = database
-        self._ledger = ledger
+        self._table = table
         self._take = take
         self._alias = alias
 
     def alias(self, name: str) -> TransactionSparkTable:
         """The table under the name that a merge's conditions use for it."""
-        return TransactionSparkTable(self._database, self._ledger, self._take, name)
+        return TransactionSparkTable(self._database, self._table, self._take, name)
 
     def delete(self, condition: str | Column | None = None) -> None:
         """Delete the rows of a condition, by default all."""
-        self._take(row_changes.delete(self._database.scene(self._ledger), condition))
+        self._take(row_changes.delete(self._database.context(self._table), condition))
 
     def update(
         self,
@@ -166,7 +166,7 @@ class TransactionSparkTable:
         set: Mapping[str, str | Column] | None = None,  # noqa: A002 - delta-spark's name
     ) -> None:
         """Set columns in the rows of a condition, by default in all."""
-        self._take(row_changes.update(self._database.scene(self._ledger), condition, set))
+        self._take(row_changes.update(self._database.context(self._table), condition, set))
 
     def merge(self, source: DataFrame, condition: str | Column) -> MergeBuilder:
         """Merge a frame into the table; see `MergeBuilder` for the clauses."""
@@ -180,4 +180,4 @@ class TransactionSparkTable:
                 cause="what conflicts is the transaction, when it commits",
                 remedy="run the whole transaction again",
             )
-        self._take(merge_run.run(self._database.scene(self._ledger), merge))
+        self._take(merge_run.run(self._database.context(self._table), merge))

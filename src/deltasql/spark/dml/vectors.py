@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltasql.log.pruning.stats_keys import load_stats, record_count
-from deltasql.spark.dml.operation import FILE, ROW, Scene
+from deltasql.spark.dml.operation import FILE, ROW, DmlContext
 from deltasql.spark.native.gateway import VECTOR_COLUMNS
 from deltasql.spark.native.paths import place_of
 from deltasql.spec import codec
@@ -39,13 +39,13 @@ def can_mark(candidates: Iterable[AddFile]) -> bool:
     return all(record_count(load_stats(add.stats)) is not None for add in candidates)
 
 
-def mark(scene: Scene, candidates: Sequence[AddFile], rows: DataFrame) -> Marked:
-    """Delete rows, given by file and position (`Scene.placed_rows`), of the candidates."""
+def mark(context: DmlContext, candidates: Sequence[AddFile], rows: DataFrame) -> Marked:
+    """Delete rows, given by file and position (`DmlContext.placed_rows`), of the candidates."""
     if not candidates:
         return Marked()
-    table = scene.gateway.table(scene.location, scene.state.metadata, scene.state.protocol)
-    known = scene.by_place(candidates)
-    found = scene.gateway.vectors(table, _with_old_vectors(scene, candidates, rows))
+    table = context.gateway.table(context.location, context.state.metadata, context.state.protocol)
+    known = context.by_place(candidates)
+    found = context.gateway.vectors(table, _with_old_vectors(context, candidates, rows))
     gone: list[AddFile] = []
     added: list[AddFile] = []
     files: set[str] = set()
@@ -64,13 +64,15 @@ def mark(scene: Scene, candidates: Sequence[AddFile], rows: DataFrame) -> Marked
     return Marked(gone, added, [VectorFile(path) for path in sorted(files)])
 
 
-def _with_old_vectors(scene: Scene, candidates: Iterable[AddFile], rows: DataFrame) -> DataFrame:
+def _with_old_vectors(
+    context: DmlContext, candidates: Iterable[AddFile], rows: DataFrame
+) -> DataFrame:
     from pyspark.sql import functions as sql
 
     file, vector, row = VECTOR_COLUMNS
     found = rows.select(sql.col(FILE).alias(file), sql.col(ROW).alias(row))
     old = {
-        place_of(add.path, scene.location): scene.gateway.vector_text(add.deletion_vector)
+        place_of(add.path, context.location): context.gateway.vector_text(add.deletion_vector)
         for add in candidates
         if add.deletion_vector is not None
     }

@@ -22,7 +22,7 @@ from deltasql.lake.table import Table
 from deltasql.log.feed import CHANGE_TYPE, as_add
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.log.state import TableState
-from deltasql.log.timestamps import Moment, to_ms
+from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.spark.native.modes import CHANGE_FEED
 from deltasql.spark.native.reading import Reader
@@ -98,7 +98,7 @@ def feed(reader: Reader, table: Table, start: int, end: int | None) -> DataFrame
     return frame_of(reader, table.location, shown.state, found)
 
 
-def version_from(table: Table, moment: Moment) -> int:
+def version_from(table: Table, moment: Timestamp) -> int:
     """The first version that is not older than a point in time."""
     try:
         before: Snapshot = table.snapshot(timestamp=moment)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from deltasql.lake.snapshot import Snapshot
 
 # A file below this is mostly footer and first pages: it says little about one that is full.
-_TELLING = 64 << 10
+_INFORMATIVE = 64 << 10
 _SAMPLE_ROWS = 20_000
 
 # Files and rows of a sample of so many rows: their bytes, and how many rows there were.
@@ -35,7 +35,7 @@ def rows_per_file(target: int | None, like: Snapshot | None, sample: Sample) -> 
 def bytes_a_row(snapshot: Snapshot) -> float | None:
     """What a row takes in the first of the table's files that tell; None where none does."""
     for batch in snapshot.batches():
-        telling = batch.filter(pc.greater_equal(batch.column("size"), _TELLING))
+        telling = batch.filter(pc.greater_equal(batch.column("size"), _INFORMATIVE))
         counted = telling.filter(pc.is_valid(telling.column("num_records")))
         found = _ratio(_sum(counted.column("size")), _sum(counted.column("num_records")))
         if found is not None:

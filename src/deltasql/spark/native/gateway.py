@@ -124,7 +124,7 @@ class Gateway:
     # --- reading ------------------------------------------------------------------------
 
     def frame(self, table: JvmTable, files: Path) -> DataFrame:
-        """The rows of the files that a JSON array of adds names (see `handover`)."""
+        """The rows of the files that a JSON array of adds names (see `file_transfer`)."""
         self.activate()
         adds = self._adds(files)
         java = table.log.createDataFrame(table.snapshot, adds, False, self._none)  # noqa: FBT003

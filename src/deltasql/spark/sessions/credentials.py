@@ -23,7 +23,7 @@ _S3 = {
 }
 
 
-def grant(spark: SparkSession, location: str, storage: Mapping[str, Any]) -> None:
+def set_credentials(spark: SparkSession, location: str, storage: Mapping[str, Any]) -> None:
     """Let Spark read and write at a location of the lake."""
     parts = urlsplit(location)
     if parts.scheme not in ("s3", "s3a"):

@@ -20,7 +20,7 @@ _OURS = ("io.delta_", "io.unitycatalog_")
 # Whatever else Delta depends on, Spark brings along: 73 MB that need no download.
 _NOT_OURS = "com.*:*,commons-*:*,io.airlift:*,jakarta.*:*,javax.*:*,net.*:*,org.*:*"
 # What Ivy says of a package that it did not get, the most telling last.
-_TELLING = ("Server access error", "not found", "unresolved dependency")
+_INFORMATIVE = ("Server access error", "not found", "unresolved dependency")
 _PATIENCE = 600
 _NEWS = 10
 # A remote of Spark Connect, and what a program was submitted with.
@@ -136,7 +136,7 @@ def _reason(log: IO[str], seconds: float) -> str:
         return f"it took longer than {_PATIENCE} s"
     log.seek(0)
     lines = [line.strip() for line in log.read().splitlines() if line.strip()]
-    telling = [line for line in lines if any(words in line for words in _TELLING)]
+    telling = [line for line in lines if any(words in line for words in _INFORMATIVE)]
     return (telling or lines or ["the resolver said nothing"])[-1][:300]
 
 

@@ -46,7 +46,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What somebody who waits for a version sees: is it mirrored, and may anybody fly?"""
+    """What somebody who waits for a version sees: is it mirrored, and may anybody mirror it?"""
 
     is_mirrored: bool
     is_free: bool

@@ -320,7 +320,7 @@ CREATE TABLE dl_mirror_leases (
     total_bytes       BIGINT,
     PRIMARY KEY (table_id, work)
 );
-COMMENT ON TABLE dl_mirror_leases IS 'Who mirrors a table now: one flight a table and kind of work at a time';
+COMMENT ON TABLE dl_mirror_leases IS 'Who mirrors a table now: one run per table and kind of work at a time';
 COMMENT ON COLUMN dl_mirror_leases.table_id IS 'The table';
 COMMENT ON COLUMN dl_mirror_leases.work IS 'What is mirrored: commit files and checkpoints don''t wait for each other';
 COMMENT ON COLUMN dl_mirror_leases.holder IS 'The worker';

@@ -176,7 +176,7 @@ CREATE TABLE dl_mirror_status (  -- Whether each version has reached the object 
     PRIMARY KEY (table_id, version)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE dl_mirror_leases (  -- Who mirrors a table now: one flight a table and kind of work at a time
+CREATE TABLE dl_mirror_leases (  -- Who mirrors a table now: one run per table and kind of work at a time
     table_id    INTEGER NOT NULL,  -- The table
     work        TEXT NOT NULL CHECK (work IN ('COMMITS', 'CHECKPOINTS')),  -- What is mirrored: commit files and checkpoints don't wait for each other
     holder      TEXT NOT NULL,  -- The worker

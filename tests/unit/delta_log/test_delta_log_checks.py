@@ -12,7 +12,7 @@ from deltasql.spec import codec
 from deltasql.spec.actions import CdcFile, CommitInfo, DomainMetadata, Txn, UnknownAction
 from deltasql.testing.delta_log import check_checkpoint, check_commit_file
 from tests.unit import actions_model as model
-from tests.unit.mirror.checkpoint_model import classic, source
+from tests.unit.delta_log.checkpoint_model import classic, source
 
 STATE = model.state(features=("deletionVectors",))
 COMMIT = codec.encode_commit(

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from deltasql.spark.datasource.source import _plain_schema
-from tests.readers.voices import DeltaRs, lines, place
+from tests.readers.engines import DeltaRs, lines, place
 
 # Tables that delta-rs 1.6.6 can't read, by a feature of theirs, and what it says (see
 # docs/readers.md). Stock Delta Spark alone is the judge of them, and of columns of variants,
@@ -29,7 +29,7 @@ def rows(frame: Any) -> list[str]:
     return sorted(repr(tuple(row)) for row in frame.collect())
 
 
-class Judge:
+class CrossCheck:
     """Compares every table of a lake, as SQL has it, with what others find in its mirror."""
 
     def __init__(self, spark: Any, lake: Any, db: Any) -> None:

@@ -24,7 +24,7 @@ from deltasql.spec.actions import AddFile, Protocol
 from deltasql.spec.schema import FIELD_ID, PHYSICAL_NAME, Primitive, StructField, StructType
 from deltasql.store.interface import TxnRecord
 from tests.unit import actions_model as model
-from tests.unit.mirror.checkpoint_model import classic, source, v2
+from tests.unit.delta_log.checkpoint_model import classic, source, v2
 
 TXNS = (TxnRecord("b", 1, None, 3), TxnRecord("a", 9, 77, 2))
 AS_STRUCT = {"delta_checkpoint_writeStatsAsStruct": "true"}
