@@ -10,7 +10,9 @@ from __future__ import annotations
 from deltasql.testing.contracts.checking import TrustContract
 from deltasql.testing.contracts.commits import CommitContract
 from deltasql.testing.contracts.history import HistoryContract
+from deltasql.testing.contracts.leases import LeaseContract
 from deltasql.testing.contracts.locks import LockContract
+from deltasql.testing.contracts.mirroring import MirrorContract
 from deltasql.testing.contracts.outcomes import OutcomeContract
 from deltasql.testing.contracts.reading import ReadContract
 from deltasql.testing.contracts.replay import ReplayContract
@@ -26,5 +28,7 @@ class LogStoreContract(
     OutcomeContract,
     HistoryContract,
     TrustContract,
+    LeaseContract,
+    MirrorContract,
 ):
     """Everything that a log store must do, as tests."""
