@@ -8,7 +8,6 @@ from itertools import product
 
 import pytest
 
-import deltasql
 from deltasql.commit.states import StateCache
 from deltasql.errors import DatabaseError
 from deltasql.mirror.engine import MirrorEngine
@@ -101,38 +100,33 @@ def _has_committed(place: Place, heads: dict[str, int]) -> bool:
 
 @KINDS
 @pytest.mark.parametrize("verb", sorted(VERBS.keys() - {"adopt", "release"}))
-def test_object_store_fails_at_the_mirror(case, kind, verb, monkeypatch):
+def test_object_store_fails_at_the_mirror(case, kind, verb):
     """The mirror is late then; the commit stands."""
     found = case(kind)
-    _faulty(monkeypatch, lambda call: call.path.startswith("_delta_log/"))
     with found.place(**{"mirror.mode": "sync", "mirror.sync_timeout": "200ms"}) as place:
+        _break_objects(place, lambda call: call.path.startswith("_delta_log/"))
         answer = Answer.of(lambda: VERBS[verb].run(place))
-    monkeypatch.undo()
     assert answer.told is Told.DONE, answer.error
     found.check(answer, VERBS[verb])
 
 
 @KINDS
 @pytest.mark.parametrize("verb", ["append", "overwrite where", "transaction"])
-def test_delete_fails_while_files_are_discarded(case, kind, verb, monkeypatch):
+def test_delete_fails_while_files_are_discarded(case, kind, verb):
     """The caller hears why the commit failed, not why its files could not be deleted."""
     found = case(kind)
-    _faulty(monkeypatch, lambda call: call.verb == "delete")
     with striking(Strike(Kind.REFUSED, 0)) as striker, found.place() as place:
+        _break_objects(place, lambda call: call.verb == "delete")
         striker.is_armed = True
         answer = Answer.of(lambda: VERBS[verb].run(place))
         striker.is_armed = False
-    monkeypatch.undo()
     assert striker.has_struck
     assert isinstance(answer.error, DatabaseError | None)
     found.check(answer, VERBS[verb])
 
 
-def _faulty(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Call], bool]) -> None:
-    opened = deltasql.lake.catalog.open_store
+def _break_objects(place: Place, fails: Callable[[Call], bool]) -> None:
+    def choose(call: Call) -> Fault | None:
+        return Fault.BEFORE if fails(call) else None
 
-    def faulty(*arguments, **options):
-        inner = opened(*arguments, **options)
-        return FaultyStore(inner, lambda call: Fault.BEFORE if fails(call) else None)
-
-    monkeypatch.setattr(deltasql.lake.catalog, "open_store", faulty)
+    place.lake.objects.wrap(lambda store: FaultyStore(store, choose))

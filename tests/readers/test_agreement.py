@@ -64,7 +64,7 @@ def test_readers_agree(lake, duck, spark, aside, about, form):
 
 
 def test_scenario_external_reader_test(lake, duck, spark):
-    """Seed 004: a mirrored table is readable by Spark and DuckDB without errors."""
+    """A mirrored table is readable by Spark and DuckDB without errors."""
     table = make(lake, CASES["plain"], "checkpoints")
     rows = table.scan().to_arrow()
     expected = lines(rows, rows.column_names)
