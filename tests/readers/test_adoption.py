@@ -16,6 +16,7 @@ import deltasql
 from tests.adoption.conformance import GOOD, ROOT, TABLES
 from tests.parts.spark import Spark
 from tests.readers.engines import DeltaRs, DuckDb, as_lines, lines
+from tests.sizes import FULL
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -169,7 +170,7 @@ def test_there_and_back_again(tmp_path: Path, lake: deltasql.Lake, spark: Spark)
     reference.rows.update(first)
     write_deltalake(reference.root, arrow(first))
     reference.note(0)
-    _many(50, lambda: stock_operation(dice, reference, spark))
+    _many(50 if FULL else 20, lambda: stock_operation(dice, reference, spark))
     table = lake.adopt(str(reference.root), name="back")
     reference.note(table.version)
     must_equal(table, reference)
