@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.conformance import tables as conformance
 from tests.parts import azurite as azurite_part
 from tests.parts import pgbouncer as pgbouncer_part
 from tests.parts import seaweedfs as seaweedfs_part
@@ -60,11 +61,9 @@ def stress_factor() -> float:
 @pytest.fixture(scope="session")
 def conformance_dir() -> Path:
     """The conformance tables, which lie beside the repository."""
-    beside = Path(__file__).parents[2] / "shared" / "conformance"
-    directory = Path(os.environ.get("DELTASQL_CONFORMANCE", beside))
-    if not directory.is_dir():
-        pytest.skip(f"no conformance tables in {directory}; DELTASQL_CONFORMANCE names another")
-    return directory
+    if not conformance.TABLES:
+        pytest.skip(conformance.MISSING)
+    return conformance.ROOT
 
 
 @pytest.fixture(scope="session")

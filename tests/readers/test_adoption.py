@@ -13,15 +13,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import deltasql
-from tests.adoption.conformance import GOOD, ROOT, TABLES
+from tests.conformance.tables import GOOD, ROOT, TABLES, needed
 from tests.parts.spark import Spark
 from tests.readers.engines import DeltaRs, DuckDb, as_lines, lines
 from tests.sizes import FULL
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(not TABLES, reason=f"no conformance tables at {ROOT}"),
-]
+pytestmark = pytest.mark.timeout(600)
 
 
 def newest(name: str) -> dict[str, Any]:
@@ -40,6 +37,7 @@ READABLE = [
 ]
 
 
+@needed
 @pytest.mark.parametrize("name", READABLE)
 def test_an_exported_table_reads_the_same(
     name: str, tmp_path: Path, lake: deltasql.Lake, spark: Spark, duck: DuckDb
