@@ -28,6 +28,8 @@ POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 KILLED = -signal.SIGKILL
 MOST_STEPS = 60
 KINDS = ("append", "replace", "large", "several")
+# Each step is a process.
+pytestmark = pytest.mark.timeout(400)
 
 
 @dataclass
