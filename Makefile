@@ -19,7 +19,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs reference test test-full test-gcs suite unit lint format types imports parts lock bench-log bench-adopt bench-mirror bench-spark bench-spark-dml clean
+.PHONY: help demo docs reference check test test-full test-gcs suite unit lint format types imports parts lock bench-log bench-adopt bench-mirror bench-spark bench-spark-dml clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -33,22 +33,24 @@ docs: $(READY) ## Build the documentation into build/site; a warning is an error
 reference: $(READY) ## Write the generated pages of the documentation anew
 	$(BIN)/python -m tests.docs.reference
 
+check: lint types imports unit ## What takes a minute: style, types, layers, unit tests
+
 test: export DELTASQL_STRESS ?= 0.1
-test: lint types imports unit suite ## All checks and tests, stress tests at a tenth
+test: check suite ## All checks and tests; of large matrices each pair, stress tests at a tenth
 
 test-full: export DELTASQL_STRESS ?= 1
-test-full: lint types imports unit suite ## All checks and tests at full size
+test-full: check suite ## All checks and tests at full size, before a release
 
 test-gcs: $(READY) ## Run the object-store contract on a real bucket: BUCKET=…
 	BUCKET=$(BUCKET) $(BIN)/pytest -n 0 -m gcs tests/objectstore
 
-# Stress tests run alone: they measure fairness, and want the machine to themselves.
+# Some tests run alone: they measure fairness, and want the machine to themselves.
 suite: $(READY) parts
-	$(BIN)/pytest -n 2 --no-loadscope-reorder -m "not stress" --ignore=tests/unit
-	$(BIN)/pytest -n 0 -m stress $(OR_NONE)
+	$(BIN)/pytest -n 2 --no-loadscope-reorder --durations=10 -m "not alone" --ignore=tests/unit
+	$(BIN)/pytest -n 0 --durations=10 -m alone tests/stress $(OR_NONE)
 
 unit: $(READY) ## Tests of the pure layers only: no database, no files
-	$(BIN)/pytest tests/unit $(OR_NONE)
+	$(BIN)/pytest -n 2 tests/unit $(OR_NONE)
 
 lint: $(READY) ## Check style and formatting
 	$(BIN)/ruff check $(SOURCES)

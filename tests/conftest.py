@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.conformance import tables as conformance
 from tests.parts import azurite as azurite_part
 from tests.parts import pgbouncer as pgbouncer_part
 from tests.parts import seaweedfs as seaweedfs_part
@@ -60,17 +61,23 @@ def stress_factor() -> float:
 @pytest.fixture(scope="session")
 def conformance_dir() -> Path:
     """The conformance tables, which lie beside the repository."""
-    beside = Path(__file__).parents[2] / "shared" / "conformance"
-    directory = Path(os.environ.get("DELTASQL_CONFORMANCE", beside))
-    if not directory.is_dir():
-        pytest.skip(f"no conformance tables in {directory}; DELTASQL_CONFORMANCE names another")
-    return directory
+    if not conformance.TABLES:
+        pytest.skip(conformance.MISSING)
+    return conformance.ROOT
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """A server for the whole session; never stop it (see `private_postgres`)."""
-    with open_directory("postgres") as directory, PostgresServer(directory) as server:
+    """A server for the whole session; never stop it (see `private_postgres`).
+
+    The machine would have to crash for its writes to matter: they wait for no disk, which takes
+    most of the time that a database of each test's own would.
+    """
+    hasty = {"fsync": "off", "full_page_writes": "off"}
+    with (
+        open_directory("postgres") as directory,
+        PostgresServer(directory, settings=hasty) as server,
+    ):
         yield server
 
 

@@ -291,7 +291,7 @@ def test_a_commit_that_slips_in_is_picked_up(stock: Path, any_lake: Any) -> None
 
     racing = Racing()
     racing.inner = any_lake.objects(str(stock))  # type: ignore[attr-defined]
-    any_lake._objects[str(stock)] = racing
+    any_lake.objects.use(str(stock), racing)
     table = any_lake.adopt(str(stock), name="t")
     assert table.version == 6
     assert ids(table) == [0, 1, 2, 101, 102, 103]
@@ -314,7 +314,7 @@ def test_a_commit_after_the_fence_is_taken_in(tmp_path: Path, lake: Any) -> None
 
     careless = Careless()
     careless.inner = lake.objects(str(root))  # type: ignore[attr-defined]
-    lake._objects[str(root)] = careless
+    lake.objects.use(str(root), careless)
     table = lake.adopt(str(root), name="t", validate=False)
     assert table.version == 3
     assert sorted(found.path for found in table.snapshot().adds()) == ["a", "b"]

@@ -11,7 +11,7 @@ import pytest
 import deltasql
 from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.spec import codec
-from tests.adoption.conformance import BAD, GOOD, ROOT, TABLES
+from tests.conformance.tables import BAD, GOOD, ROOT, TABLES, needed
 
 # Every kind of log: deletion vectors, column mapping, checkpoints of each kind, truncated logs.
 SAMPLE = [
@@ -31,7 +31,7 @@ SAMPLE = [
     )
 ]
 
-pytestmark = pytest.mark.skipif(not TABLES, reason=f"no conformance tables at {ROOT}")
+pytestmark = needed
 
 
 def compare(table: deltasql.Table, name: str, *, rows: bool = True) -> None:

@@ -16,6 +16,7 @@ from deltasql.log.replay import Replay
 from deltasql.spec import codec
 from tests.adoption.dying import adopt_and_die
 from tests.adoption.logs import METADATA, PROTOCOL, add, commit_file, remove, write_log
+from tests.sizes import FULL
 from tests.stress import swarm
 
 KILLED = -signal.SIGKILL
@@ -61,7 +62,11 @@ def steps(stride: int) -> Iterator[tuple[int, str]]:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("dialect", "stride"),
-    [("sqlite", 9), pytest.param("postgres", 4, marks=pytest.mark.postgres), ("duckdb", 9)],
+    [
+        ("sqlite", 9 if FULL else 19),
+        pytest.param("postgres", 4 if FULL else 9, marks=pytest.mark.postgres),
+        ("duckdb", 9 if FULL else 19),
+    ],
 )
 def test_killed_at_every_step(
     dialect: str, stride: int, log: Path, tmp_path: Path, request: pytest.FixtureRequest

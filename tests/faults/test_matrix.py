@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 
-import deltasql
 from deltasql.commit.states import StateCache
 from deltasql.errors import DatabaseError
 from deltasql.mirror.engine import MirrorEngine
@@ -17,6 +15,9 @@ from tests.faults.matrix.cases import Case, strike_everywhere
 from tests.faults.matrix.outcomes import Answer, Told
 from tests.faults.matrix.striking import Kind, Strike, striking
 from tests.faults.matrix.verbs import VERBS, Place
+from tests.sizes import each_value, pairwise
+
+EMBEDDED = ("sqlite", "duckdb")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def case(request, tmp_path):
     """A new case in a database of the kind; embedded ones are each test's own."""
 
     def make(kind: str) -> Case:
-        if kind in ("sqlite", "duckdb"):
+        if kind in EMBEDDED:
             url = f"{kind}:///{tmp_path / 'lake.db'}"
         else:
             url = request.getfixturevalue("server_of")(kind)
@@ -42,31 +43,27 @@ def case(request, tmp_path):
     return make
 
 
-FULL = float(os.environ.get("DELTASQL_STRESS", "0.1")) >= 1
-ALL = list(product(Kind, (False, True)))
-# Each kind, and both lengths of the worst; the rest is for the full test.
-SOME = [
-    (Kind.LOST_AFTER, False),
-    (Kind.LOST_AFTER, True),
-    (Kind.FATAL_AFTER, False),
-    (Kind.REFUSED, False),
-]
-POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
-POOLED = pytest.param("pgbouncer", marks=pytest.mark.postgres)
-KINDS = pytest.mark.parametrize("kind", ["sqlite", "duckdb", POSTGRES])
+DATABASES = ("sqlite", "duckdb", "postgres")
+
+
+def _cases(chosen: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """As parameters, the first of which is a kind of database."""
+    served = pytest.mark.postgres
+    return [pytest.param(*case, marks=[served] * (case[0] not in EMBEDDED)) for case in chosen]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", ["sqlite", "duckdb", POSTGRES, POOLED])
-@pytest.mark.parametrize("verb", VERBS)
-def test_struck_where_it_commits(case, kind, verb):
-    for what, lasts in ALL if FULL else SOME:
-        strike_everywhere(lambda: case(kind), VERBS[verb], what, lasts=lasts)
+@pytest.mark.parametrize(
+    ("kind", "verb", "what", "lasts"),
+    _cases(pairwise((*DATABASES, "pgbouncer"), tuple(VERBS), tuple(Kind), (False, True))),
+)
+def test_struck_where_it_commits(case, kind, verb, what, lasts):
+    strike_everywhere(lambda: case(kind), VERBS[verb], what, lasts=lasts)
 
 
-@KINDS
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("where", ["state", "mirror"])
+@pytest.mark.parametrize(
+    ("kind", "verb", "where"), _cases(pairwise(DATABASES, tuple(VERBS), ("state", "mirror")))
+)
 def test_own_code_fails_after_the_commit(case, kind, verb, where, monkeypatch):
     """What comes after a commit may fail; the commit has happened, and its files stay."""
     found = case(kind)
@@ -99,40 +96,37 @@ def _has_committed(place: Place, heads: dict[str, int]) -> bool:
     return any(found[known[name]].version > version for name, version in heads.items())
 
 
-@KINDS
-@pytest.mark.parametrize("verb", sorted(VERBS.keys() - {"adopt", "release"}))
-def test_object_store_fails_at_the_mirror(case, kind, verb, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "verb"), _cases(each_value(DATABASES, sorted(VERBS.keys() - {"adopt", "release"})))
+)
+def test_object_store_fails_at_the_mirror(case, kind, verb):
     """The mirror is late then; the commit stands."""
     found = case(kind)
-    _faulty(monkeypatch, lambda call: call.path.startswith("_delta_log/"))
     with found.place(**{"mirror.mode": "sync", "mirror.sync_timeout": "200ms"}) as place:
+        _break_objects(place, lambda call: call.path.startswith("_delta_log/"))
         answer = Answer.of(lambda: VERBS[verb].run(place))
-    monkeypatch.undo()
     assert answer.told is Told.DONE, answer.error
     found.check(answer, VERBS[verb])
 
 
-@KINDS
-@pytest.mark.parametrize("verb", ["append", "overwrite where", "transaction"])
-def test_delete_fails_while_files_are_discarded(case, kind, verb, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "verb"), _cases(each_value(DATABASES, ("append", "overwrite where", "transaction")))
+)
+def test_delete_fails_while_files_are_discarded(case, kind, verb):
     """The caller hears why the commit failed, not why its files could not be deleted."""
     found = case(kind)
-    _faulty(monkeypatch, lambda call: call.verb == "delete")
     with striking(Strike(Kind.REFUSED, 0)) as striker, found.place() as place:
+        _break_objects(place, lambda call: call.verb == "delete")
         striker.is_armed = True
         answer = Answer.of(lambda: VERBS[verb].run(place))
         striker.is_armed = False
-    monkeypatch.undo()
     assert striker.has_struck
     assert isinstance(answer.error, DatabaseError | None)
     found.check(answer, VERBS[verb])
 
 
-def _faulty(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Call], bool]) -> None:
-    opened = deltasql.lake.catalog.open_store
+def _break_objects(place: Place, fails: Callable[[Call], bool]) -> None:
+    def choose(call: Call) -> Fault | None:
+        return Fault.BEFORE if fails(call) else None
 
-    def faulty(*arguments, **options):
-        inner = opened(*arguments, **options)
-        return FaultyStore(inner, lambda call: Fault.BEFORE if fails(call) else None)
-
-    monkeypatch.setattr(deltasql.lake.catalog, "open_store", faulty)
+    place.lake.objects.wrap(lambda store: FaultyStore(store, choose))

@@ -18,8 +18,8 @@ from deltasql.objectstore import ObjectStore, open_store
 from deltasql.spec.actions import Action, AddFile
 from deltasql.store.connect import open_log
 from deltasql.store.interface import LogStore
+from deltasql.testing.contracts.replay import _COMMITS, _act
 from deltasql.testing.proposals import commit, create
-from deltasql.testing.replay_contract import _COMMITS, _act
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 
 import deltasql
 from tests.lake.duckdb_rows import DuckDbRows, shown
+from tests.sizes import FULL
 from tests.unit.predicate_model import ARROW, ROWS, TYPES, arrow, predicates, sql, truth
 
-FACTOR = float(os.environ.get("DELTASQL_STRESS", "0.1"))
 # Binary columns don't partition: folders are text.
 PARTITIONS = [path[0] for path, name in TYPES.items() if len(path) == 1 and name != "binary"]
 COUNTER = itertools.count()
@@ -44,8 +43,8 @@ def _in_partition(row: Any, by: list[str]) -> Any:
 
 @pytest.mark.timeout(1800)
 @settings(
-    max_examples=max(40, round(400 * FACTOR)),
-    derandomize=FACTOR < 1,
+    max_examples=400 if FULL else 40,
+    derandomize=not FULL,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

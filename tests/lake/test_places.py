@@ -9,6 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import deltasql
 from deltasql.lake import locations
+from deltasql.places import place_of
 from tests.lake.conftest import ORDERS
 
 
@@ -353,3 +354,10 @@ def test_recovery_knows_a_table_behind_a_link(small, linked):
     small.create_table("sales.t", ORDERS)
     (found,) = small.recover(str(linked / "lake")).tables
     assert (found.table, found.status) == ("sales.t", "present")
+
+
+def test_dots_behind_a_link_go_as_in_the_stores(tmp_path):
+    (tmp_path / "deep" / "x").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "deep" / "x")
+    assert place_of(f"{tmp_path}/link/../p") == place_of(f"{tmp_path}/p")
+    assert place_of(f"{tmp_path}/link/p") == place_of(f"{tmp_path}/deep/x/p")

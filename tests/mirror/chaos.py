@@ -18,6 +18,7 @@ import deltasql
 from deltasql.errors import DeltaSqlError
 from deltasql.mirror import engine
 from deltasql.mirror.checkpoints import checkpointing
+from deltasql.mirror.engine import MirrorEngine
 from deltasql.mirror.publishing import publish_run
 from deltasql.spec.actions import AddFile
 from deltasql.testing.faulty_store import Fault, FaultyStore, seeded
@@ -36,7 +37,7 @@ class Deployment:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def connect(self, *, seed: int | None = None, **settings: Any) -> deltasql.Lake:
-        """A lake; with a seed its object store is faulty."""
+        """A lake; with a seed its object stores are faulty."""
         given = {
             "mirror.sync_timeout": "1s",
             "mirror.retry_backoff_base": "20ms",
@@ -47,16 +48,9 @@ class Deployment:
         }
         lake = deltasql.connect(self.url, location=self.location, settings=given)
         if seed is not None:
-            whole = lake.objects
-            stores: dict[str, FaultyStore] = {}
-
-            def objects(location: str) -> FaultyStore:
-                if location not in stores:
-                    rate = seeded(seed, rate=0.1, faults=FAULTS)
-                    stores[location] = FaultyStore(whole(location), rate)
-                return stores[location]
-
-            lake.engine._objects = objects
+            lake.objects.wrap(
+                lambda store: FaultyStore(store, seeded(seed, rate=0.1, faults=FAULTS))
+            )
         return lake
 
 
@@ -146,10 +140,11 @@ def die_at(deployment: Deployment, last: int) -> None:
 
     with deployment.connect(mode="async") as lake:
         table = lake.table(TABLE)
-        whole, log = lake.objects, lake.store
-        lake.engine._objects = lambda location: _OneByOne(whole(location), step)
-        lake.engine._log = _Steps(log, step)  # type: ignore[assignment]
-        while lake.engine.catch_up(table.target) is None:
+        log: Any = _Steps(lake.store, step)
+        stepping = MirrorEngine(
+            log, lambda location: _OneByOne(lake.objects(location), step), lake.engine.settings
+        )
+        while stepping.catch_up(table.target) is None:
             time.sleep(0.02)
-        while lake.engine.write_checkpoints(table.target) is None:
+        while stepping.write_checkpoints(table.target) is None:
             time.sleep(0.02)

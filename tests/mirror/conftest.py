@@ -118,14 +118,16 @@ class Outage:
         landed(lake)
         self._lake, self._location = lake, table.location
         self._whole = lake.objects(table.location)
-        lake._objects[table.location] = FaultyStore(self._whole, self._fault, sleep=lambda _: None)
+        lake.objects.use(
+            table.location, FaultyStore(self._whole, self._fault, sleep=lambda _: None)
+        )
 
     def _fault(self, call: Any) -> Fault | None:
         return Fault.BEFORE if self.is_down and call.path.startswith("_delta_log") else None
 
     @property
     def calls(self) -> Any:
-        return self._lake._objects[self._location].calls
+        return self._lake.objects(self._location).calls
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -25,6 +23,7 @@ from deltasql.spec.deletion_vectors import inline
 from deltasql.spec.features import FENCE
 from deltasql.store.interface import TxnRecord
 from deltasql.testing.delta_log import CheckpointActions
+from tests.conformance import tables as conformance
 from tests.mirror.checkpoint_tables import FORMS, NOT_IN_POLARS, TABLES, make, mirrored, replay_of
 from tests.mirror.checkpointed import Duck, by_deltalake, by_polars, plain, write_log
 from tests.readers.tables import SCALARS, TYPED, appends
@@ -217,23 +216,15 @@ def _sidecars(form: str) -> dict[str, int]:
 
 # --- tables that others wrote ---------------------------------------------------------
 
-_BESIDE = Path(__file__).parents[3] / "shared" / "conformance"
-CONFORMANCE = Path(os.environ.get("DELTASQL_CONFORMANCE", _BESIDE))
+FOREIGN = [name for name, about in conformance.TABLES.items() if about["mark"] == "ok"]
 
 
-def _foreign() -> list[str]:
-    expected = CONFORMANCE / "expected.json"
-    if not expected.exists():
-        return []
-    tables = json.loads(expected.read_text())["tables"]
-    return [name for name, about in tables.items() if about["mark"] == "ok"]
-
-
+@conformance.needed
 @pytest.mark.parametrize("form", ["classic", "both stats"])
-@pytest.mark.parametrize("name", _foreign())
-def test_foreign_tables_keep_their_files(tmp_path, conformance_dir, duck, name, form):
+@pytest.mark.parametrize("name", FOREIGN)
+def test_foreign_tables_keep_their_files(tmp_path, duck, name, form):
     """The state that a replay of a foreign log gave, through our checkpoint and back."""
-    about = json.loads((conformance_dir / "expected.json").read_text())["tables"][name]
+    about = conformance.TABLES[name]
     version, now = max(about["versions"].items(), key=lambda item: int(item[0]))
     meta = now["meta"] | {"schemaString": about["schemas"][now["schema"]]}
     meta["configuration"] = meta["configuration"] | FORMS[form]
@@ -247,7 +238,7 @@ def test_foreign_tables_keep_their_files(tmp_path, conformance_dir, duck, name, 
         protocol=protocol, protocol_version=0,
     )  # fmt: skip
     txns = [TxnRecord(app, number, None, 0) for app, number in _versions(now["txns"])]
-    for item in (conformance_dir / "tables" / name).iterdir():
+    for item in (conformance.ROOT / "tables" / name).iterdir():
         if item.name != "_delta_log":
             (tmp_path / item.name).symlink_to(item)
     found = write_log(tmp_path, source_of(state, files, txns=txns))

@@ -174,7 +174,7 @@ def test_sync_timeout_is_honoured(open_lake, log_of):
     def slow(call):
         return Fault.SLOW if (call.verb, call.path[-6:]) == ("put_if_absent", "1.json") else None
 
-    lake._objects[table.location] = FaultyStore(whole, slow, delay=1.5)
+    lake.objects.use(table.location, FaultyStore(whole, slow, delay=1.5))
     started = time.monotonic()
     assert table.append(rows(1)) == 1
     assert time.monotonic() - started < 1.2
@@ -193,8 +193,9 @@ def test_an_object_store_that_hangs_holds_up_no_commit(open_lake):
     table = lake.create_table("t", SCHEMA)
     landed(lake)
     whole = table.objects
-    lake._objects[table.location] = FaultyStore(
-        whole, lambda call: Fault.SLOW if call.verb == "head" else None, delay=2
+    lake.objects.use(
+        table.location,
+        FaultyStore(whole, lambda call: Fault.SLOW if call.verb == "head" else None, delay=2),
     )
     started = time.monotonic()
     assert table.append(rows(1)) == 1

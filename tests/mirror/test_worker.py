@@ -259,12 +259,12 @@ def test_the_newest_checkpoint_comes_first_and_none_is_left_out(lake, log_of):
             begun.append(int(call.path.removeprefix("_delta_log/")[:20]))
         return Fault.BEFORE if len(begun) == 3 else None
 
-    lake._objects[table.location] = FaultyStore(whole, fails_at_the_third)
+    lake.objects.use(table.location, FaultyStore(whole, fails_at_the_third))
     lake.mirror.run(once=True)
     assert begun == [10, 2, 8]
     assert _checkpointed(table) == [2, 10]
     assert parse_last_checkpoint(log_of(table)["_last_checkpoint"].read_bytes()) == 10
-    lake._objects[table.location] = whole
+    lake.objects.use(table.location, whole)
     lake.mirror.run(once=True)
     assert _checkpointed(table) == [2, 4, 6, 8, 10]
     assert parse_last_checkpoint(log_of(table)["_last_checkpoint"].read_bytes()) == 10
@@ -280,10 +280,13 @@ def test_a_checkpoint_that_takes_long_holds_up_no_commit_file(open_lake, running
         at_it.set()
         assert may_go_on.wait(60)
 
-    lake._objects[table.location] = FaultyStore(
-        lake.objects(table.location),
-        lambda call: Fault.SLOW if call.verb == "open_output" else None,
-        sleep=sleeps,
+    lake.objects.use(
+        table.location,
+        FaultyStore(
+            lake.objects(table.location),
+            lambda call: Fault.SLOW if call.verb == "open_output" else None,
+            sleep=sleeps,
+        ),
     )
     running(lake)
     try:

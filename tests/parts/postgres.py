@@ -51,8 +51,10 @@ class PostgresServer:
         directory: Path,
         environment: Mapping[str, str] | None = None,
         beside: PostgresServer | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory
+        self._settings = {**SETTINGS, **(settings or {})}
         self._environment = [f"{name}={value}" for name, value in (environment or {}).items()]
         # Copies of the programs are large: one is enough for all servers of a test.
         self._beside = beside
@@ -148,7 +150,7 @@ class PostgresServer:
         give_to_unprivileged(self.directory)
         options = ("-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8")
         self._run("initdb", "-D", str(self.data), *options)
-        self._configure(SETTINGS)
+        self._configure(self._settings)
 
     def _configure(self, settings: Mapping[str, str]) -> None:
         """Add to the configuration file, where the last line of a name counts."""

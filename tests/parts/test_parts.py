@@ -14,10 +14,16 @@ def _select(url: str, query: str = "SELECT 1") -> object:
     return row[0]
 
 
-def test_postgres_is_durable(postgres_url):
-    assert _select(postgres_url, "SHOW fsync") == "on"
+def test_postgres_is_durable(private_postgres):
+    url = private_postgres.url()
+    for name in ("fsync", "synchronous_commit", "full_page_writes"):
+        assert _select(url, f"SHOW {name}") == "on"
+    assert str(_select(url, "SHOW server_version")).startswith("18")
+
+
+def test_the_shared_postgres_waits_for_no_disk(postgres_url):
+    assert _select(postgres_url, "SHOW fsync") == "off"
     assert _select(postgres_url, "SHOW synchronous_commit") == "on"
-    assert str(_select(postgres_url, "SHOW server_version")).startswith("18")
 
 
 @pytest.mark.parametrize("how", ["kill", "immediate", "restart"])

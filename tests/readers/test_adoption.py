@@ -13,14 +13,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import deltasql
-from tests.adoption.conformance import GOOD, ROOT, TABLES
+from tests.conformance.tables import GOOD, ROOT, TABLES, needed
 from tests.parts.spark import Spark
 from tests.readers.engines import DeltaRs, DuckDb, as_lines, lines
+from tests.sizes import FULL
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(not TABLES, reason=f"no conformance tables at {ROOT}"),
-]
+pytestmark = pytest.mark.timeout(600)
 
 
 def newest(name: str) -> dict[str, Any]:
@@ -39,6 +37,7 @@ READABLE = [
 ]
 
 
+@needed
 @pytest.mark.parametrize("name", READABLE)
 def test_an_exported_table_reads_the_same(
     name: str, tmp_path: Path, lake: deltasql.Lake, spark: Spark, duck: DuckDb
@@ -169,7 +168,7 @@ def test_there_and_back_again(tmp_path: Path, lake: deltasql.Lake, spark: Spark)
     reference.rows.update(first)
     write_deltalake(reference.root, arrow(first))
     reference.note(0)
-    _many(50, lambda: stock_operation(dice, reference, spark))
+    _many(50 if FULL else 20, lambda: stock_operation(dice, reference, spark))
     table = lake.adopt(str(reference.root), name="back")
     reference.note(table.version)
     must_equal(table, reference)

@@ -20,6 +20,7 @@ from deltasql.lake.table import Table
 from tests.parts.spark import SparkError
 from tests.readers.engines import DeltaRs, DuckDb, Polars, as_lines, files_of, lines, place
 from tests.readers.tables import CASES, FORMS, Case
+from tests.sizes import each_value
 
 # The first answer waits for Spark to start, which takes a minute on a busy machine.
 pytestmark = pytest.mark.timeout(600)
@@ -49,8 +50,9 @@ def make(lake: deltasql.Lake, case: Case, form: str) -> Table:
     return table
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("about", CASES)
+# Each table and each form of its log at least once: tests/mirror/test_checkpoints.py has all pairs
+# for the readers that need no Spark.
+@pytest.mark.parametrize(("about", "form"), each_value(tuple(CASES), tuple(FORMS)))
 def test_readers_agree(lake, duck, spark, aside, about, form):
     case = CASES[about]
     table = make(lake, case, form)
@@ -64,7 +66,7 @@ def test_readers_agree(lake, duck, spark, aside, about, form):
 
 
 def test_scenario_external_reader_test(lake, duck, spark):
-    """Seed 004: a mirrored table is readable by Spark and DuckDB without errors."""
+    """A mirrored table is readable by Spark and DuckDB without errors."""
     table = make(lake, CASES["plain"], "checkpoints")
     rows = table.scan().to_arrow()
     expected = lines(rows, rows.column_names)

@@ -53,7 +53,7 @@ def quick(work: Path) -> dict[str, str]:
     """Settings for small tables: what the compilers would win later, they cost now."""
     return {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "1400m",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.lake.duckdb_rows import DuckDbRows, shown
+from tests.sizes import FULL
 
-FACTOR = float(os.environ.get("DELTASQL_STRESS", "0.1"))
 SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
@@ -30,6 +29,7 @@ SCHEMA = pa.schema(
 COLUMNS = (
     "id long, p string, q int, day date, m decimal(10,2), t timestamp, s string, n struct<i: int>"
 )
+
 VECTORS = "delta.enableDeletionVectors"
 KINDS: dict[str, tuple[list[str], dict[str, str]]] = {
     "text and day, feed": (["p", "day"], {"delta.enableChangeDataFeed": "true"}),
@@ -93,8 +93,8 @@ def duckdb_rows():
 
 @pytest.mark.timeout(3600)
 @settings(
-    max_examples=max(10, round(120 * FACTOR)),
-    derandomize=FACTOR < 1,
+    max_examples=120 if FULL else 8,
+    derandomize=not FULL,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.sampled_from(sorted(KINDS)), ROWS, CONDITIONS, st.booleans())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +11,10 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from deltasql.errors import ValidationError
+from tests.sizes import FULL
 from tests.spark.cross_check import STOCK_FAILS, rows
 
 SCHEMA = "id int, p int, v string"
-FACTOR = float(os.environ.get("DELTASQL_STRESS", "0.1"))
 FEED = "delta.enableChangeDataFeed"
 VECTORS = "delta.enableDeletionVectors"
 # A table of each kind on both sides, used again by every example.
@@ -41,6 +40,7 @@ ONS = (
     "t.id = s.id", "t.id = s.id AND t.p = s.p", "t.id = s.id AND t.p = 1", "t.id <=> s.id",
     "t.id = s.id AND s.v = 'a'", "t.p = s.p AND t.id > s.id", "t.id = s.id + 1 AND t.v <> s.v",
 )  # fmt: skip
+
 row = st.tuples(
     st.none() | st.integers(0, 5),
     st.none() | st.integers(0, 2),
@@ -237,9 +237,9 @@ def pairs(spark, db, tmp_path_factory):
 
 @pytest.mark.timeout(3600)
 @settings(
-    max_examples=max(10, round(200 * FACTOR)),
+    max_examples=200 if FULL else 10,
     # What `make test` checks is the same each time; the full size looks elsewhere each time.
-    derandomize=FACTOR < 1,
+    derandomize=not FULL,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -17,6 +17,7 @@ import deltasql
 import deltasql.spark
 from tests.faults.matrix.outcomes import state_of
 from tests.faults.matrix.verbs import Place
+from tests.sizes import each_value
 from tests.stress.database import query
 
 HOLD_UP = """
@@ -89,8 +90,7 @@ VERBS = {
 }
 
 
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("stays_away", [False, True], ids=["once", "lasting"])
+@pytest.mark.parametrize(("verb", "stays_away"), each_value(tuple(VERBS), (False, True)))
 def test_answer_is_lost(
     spark, place, tmp_path, postgres_server, postgres_dbname, postgres_proxy, verb, stays_away
 ):

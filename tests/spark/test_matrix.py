@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import product
 
 import pytest
@@ -11,8 +10,8 @@ import deltasql.spark
 from tests.faults.matrix.cases import Case, strike_everywhere
 from tests.faults.matrix.striking import Kind
 from tests.faults.matrix.verbs import Place, Verb
+from tests.sizes import FULL, each_value
 
-FULL = float(os.environ.get("DELTASQL_STRESS", "0.1")) >= 1
 MATCHED = "target.id = source.id"
 
 
@@ -70,7 +69,8 @@ CALLS = {
     "transaction": (Spark.transaction, {"a": (1, 2, 3), "b": (2,)}),
 }
 ALL = list(product(("sqlite", "duckdb", "postgres"), Kind, (False, True)))
-# Each database, each kind and both lengths at least once; the rest is for the full test.
+# Each database, each kind and both lengths at least once, spread over the verbs: tests/faults has
+# the pairs of them without Spark.
 SOME = [
     ("sqlite", Kind.LOST_AFTER, False),
     ("sqlite", Kind.REFUSED, True),
@@ -78,16 +78,13 @@ SOME = [
     ("postgres", Kind.FATAL_AFTER, False),
     ("duckdb", Kind.LOST_BEFORE, False),
 ]
-CHOSEN = ALL if FULL else SOME
-POSTGRES = pytest.mark.postgres
 
 
-@pytest.mark.parametrize("verb", CALLS)
 @pytest.mark.parametrize(
-    ("database", "kind", "lasts"),
+    ("verb", "database", "kind", "lasts"),
     [
-        pytest.param(*item, marks=[pytest.mark.postgres] * (item[0] == "postgres"))
-        for item in CHOSEN
+        pytest.param(verb, *strike, marks=[pytest.mark.postgres] * (strike[0] == "postgres"))
+        for verb, strike in each_value(tuple(CALLS), ALL if FULL else SOME)
     ],
 )
 def test_struck_where_it_commits(spark, request, tmp_path, database, kind, lasts, verb):

@@ -16,12 +16,12 @@ import pytest
 
 import deltasql
 from tests.parts import spark as spark_part
+from tests.sizes import FULL
 from tests.spark.conftest import SOURCE
 
 ROOT = Path(__file__).parents[2]
 # `batch` is our source into foreachBatch, `source` the data source on both ends.
 ROUTES = ("batch", "source")
-FULL = float(os.environ.get("DELTASQL_STRESS", "0.1")) >= 1
 
 
 class Server(Protocol):

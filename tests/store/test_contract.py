@@ -1,11 +1,15 @@
 """Every database passes the contract of a log store."""
 
+import inspect
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+import deltasql.testing
+from deltasql.store.checking.interface import RebuildLog
 from deltasql.store.connect import open_log
-from deltasql.store.interface import LogStore
+from deltasql.store.interface import LockedLog, LogStore
 from deltasql.testing import LogStoreContract
 
 
@@ -24,3 +28,19 @@ def log_store(store_url: str) -> Iterator[Callable[[], LogStore]]:
 
 class TestLogStore(LogStoreContract):
     pass
+
+
+def test_the_contract_calls_every_method_of_the_seam():
+    folder = Path(deltasql.testing.__file__).parent
+    text = "".join(path.read_text("utf-8") for path in folder.rglob("*.py"))
+    seams = [LogStore, LockedLog, RebuildLog]
+    names = {
+        name
+        for seam in seams
+        for part in seam.__mro__
+        if part.__module__.startswith("deltasql")
+        for name, value in vars(part).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
+    assert len(names) > 60
+    assert [name for name in sorted(names) if f".{name}(" not in text] == []

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conftest import open_directory
+from tests.parts.postgres import PostgresServer
+
 
 @pytest.fixture(scope="package", autouse=True)
 def _no_mirror() -> Iterator[None]:
@@ -13,3 +16,10 @@ def _no_mirror() -> Iterator[None]:
         # By the environment, which the writers' processes inherit.
         environment.setenv("DELTASQL_MIRROR_MODE", "off")
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server that waits for its disk: who waits for whom depends on it."""
+    with open_directory("postgres") as directory, PostgresServer(directory) as server:
+        yield server

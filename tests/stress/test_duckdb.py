@@ -12,7 +12,7 @@ from tests.stress.journal import Journal, Told
 from tests.stress.swarm import Swarm
 from tests.stress.writers import SEVERAL_TABLES, Job, Writer, create_tables
 
-pytestmark = [pytest.mark.stress, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stress, pytest.mark.alone, pytest.mark.timeout(900)]
 
 WRITERS = 8
 COMMITS = 200

@@ -20,7 +20,7 @@ from tests.stress.journal import Told
 from tests.stress.swarm import Swarm
 from tests.stress.writers import ONE_TABLE, SEVERAL_TABLES, Job, create_tables, new_add, work
 
-pytestmark = [pytest.mark.stress, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stress, pytest.mark.alone, pytest.mark.timeout(900)]
 
 WRITERS = 16
 COMMITS = 200

@@ -8,7 +8,7 @@ from tests.stress import history, swarm
 from tests.stress.swarm import Swarm
 from tests.stress.writers import ONE_TABLE, SEVERAL_TABLES, create_tables
 
-pytestmark = [pytest.mark.stress, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stress, pytest.mark.alone, pytest.mark.timeout(900)]
 
 WRITERS = 8
 COMMITS = 200

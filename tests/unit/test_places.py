@@ -74,13 +74,6 @@ def test_within_goes_by_whole_names(one, other, do_overlap):
     assert overlap(place_of(one), place_of(other)) is do_overlap
 
 
-def test_dots_behind_a_link_go_as_in_the_stores(tmp_path):
-    (tmp_path / "deep" / "x").mkdir(parents=True)
-    (tmp_path / "link").symlink_to(tmp_path / "deep" / "x")
-    assert place_of(f"{tmp_path}/link/../p") == place_of(f"{tmp_path}/p")
-    assert place_of(f"{tmp_path}/link/p") == place_of(f"{tmp_path}/deep/x/p")
-
-
 @pytest.mark.parametrize(
     ("location", "flaw"),
     [

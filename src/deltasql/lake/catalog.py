@@ -31,12 +31,12 @@ from deltasql.lake.adoption import (
 from deltasql.lake.checks import LakeChecks
 from deltasql.lake.history import HistoryEntry
 from deltasql.lake.mirror import LakeMirror
+from deltasql.lake.object_stores import ObjectStores
 from deltasql.lake.purging import DroppedTable, PurgeReport
 from deltasql.lake.table import Table
 from deltasql.lake.transaction import Transaction
 from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.mirror.engine import MirrorEngine, MirrorSettings
-from deltasql.objectstore import ObjectStore, open_store
 from deltasql.settings import keys
 from deltasql.settings.secrets import mask
 from deltasql.settings.sources import Configuration, resolve, user_name
@@ -126,8 +126,9 @@ class Lake(LakeChecks):
         self.committer = committer
         self.engine_info = f"deltasql/{__version__}"
         self.states = StateCache(store)
-        self.discarder = Discarder(store, self.objects)
         self.storage = storage
+        self.objects = ObjectStores(storage)
+        self.discarder = Discarder(store, self.objects)
         self.engine = engine = MirrorEngine(store, self.objects, _mirror_settings(settings))
         self.commits = CommitLoop(
             store,
@@ -136,7 +137,6 @@ class Lake(LakeChecks):
             before_again=engine.must_still_not_be_ahead,
         )
         self.mirror = LakeMirror(self)
-        self._objects: dict[str, ObjectStore] = {}
 
     def __repr__(self) -> str:
         return f"<Lake {self.url}>"
@@ -330,14 +330,6 @@ class Lake(LakeChecks):
         """What was committed from `start` up to `end`, by whom, over all tables, in order."""
         found = self.store.audit(to_ms(start), to_ms(end))
         return [AuditEntry(name, HistoryEntry.of(record)) for name, record in found]
-
-    def objects(self, location: str) -> ObjectStore:
-        """The object store at a location."""
-        # A relative path means another place once the process has gone elsewhere.
-        place = locations.absolute(location)
-        if place not in self._objects:
-            self._objects[place] = open_store(place, self.storage)
-        return self._objects[place]
 
     @property
     def reader_options(self) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The seam between deltasql and a SQL database: what a log store answers and takes.
 
-`TxnLogReader` and `TxnLogWriter` are the seeds' names. A store is both. Expected outcomes
+A log store is both a `TxnLogReader` and a `TxnLogWriter`. Expected outcomes
 are values; failures are `StoreError`s.
 """
 

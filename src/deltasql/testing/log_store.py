@@ -7,14 +7,16 @@ writers of all tables wait for a lock on one of them.
 
 from __future__ import annotations
 
-from deltasql.testing.commit_contract import CommitContract
-from deltasql.testing.history_contract import HistoryContract
-from deltasql.testing.lock_contract import LockContract
-from deltasql.testing.outcome_contract import OutcomeContract
-from deltasql.testing.read_contract import ReadContract
-from deltasql.testing.replay_contract import ReplayContract
-from deltasql.testing.table_contract import TableContract
-from deltasql.testing.trust_contract import TrustContract
+from deltasql.testing.contracts.checking import TrustContract
+from deltasql.testing.contracts.commits import CommitContract
+from deltasql.testing.contracts.history import HistoryContract
+from deltasql.testing.contracts.leases import LeaseContract
+from deltasql.testing.contracts.locks import LockContract
+from deltasql.testing.contracts.mirroring import MirrorContract
+from deltasql.testing.contracts.outcomes import OutcomeContract
+from deltasql.testing.contracts.reading import ReadContract
+from deltasql.testing.contracts.replay import ReplayContract
+from deltasql.testing.contracts.tables import TableContract
 
 
 class LogStoreContract(
@@ -26,5 +28,7 @@ class LogStoreContract(
     OutcomeContract,
     HistoryContract,
     TrustContract,
+    LeaseContract,
+    MirrorContract,
 ):
     """Everything that a log store must do, as tests."""

@@ -3,8 +3,6 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
-from itertools import count
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltasql.data.arrow_schema import from_arrow
-from deltasql.data.layout import MAPPING_MODE, layout_of
+from deltasql.data.layout import MAPPING_MODE
 from deltasql.data.reading.reader import read_files
-from deltasql.data.writing.writer import write_files
 from deltasql.errors import (
     LogFormatError,
     StoreError,
@@ -82,7 +79,7 @@ def test_deleted_rows_go_by_physical_index(deleted: set[int], size: int, where: 
         ]
 
 
-def test_vectors_that_do_not_belong_are_refused(tmp_path: Path) -> None:
+def test_vectors_that_do_not_belong_are_refused() -> None:
     table = pa.table({"v": [1, 2]})
     store, metadata = new_store(), metadata_of(from_arrow(table.schema))
     (file,) = write_out(store, metadata, table)
@@ -262,29 +259,12 @@ def test_dates_in_the_legacy_calendar_are_refused() -> None:
     assert read_back(store, metadata, [put(store, table, "g")]).equals(table)
 
 
-def test_absolute_paths(tmp_path: Path) -> None:
-    table = pa.table({"v": [1, 2, 3]})
-    elsewhere, metadata = new_store(tmp_path / "else where"), metadata_of(from_arrow(table.schema))
-    (file,) = write_out(elsewhere, metadata, table)
-    content, offsets = dv.encode_file([dv.encode([1])])
-    elsewhere.put("d.bin", content)
-    vector = replace(
-        dv.inline([1]),
-        storage_type="p",
-        path_or_inline_dv=f"{elsewhere.location}/d.bin",
-        offset=offsets[0],
-    )
-    for uri in (f"{elsewhere.location}/{file.path}", f"file:{tmp_path}/else%20where/{file.path}"):
-        absolute = replace(file, path=uri, deletion_vector=vector)
-        assert read_back(new_store(), metadata, [absolute]).column("v").to_pylist() == [1, 3]
-
-
 # --- choosing -----------------------------------------------------------------------
 
 
-def test_columns_and_predicates(tmp_path: Path) -> None:
+def test_columns_and_predicates() -> None:
     table = pa.table({"p": ["a", "b"] * 50, "v": range(100), "w": [None, 1] * 50})
-    store, metadata = new_store(tmp_path), metadata_of(from_arrow(table.schema), "p")
+    store, metadata = new_store(), metadata_of(from_arrow(table.schema), "p")
     files = write_out(store, metadata, table)
     assert read_back(
         store, metadata, files, columns=["V", "p"], where="w = 1 AND v < 4"
@@ -299,28 +279,6 @@ def test_columns_and_predicates(tmp_path: Path) -> None:
     assert "'v'" in caught.value.remedy
     with pytest.raises(ValidationError, match="twice"):
         read_files(store, files, schema=from_arrow(table.schema), columns=["v", "V"])
-
-
-def test_many_files_keep_their_order(tmp_path: Path) -> None:
-    table = pa.table({"v": range(5)})
-    store, metadata = new_store(tmp_path), metadata_of(from_arrow(table.schema))
-    ids = count()
-    files = [
-        file
-        for _ in range(20)
-        for file in write_files(
-            store,
-            layout=layout_of(metadata),
-            data=table,
-            new_id=lambda: str(next(ids)),
-            now_ms=lambda: 0,
-        )
-    ]
-    large = [replace(file, size=1 << 30) if n % 3 else file for n, file in enumerate(files)]
-    for given_files in (files, large):
-        assert read_back(store, metadata, given_files).column("v").to_pylist() == [*range(5)] * 20
-    first = next(read_files(store, files, schema=from_arrow(table.schema)))
-    assert first.num_rows == 5
 
 
 @settings(max_examples=30)

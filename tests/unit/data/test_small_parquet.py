@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import math
 import struct
-from datetime import UTC, date, datetime
-from pathlib import Path
+from datetime import UTC
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -101,33 +99,6 @@ def test_arrow_reads_what_it_would_have_written(case: tuple[list[StructField], p
             values = table.column(position).to_pylist()
             nan = any(type(value) is float and math.isnan(value) for value in values)
             assert nan or item.type in (Primitive("boolean"), Primitive("binary"))
-
-
-def test_duckdb_reads_it_and_prunes_by_its_statistics(tmp_path: Path) -> None:
-    kinds = ("long", "string", "double", "boolean", "date", "timestamp")
-    fields = [StructField(kind, Primitive(kind)) for kind in kinds]
-    rows = {
-        "long": [1, None, 3],
-        "string": ["a", "ä", None],
-        "double": [None, 0.5, -1.0],
-        "boolean": [True, False, None],
-        "date": [date(2026, 1, 2), None, date(1969, 1, 1)],
-        "timestamp": [None, datetime(2026, 1, 2, 3, tzinfo=UTC), None],
-    }
-    table = pa.table(rows, schema=to_arrow(StructType(tuple(fields))))
-    path = tmp_path / "small.parquet"
-    path.write_bytes(_encoded(fields, table))
-
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        found = connection.execute(f"SELECT * FROM '{path}'").fetchall()
-        met = connection.execute(f"SELECT long FROM '{path}' WHERE long >= 3").fetchall()
-        missed = connection.execute(f"SELECT long FROM '{path}' WHERE long > 3").fetchall()
-
-    wanted = [tuple(row.values()) for row in table.to_pylist()]
-    assert [row[:-1] for row in found] == [row[:-1] for row in wanted]
-    assert found[1][-1].timestamp() == wanted[1][-1].timestamp()
-    assert (met, missed) == ([(3,)], [])
 
 
 def test_names_and_ids_are_the_mapped_ones() -> None:

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import datetime as dt
 import json
 import math
 import uuid
-from decimal import Decimal
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, QueryBuilder
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -28,9 +24,7 @@ from deltasql.errors import (
 from deltasql.lake.writing import new_id
 from deltasql.log.state import TableState
 from deltasql.log.validation.commits import validate_commit
-from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import Protocol
-from deltasql.spec.codec import encode_commit
 from deltasql.spec.paths import object_key
 from deltasql.testing.faulty_store import Fault, FaultyStore, scripted
 from tests.unit.data.files_model import (
@@ -201,37 +195,6 @@ def test_a_partitioned_stream() -> None:
 # --- failures -------------------------------------------------------------------------
 
 
-class _Failing:
-    """A store whose third put fails."""
-
-    def __init__(self, store: ObjectStore) -> None:
-        self.store = store
-        self.left = 2
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
-
-    def put(self, path: str, data: Any) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise StoreError("full")
-        self.store.put(path, data)
-
-
-@pytest.mark.parametrize("where", ["memory", "disk"])
-def test_a_failed_write_says_which_files_it_leaves(where: str, tmp_path: Path) -> None:
-    store = _Failing(new_store(tmp_path if where == "disk" else None))
-    table = pa.table({"p": ["a b", "c%d", *"efghijkl"], "v": range(10)})
-    metadata = metadata_of(from_arrow(table.schema), "p")
-    left: list[str] = []
-    with pytest.raises(StoreError, match="full"):
-        write_out(store, metadata, table, abandon=left.extend)  # type: ignore[arg-type]
-    there = {info.path for info in store.store.list()}
-    # The writer deletes nothing itself: whether a file is in a version is not its to say.
-    assert len(there) == 2
-    assert there <= {object_key(path) for path in left}
-
-
 @pytest.mark.parametrize("rows", [3, 300], ids=["small", "by Arrow"])
 def test_a_file_whose_answer_is_lost_is_named(rows: int) -> None:
     inner = new_store()
@@ -251,58 +214,6 @@ def test_text_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(SchemaMismatchError, match="UTF-8"):
         write_out(store, metadata_of(from_arrow(table.schema)), table)
     assert list(store.list()) == []
-
-
-# --- others read it -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", ["none", "name", "id"])
-@pytest.mark.parametrize("partition", [(), ("s",), ("day", "m"), ("at", "l", "t")])
-def test_deltalake_reads_what_is_written(
-    mode: str, partition: tuple[str, ...], tmp_path: Path
-) -> None:
-    schema: Any = from_arrow(EVERYTHING)
-    if mode != "none":
-        schema = mapped(schema, count(1))
-    at = dt.datetime.fromisoformat("2026-01-02T03:04:05.678901")
-    row = {
-        "s": "a b/c=%é",
-        "l": 2**60,
-        "b": -1,
-        "d": 1.5,
-        "t": True,
-        "x": b"x",
-        "day": at.date(),
-        "at": at.replace(tzinfo=dt.UTC),
-        "wall": at,
-        "m": Decimal("12.30"),
-        "n": {"a": 1, "l": [{"x": "y"}, None]},
-        "map": [("k", {"v": 7})],
-    }
-    table = pa.Table.from_pylist([row, {"l": 5}, row], EVERYTHING)
-    store = new_store(tmp_path)
-    properties = (
-        {} if mode == "none" else {MAPPING_MODE: mode, "delta.columnMapping.maxColumnId": "20"}
-    )
-    metadata = metadata_of(schema, *partition, **properties)
-    files = write_out(store, metadata, table)
-    features = ("timestampNtz",) if mode == "none" else ("columnMapping", "timestampNtz")
-    protocol = Protocol(
-        min_reader_version=3,
-        min_writer_version=7,
-        reader_features=features,
-        writer_features=features,
-    )
-    store.put("_delta_log/" + "0" * 20 + ".json", encode_commit([protocol, metadata, *files]))
-    query = QueryBuilder().register("t", DeltaTable(tmp_path))
-    found = pa.table(query.execute("select * from t")).select(EVERYTHING.names).cast(EVERYTHING)
-
-    def rows(of: pa.Table) -> list[str]:
-        return sorted(map(repr, of.to_pylist()))
-
-    assert rows(found) == rows(table) == rows(read_back(store, metadata, files))
-    kept = pa.table(query.execute("select l from t where l > 10 and m > 12"))
-    assert kept.num_rows == 2
 
 
 def test_data_that_was_not_conformed_is_refused() -> None:

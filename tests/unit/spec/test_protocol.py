@@ -1,8 +1,5 @@
 """Features and protocols: what tables need, what they imply, what is refused."""
 
-import re
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -307,21 +304,3 @@ def test_columns_that_arrow_can_not_write(field, word):
 def test_plain_columns_are_written_from_arrow():
     assert arrow_writer_obstacle(SCHEMA, {}) is None
     assert arrow_writer_obstacle(SCHEMA, {"delta.constraints.c": "id > 0"}) is None
-
-
-# --- the documentation ----------------------------------------------------------------
-
-
-def test_every_feature_is_documented_as_it_is():
-    text = (Path(__file__).parents[3] / "docs" / "features.md").read_text()
-    rows = dict(re.findall(r"^\| `([\w-]+)` \| (.+) \|$", text, re.MULTILINE))
-    assert rows.keys() == FEATURES.keys()
-    for name, row in rows.items():
-        feature = FEATURES[name]
-        who, read, commit, append, note = row.split(" | ")
-        assert who == ("readers and writers" if feature.reader else "writers")
-        assert read == ("yes" if feature.read else "refused"), name
-        assert commit == ("yes" if feature.commit else "refused"), name
-        words = {"yes": "yes", "unused": "while unused", "no": "refused"}
-        assert append == words[feature.append], name
-        assert note == feature.note

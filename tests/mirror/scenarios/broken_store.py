@@ -43,7 +43,7 @@ def broken(lake: deltasql.Lake, table: Table, schedule: Callable[[Call], Fault |
     """Put faults between a lake and the real store."""
     landed(lake)
     store = FaultyStore(table.objects, schedule)
-    lake._objects[table.location] = store
+    lake.objects.use(table.location, store)
     return store
 
 

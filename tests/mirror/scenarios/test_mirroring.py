@@ -18,7 +18,7 @@ from deltasql.mirror.worker import Worker
 from deltasql.objectstore import files
 from deltasql.telemetry import metrics
 from deltasql.testing.faulty_store import Call, Fault
-from tests.mirror.seed_004.broken_store import (
+from tests.mirror.scenarios.broken_store import (
     SCHEMA,
     add,
     broken,

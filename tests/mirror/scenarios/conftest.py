@@ -10,7 +10,7 @@ import pytest
 
 import deltasql
 from deltasql.lake.table import Table
-from tests.mirror.seed_004.broken_store import (
+from tests.mirror.scenarios.broken_store import (
     SCHEMA,
     Connect,
 )

@@ -182,6 +182,23 @@ class TableContract:
         assert store.table("a.b") is None
         assert store.heads() == {}
 
+    def test_live_files_are_counted_by_table(self, log_store: OpenStore) -> None:
+        store = log_store()
+        full, gone = create(store, "contract.full", [add("a")]), create(store, "contract.gone")
+        create(store, "contract.empty")
+        commit(store, full, remove("a"), add("b"), add("c", "v1"))
+        commit(store, gone, add("d"))
+        store.drop_table(gone)
+        assert store.file_counts() == {"contract.full": 2}
+
+    def test_connections_come_back(self, log_store: OpenStore) -> None:
+        store = log_store()
+        with store.locked([create(store)]):
+            used, waiting = store.pool_usage()
+            assert used >= 0
+            assert waiting == 0
+        assert store.pool_usage() == (0, 0)
+
     def test_heads_of_all_and_of_some(self, log_store: OpenStore) -> None:
         store = log_store()
         first, second, third = (create(store) for _ in range(3))

@@ -14,7 +14,7 @@ import deltasql
 from deltasql.lake.table import Table
 from deltasql.spec.actions import AddFile, RemoveFile, Txn
 from deltasql.testing.delta_log import check_checkpoint, check_commit_file
-from tests.mirror.seed_004.broken_store import (
+from tests.mirror.scenarios.broken_store import (
     SCHEMA,
     add,
     commits,

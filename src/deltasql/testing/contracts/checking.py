@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -136,6 +137,25 @@ class TrustContract:
         assert store.table_columns(table_id) == TableColumns("{}", 1, 2)
         assert store.trusted(table_id) == []
         commit(store, table_id, add("d"))
+
+    def test_a_version_repeats_what_its_commit_says(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = _history(store)
+        (before,) = store.stored_commits(table_id, after=0, upto=1)
+        told = replace(
+            before,
+            committer="somebody else",
+            operation="MERGE",
+            operation_params='{"a":"b"}',
+            transaction_id="t",
+            is_blind_append=True,
+        )
+        with store.rebuilding(table_id) as run:
+            run.mend(told)
+        assert list(store.stored_commits(table_id, after=0, upto=1)) == [told]
+        record = next(item for item in store.history(table_id) if item.version == 1)
+        assert (record.committer, record.operation) == ("somebody else", "MERGE")
+        assert record.digest == before.digest
 
     def test_a_failed_rebuild_changes_nothing(self, log_store: OpenStore) -> None:
         store = log_store()

@@ -1,0 +1,37 @@
+"""The object stores of a lake: one for each location, opened when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from deltasql.lake import locations
+from deltasql.objectstore import ObjectStore, open_store
+
+
+class ObjectStores:
+    """Opens object stores with a lake's options, and keeps them: `lake.objects(location)`.
+
+    What is changed here holds for one lake in one process; Spark's workers open theirs anew.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._opened: dict[str, ObjectStore] = {}
+        self._around: Callable[[ObjectStore], ObjectStore] = lambda store: store
+
+    def __call__(self, location: str) -> ObjectStore:
+        """The object store at a location."""
+        # A relative path means another place once the process has gone elsewhere.
+        place = locations.absolute(location)
+        if place not in self._opened:
+            self._opened[place] = self._around(open_store(place, self._options))
+        return self._opened[place]
+
+    def use(self, location: str, store: ObjectStore) -> None:
+        """Reach a location through `store` from now on."""
+        self._opened[locations.absolute(location)] = store
+
+    def wrap(self, around: Callable[[ObjectStore], ObjectStore]) -> None:
+        """Put something around every store that is opened from now on, to watch or to break it."""
+        self._around = around

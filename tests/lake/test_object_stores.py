@@ -1,0 +1,36 @@
+"""The object stores of a lake: opened once, replaced and wrapped."""
+
+from deltasql.testing.faulty_store import FaultyStore
+from tests.lake.conftest import ORDERS
+
+
+def test_a_store_is_opened_once(lake, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert lake.objects("a") is lake.objects(str(tmp_path / "a"))
+    assert lake.objects("a") is not lake.objects("b")
+
+
+def test_a_store_of_ones_own_is_used(lake, rows, ids):
+    table = lake.create_table("t", ORDERS)
+    watched = FaultyStore(table.objects, lambda _: None)
+    lake.objects.use(table.location, watched)
+    table.append(rows(1))
+    assert ids(lake.table("t")) == [1]
+    assert any(call.path.startswith("_delta_log/") for call in watched.calls), "the mirror's, too"
+    assert any(call.path.endswith(".parquet") for call in watched.calls)
+
+
+def test_what_is_opened_later_is_wrapped(lake, rows):
+    before = lake.create_table("before", ORDERS).objects
+    made = []
+
+    def watch(store):
+        made.append(FaultyStore(store, lambda _: None))
+        return made[-1]
+
+    lake.objects.wrap(watch)
+    table = lake.create_table("t", ORDERS)
+    table.append(rows(1))
+    assert lake.table("before").objects is before
+    assert table.objects in made
+    assert table.objects.calls
