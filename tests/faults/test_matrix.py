@@ -8,15 +8,12 @@ from itertools import product
 
 import pytest
 
-import deltasql
-from deltasql.commit.states import StateCache
 from deltasql.errors import DatabaseError
-from deltasql.mirror.engine import MirrorEngine
-from deltasql.testing.faulty_store import Call, Fault, FaultyStore
 from tests.faults.matrix.cases import Case, strike_everywhere
 from tests.faults.matrix.outcomes import Answer, Told
+from tests.faults.matrix.own_failures import AFTERWARDS, fail_afterwards, fail_objects
 from tests.faults.matrix.striking import Kind, Strike, striking
-from tests.faults.matrix.verbs import VERBS, Place
+from tests.faults.matrix.verbs import VERBS
 
 
 @pytest.fixture(scope="module")
@@ -66,37 +63,16 @@ def test_struck_where_it_commits(case, kind, verb):
 
 @KINDS
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("where", ["state", "mirror"])
+@pytest.mark.parametrize("where", AFTERWARDS)
 def test_own_code_fails_after_the_commit(case, kind, verb, where, monkeypatch):
     """What comes after a commit may fail; the commit has happened, and its files stay."""
     found = case(kind)
     with found.place() as place:
-        heads = {name: place.lake.table(name).version for name in (place.name("a"),)}
-
-        def failing(call: Callable) -> Callable:
-            def run(*arguments, **options):
-                if _has_committed(place, heads):
-                    raise DatabaseError("the database went away just now")
-                return call(*arguments, **options)
-
-            return run
-
-        if where == "state":
-            monkeypatch.setattr(StateCache, "refresh", failing(StateCache.refresh))
-        else:
-            monkeypatch.setattr(MirrorEngine, "after_commit", failing(MirrorEngine.after_commit))
+        fail_afterwards(monkeypatch, place, where)
         answer = Answer.of(lambda: VERBS[verb].run(place))
         monkeypatch.undo()
     assert answer.told is not Told.REFUSED, answer.error
     found.check(answer, VERBS[verb])
-
-
-def _has_committed(place: Place, heads: dict[str, int]) -> bool:
-    known = {table.name: table.table_id for table in place.lake.tables()}
-    if place.name("new") in known or place.name("old") in known:
-        return True
-    found = place.lake.store.heads()
-    return any(found[known[name]].version > version for name, version in heads.items())
 
 
 @KINDS
@@ -104,10 +80,11 @@ def _has_committed(place: Place, heads: dict[str, int]) -> bool:
 def test_object_store_fails_at_the_mirror(case, kind, verb, monkeypatch):
     """The mirror is late then; the commit stands."""
     found = case(kind)
-    _faulty(monkeypatch, lambda call: call.path.startswith("_delta_log/"))
+    failed = fail_objects(monkeypatch, lambda call: call.path.startswith("_delta_log/"))
     with found.place(**{"mirror.mode": "sync", "mirror.sync_timeout": "200ms"}) as place:
         answer = Answer.of(lambda: VERBS[verb].run(place))
     monkeypatch.undo()
+    assert failed
     assert answer.told is Told.DONE, answer.error
     found.check(answer, VERBS[verb])
 
@@ -117,22 +94,13 @@ def test_object_store_fails_at_the_mirror(case, kind, verb, monkeypatch):
 def test_delete_fails_while_files_are_discarded(case, kind, verb, monkeypatch):
     """The caller hears why the commit failed, not why its files could not be deleted."""
     found = case(kind)
-    _faulty(monkeypatch, lambda call: call.verb == "delete")
+    failed = fail_objects(monkeypatch, lambda call: call.verb == "delete")
     with striking(Strike(Kind.REFUSED, 0)) as striker, found.place() as place:
         striker.is_armed = True
         answer = Answer.of(lambda: VERBS[verb].run(place))
         striker.is_armed = False
     monkeypatch.undo()
     assert striker.has_struck
+    assert failed
     assert isinstance(answer.error, DatabaseError | None)
     found.check(answer, VERBS[verb])
-
-
-def _faulty(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Call], bool]) -> None:
-    opened = deltasql.lake.catalog.open_store
-
-    def faulty(*arguments, **options):
-        inner = opened(*arguments, **options)
-        return FaultyStore(inner, lambda call: Fault.BEFORE if fails(call) else None)
-
-    monkeypatch.setattr(deltasql.lake.catalog, "open_store", faulty)
