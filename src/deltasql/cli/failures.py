@@ -21,8 +21,7 @@ _WORDS: Final = (
     ("see lake.tables()", "deltasql tables lists them"),
     (
         "connect once with sql.schema set to create, as a role that may create tables",
-        "run deltasql init for a new lake, or deltasql db migrate, as a role that may create "
-        "tables",
+        "run deltasql init or deltasql db migrate, as a role that may create tables",
     ),
     (
         "pass a URL such as sqlite:///lake.db, or set DELTASQL_URL",
