@@ -109,7 +109,7 @@ class ConcurrentTransactionError(CommitError):
 
 
 class CommitStateUnknownError(CommitError):
-    """The connection was lost and nobody could say whether `commit_id` became a version."""
+    """The connection was lost, and it is not known whether `commit_id` became a version."""
 
 
 class ValidationError(DeltaSqlError):
@@ -177,7 +177,7 @@ class DatabaseError(StoreError):
 
 
 class StoreTimeoutError(StoreError):
-    """A connection or a lock was not to be had in time."""
+    """No connection or no lock became available in time."""
 
 
 class SchemaVersionError(StoreError):

@@ -74,7 +74,8 @@ def test_reader_reads(connect_as):
     assert table.mirror.validate().ok
 
 
-def test_reader_cannot_commit(connect_as):
+def test_reader_cannot_commit(connect_as, tmp_path):
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
     table = connect_as("reader").table("t")
     for attempt in (
         lambda: table.append(ROWS),
@@ -85,8 +86,10 @@ def test_reader_cannot_commit(connect_as):
     ):
         with pytest.raises(DatabaseError, match="permission denied"):
             attempt()
-    # What it wrote first stays for vacuum: it may not lock the head to ask whose files they are.
+    with connect_as("reader").transaction() as tx, pytest.raises(DatabaseError, match="db grants"):
+        tx.table("t").append(ROWS)
     assert connect_as("owner").table("t").version == 1
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_writer_commits_and_mirrors(connect_as):

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from deltasql.commit.states import StateCache
 from deltasql.errors import DatabaseError
-from deltasql.mirror.engine import MirrorEngine
-from deltasql.testing.faulty_store import Call, Fault, FaultyStore
 from tests.faults.matrix.cases import Case, strike_everywhere
 from tests.faults.matrix.outcomes import Answer, Told
+from tests.faults.matrix.own_failures import AFTERWARDS, fail_afterwards, fail_objects
 from tests.faults.matrix.striking import Kind, Strike, striking
-from tests.faults.matrix.verbs import VERBS, Place
+from tests.faults.matrix.verbs import VERBS
 from tests.sizes import each_value, pairwise
 
 EMBEDDED = ("sqlite", "duckdb")
@@ -62,38 +60,17 @@ def test_struck_where_it_commits(case, kind, verb, what, lasts):
 
 
 @pytest.mark.parametrize(
-    ("kind", "verb", "where"), _cases(pairwise(DATABASES, tuple(VERBS), ("state", "mirror")))
+    ("kind", "verb", "where"), _cases(pairwise(DATABASES, tuple(VERBS), tuple(AFTERWARDS)))
 )
 def test_own_code_fails_after_the_commit(case, kind, verb, where, monkeypatch):
     """What comes after a commit may fail; the commit has happened, and its files stay."""
     found = case(kind)
     with found.place() as place:
-        heads = {name: place.lake.table(name).version for name in (place.name("a"),)}
-
-        def failing(call: Callable) -> Callable:
-            def run(*arguments, **options):
-                if _has_committed(place, heads):
-                    raise DatabaseError("the database went away just now")
-                return call(*arguments, **options)
-
-            return run
-
-        if where == "state":
-            monkeypatch.setattr(StateCache, "refresh", failing(StateCache.refresh))
-        else:
-            monkeypatch.setattr(MirrorEngine, "after_commit", failing(MirrorEngine.after_commit))
+        fail_afterwards(monkeypatch, place, where)
         answer = Answer.of(lambda: VERBS[verb].run(place))
         monkeypatch.undo()
     assert answer.told is not Told.REFUSED, answer.error
     found.check(answer, VERBS[verb])
-
-
-def _has_committed(place: Place, heads: dict[str, int]) -> bool:
-    known = {table.name: table.table_id for table in place.lake.tables()}
-    if place.name("new") in known or place.name("old") in known:
-        return True
-    found = place.lake.store.heads()
-    return any(found[known[name]].version > version for name, version in heads.items())
 
 
 @pytest.mark.parametrize(
@@ -103,8 +80,9 @@ def test_object_store_fails_at_the_mirror(case, kind, verb):
     """The mirror is late then; the commit stands."""
     found = case(kind)
     with found.place(**{"mirror.mode": "sync", "mirror.sync_timeout": "200ms"}) as place:
-        _break_objects(place, lambda call: call.path.startswith("_delta_log/"))
+        failed = fail_objects(place, lambda call: call.path.startswith("_delta_log/"))
         answer = Answer.of(lambda: VERBS[verb].run(place))
+    assert failed
     assert answer.told is Told.DONE, answer.error
     found.check(answer, VERBS[verb])
 
@@ -116,17 +94,11 @@ def test_delete_fails_while_files_are_discarded(case, kind, verb):
     """The caller hears why the commit failed, not why its files could not be deleted."""
     found = case(kind)
     with striking(Strike(Kind.REFUSED, 0)) as striker, found.place() as place:
-        _break_objects(place, lambda call: call.verb == "delete")
+        failed = fail_objects(place, lambda call: call.verb == "delete")
         striker.is_armed = True
         answer = Answer.of(lambda: VERBS[verb].run(place))
         striker.is_armed = False
     assert striker.has_struck
+    assert failed
     assert isinstance(answer.error, DatabaseError | None)
     found.check(answer, VERBS[verb])
-
-
-def _break_objects(place: Place, fails: Callable[[Call], bool]) -> None:
-    def choose(call: Call) -> Fault | None:
-        return Fault.BEFORE if fails(call) else None
-
-    place.lake.objects.wrap(lambda store: FaultyStore(store, choose))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 import deltasql
 from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.postgres.connections.failures import translate
 from tests.conftest import open_directory
+from tests.faults.held_commits import commit_held
 from tests.faults.matrix.outcomes import state_of
 from tests.faults.matrix.verbs import VERBS, Place
 from tests.parts import pgbouncer as pgbouncer_part
@@ -40,6 +43,8 @@ def answer_lost(lake, proxy, monkeypatch):
     struck = []
 
     def cut() -> None:
+        # An answer that is long in coming takes another way through the driver.
+        time.sleep(0.3)
         if not struck:
             struck.append(proxy.add("limit_data", bytes=0))
 
@@ -89,6 +94,50 @@ def test_the_server_is_lost_after_the_commit(pooler, postgres_dbname, tmp_path, 
             VERBS[kind].run(place)
         assert struck
         assert state_of(lake, place.names) == VERBS[kind].after(place)
+
+
+def _append(table: deltasql.Table, rows: pa.Table) -> None:
+    table.append(rows)
+
+
+def _merge(table: deltasql.Table, rows: pa.Table) -> None:
+    table.append(rows.append_column("n", pa.array([7])), schema_mode="merge")
+
+
+def _overwrite(table: deltasql.Table, rows: pa.Table) -> None:
+    table.overwrite(rows)
+
+
+@pytest.mark.parametrize(
+    ("write", "after"), [(_append, [1, 2, 3]), (_merge, [1, 2, 3]), (_overwrite, [3])]
+)
+def test_the_pooler_loses_the_server_during_the_commit(
+    pooler, postgres_server, postgres_dbname, tmp_path, write, after
+):
+    """pgbouncer answers FATAL, 08P01, by itself; the server has committed all the same.
+
+    Public calls only: the release before lost the rows of each of these.
+    """
+    pool, proxy = pooler
+    settings = {"sql.timeout": "10s", "mirror.mode": "off"}
+    url, location = pool.url(postgres_dbname), tmp_path.as_uri()
+
+    def cut() -> None:
+        # An answer that is long in coming takes another way through the driver.
+        time.sleep(0.3)
+        # What is there ends, and new connections are welcome at once.
+        proxy.disable()
+        proxy.enable()
+
+    with deltasql.connect(url, location=location, settings=settings) as lake:
+        table = lake.create_table("t", pa.schema([("id", pa.int64())]))
+        table.append(pa.table({"id": [1, 2]}))
+        with commit_held(postgres_server.url(postgres_dbname), cut) as happened:
+            write(table, pa.table({"id": [3]}))
+        assert happened.is_set()
+    with deltasql.connect(url, location=location, settings=settings) as lake:
+        assert lake.table("t").version == 2
+        assert sorted(lake.table("t").scan().to_arrow()["id"].to_pylist()) == after
 
 
 def test_only_what_is_listed_is_a_refusal(postgres_url):

@@ -13,6 +13,7 @@ from tests.parts.process import (
     unprivileged,
 )
 
+# After a failed login it waits 15 seconds by default, longer than a test that cut it would.
 # `auth_type = any` ignores the client's user, so every database names the one to log in as.
 CONFIGURATION = """\
 [databases]
@@ -27,6 +28,7 @@ pool_mode = transaction
 default_pool_size = 20
 max_client_conn = 500
 ignore_startup_parameters = extra_float_digits
+server_login_retry = 1
 """
 
 

@@ -6,6 +6,7 @@ something, the test that fails says what.
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 
@@ -50,6 +51,29 @@ def table_in(gateway: Gateway, root: Path, of: Metadata, schema: StructType = LO
 def test_delta_says_its_version(spark, gateway):
     assert gateway.delta_version.startswith(TESTED_DELTA)
     check_native(spark, gateway)
+
+
+def test_a_read_asks_the_jvm_few_times(spark, db, name, monkeypatch):
+    """Every call is a round trip; names that are looked up again were most of a small read."""
+    db.write(spark.range(3).toDF("id"), name)
+    db.read(name)
+    client = spark._jvm._gateway_client
+    send, sent = client.send_command, []
+
+    def counted(command, *arguments, **options):
+        sent.append(command)
+        return send(command, *arguments, **options)
+
+    monkeypatch.setattr(client, "send_command", counted)
+    # What the garbage collector gives back is none of the read's.
+    gc.disable()
+    try:
+        frame = db.read(name)
+    finally:
+        gc.enable()
+    asked = [command for command in sent if not command.startswith("m\n")]
+    assert len(asked) <= 25, asked
+    assert frame.count() == 3
 
 
 def test_log_object_lists_nothing_and_makes_no_folder(gateway, tmp_path):

@@ -1,13 +1,11 @@
 """The data source commits in a process of Spark's: there the network itself loses the answer.
 
-A deferred trigger holds each COMMIT up for a moment. That is when the connection is cut: the
-server commits, and nobody hears of it.
+The connection is cut during the COMMIT: the server commits, and nobody hears of it.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,45 +13,20 @@ import pytest
 
 import deltasql
 import deltasql.spark
+from tests.faults.held_commits import commit_held
 from tests.faults.matrix.outcomes import state_of
 from tests.faults.matrix.verbs import Place
 from tests.sizes import each_value
-from tests.stress.database import query
-
-HOLD_UP = """
-CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN PERFORM pg_sleep(0.7); RETURN NULL; END $$;
-CREATE CONSTRAINT TRIGGER held_up AFTER INSERT ON dl_table_versions
-DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hold_up()
-"""
-ASLEEP = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
 
 
 @contextmanager
 def answers_lost(url: str, proxy, *, stays_away: bool) -> Iterator[threading.Event]:
-    """Cut every connection of the proxy while a commit is held up; says whether it did."""
-    query(url, HOLD_UP)
-    over, cut = threading.Event(), threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.01):
-            if query(url, ASLEEP):
-                proxy.disable()
-                cut.set()
-                while query(url, ASLEEP):
-                    time.sleep(0.01)
-                query(url, "DROP TRIGGER held_up ON dl_table_versions")
-                if not stays_away:
-                    proxy.enable()
-                return
-
-    watching = threading.Thread(target=watch)
-    watching.start()
+    """Cut every connection of the proxy during a commit; says whether it did."""
     try:
-        yield cut
+        afterwards = (lambda: None) if stays_away else proxy.enable
+        with commit_held(url, proxy.disable, afterwards) as cut:
+            yield cut
     finally:
-        over.set()
-        watching.join()
         proxy.enable()
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sql
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from deltasql.errors import ValidationError
+from deltasql.spark.datasource.source import DeltaSqlSource
 from tests.spark.cross_check import rows
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +109,25 @@ def test_another_table_of_the_same_name_is_not_the_one_that_was_read(
         db.write(spark.range(first, first + 1).withColumn("v", sql.lit("d")), source)
     with pytest.raises(StreamingQueryException, match="not the table that the stream has read"):
         run(db.stream(source), sink)
+
+
+def test_a_table_that_is_replaced_while_it_is_read(spark, db, source):
+    """Asked as Spark asks: a running query could see the moment in between, with no table."""
+    profile = {} if db.profile is None else {"lake": db.profile}
+    opened = DeltaSqlSource({"path": source, **profile})
+    reader = opened.streamReader(opened.schema())
+    try:
+        begin = reader.initialOffset()
+        end = reader.latestOffset(begin, ReadAllAvailable())
+        assert reader.partitions(begin, end)
+        db.lake.drop_table(source)
+        db.write(spark.range(100, 101).withColumn("v", sql.lit("d")), source)
+        with pytest.raises(ValidationError, match="not the table that the stream has read"):
+            reader.latestOffset(end, ReadAllAvailable())
+        with pytest.raises(ValidationError, match="not the table that the stream has read"):
+            reader.prepareForTriggerAvailableNow()
+    finally:
+        reader.stop()
 
 
 def test_rows_that_go_stop_it_unless_told(spark, db, source, run):

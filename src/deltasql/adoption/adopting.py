@@ -260,7 +260,7 @@ class _Adoption:
         if was_asked:
             return False
         raise CommitStateUnknownError(
-            f"nobody can say whether {name} was adopted",
+            f"it is not known whether {name} was adopted",
             cause=f"the answer was lost, and could not be asked for again: {error.problem}",
             remedy="when the database is back, look for it in lake.tables(); else adopt it again",
         ) from error

@@ -48,14 +48,14 @@ def adopt(
         bool, typer.Option(help="Keep other writers out; without it nothing is committed.")
     ] = True,
     validate: Annotated[
-        bool, typer.Option(help="Compare some versions with what another reader finds, first.")
+        bool, typer.Option(help="First compare some versions with what another reader finds.")
     ] = True,
     unmirrored: Annotated[
         str,
         typer.Option(
             "--unmirrored",
-            help="What a dropped table has in SQL and not in its log: refuse, write it to the "
-            "log first, or discard it.",
+            help="What to do with versions of a dropped table that its log lacks: refuse, write "
+            "them to the log first, or discard them.",
             metavar="CHOICE",
         ),
     ] = "refuse",
@@ -100,19 +100,19 @@ def recover(
         bool, typer.Option("--dry-run", help="Read all logs, write nothing, and report.")
     ] = False,
     fence: Annotated[
-        bool, typer.Option(help="Keep other writers out of tables that they could write so far.")
+        bool, typer.Option(help="Keep out those who could write the tables so far.")
     ] = True,
     validate: Annotated[
-        bool, typer.Option(help="Compare some versions with what another reader finds, first.")
+        bool, typer.Option(help="First compare some versions with what another reader finds.")
     ] = True,
     parallelism: Annotated[
         int, typer.Option("--parallelism", help="Tables read at once.", metavar="N", min=1)
     ] = 4,
 ) -> None:
-    """Adopt every Delta table below a location: the database of a lake is lost.
+    """Adopt every Delta table below a location, after its database was lost.
 
-    Names come from the folders: sales/orders is sales.orders. Run again, it goes on where it
-    was. The exit code is 1 if a table could not be taken.
+    Names come from the folders: sales/orders becomes sales.orders. If it is interrupted, run it
+    again. The exit code is 1 if a table could not be adopted.
     """
     with session.lake() as lake, session.out.progress("recovering tables") as advance:
         report = lake.recover(
@@ -137,11 +137,11 @@ def recover(
 def release(
     session: Session,
     table: TableName,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation.")] = False,
 ) -> None:
     """Hand a table back to plain Delta writers.
 
-    Everything is mirrored, then the fence goes down; from then on deltasql only reads it.
+    Everything is mirrored, then the fence is removed; deltasql only reads it then.
     """
     if not yes:
         typer.confirm(f"Hand {table!r} back? deltasql will not write it any more", abort=True)

@@ -42,10 +42,10 @@ def init(
         bool, typer.Option(help="Write deltasql.toml, so that other commands need no options.")
     ] = True,
 ) -> None:
-    """Make a lake, and deltasql.toml for it.
+    """Create a lake, and a deltasql.toml that names it.
 
-    The tables of the log are created in the database; the file lets other commands do without
-    options. A lake that is there already is left as it is.
+    Creates the log's tables in the database; with the file, other commands need no options. An
+    existing lake is left as it is.
     """
     session.url = database or session.url
     with session.lake(creating=True) as lake:

@@ -30,7 +30,7 @@ def migrate(session: Session) -> None:
 
 @command(app, "status", examples=["deltasql db status --output json"])
 def status(session: Session) -> None:
-    """Say which schema the database has.
+    """Show which schema the database has.
 
     The exit code is 3 if it is not this release's.
     """
@@ -123,7 +123,7 @@ def check(
 
 @command(app, "rebuild", examples=["deltasql db rebuild sales.orders"])
 def rebuild(session: Session, table: TableName) -> None:
-    """Make a table's rows anew from its commits.
+    """Rebuild a table's rows from its commits.
 
     In one transaction; commits to the table wait meanwhile.
     """

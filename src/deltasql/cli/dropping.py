@@ -12,7 +12,7 @@ from deltasql.cli.session import Session, TableName, command
 if TYPE_CHECKING:
     from deltasql.lake.purging import PurgeReport
 
-Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -64,8 +64,8 @@ def purge(
 ) -> None:
     """Delete the files, the log and the rows of a dropped table.
 
-    Only what its log knows is deleted; whatever else is at its location stays, and is listed. A
-    purge that was cut off goes on with the same command.
+    Deletes only files that its log names; everything else at its location stays, and is listed.
+    The same command continues a purge that was interrupted.
     """
     if not yes:
         typer.confirm(f"Delete the log and the files of {table!r} for good?", abort=True)

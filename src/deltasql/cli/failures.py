@@ -20,8 +20,8 @@ PIPE_CLOSED: Final = 141
 _WORDS: Final = (
     ("see lake.tables()", "deltasql tables lists them"),
     (
-        "connect once with sql.schema set to create, as someone who may",
-        "run deltasql init for a new lake, or deltasql db migrate, as someone who may",
+        "connect once with sql.schema set to create, as a role that may create tables",
+        "run deltasql init or deltasql db migrate, as a role that may create tables",
     ),
     (
         "pass a URL such as sqlite:///lake.db, or set DELTASQL_URL",

@@ -30,7 +30,7 @@ AsOf = Annotated[
     typer.Option("--as-of", help="As of this time, ISO-8601, UTC by default.", metavar="TIME"),
 ]
 Limit = Annotated[
-    int, typer.Option("--limit", help="At most so many; 0 for all.", metavar="N", min=0)
+    int, typer.Option("--limit", help="Maximum number; 0 for all.", metavar="N", min=0)
 ]
 
 
@@ -79,9 +79,11 @@ def register(app: typer.Typer) -> None:
 
 def tables(
     session: Session,
-    pattern: Annotated[str, typer.Argument(help="Which, with * and ?.", metavar="PATTERN")] = "*",
+    pattern: Annotated[
+        str, typer.Argument(help="Which tables; * and ? are wildcards.", metavar="PATTERN")
+    ] = "*",
     dropped: Annotated[
-        bool, typer.Option("--dropped", help="Those that were dropped and not purged.")
+        bool, typer.Option("--dropped", help="List tables that were dropped and not purged.")
     ] = False,
 ) -> None:
     """List the tables of the lake."""
@@ -212,7 +214,7 @@ def scan(
     where: Where = None,
     columns: Annotated[
         str | None,
-        typer.Option("--columns", help="Which columns, with commas between.", metavar="NAMES"),
+        typer.Option("--columns", help="Columns to print, separated by commas.", metavar="NAMES"),
     ] = None,
     version: Version = None,
     as_of: AsOf = None,

@@ -39,7 +39,7 @@ _STATUS = ("table", "version", "mirrored_version", "lag_versions", "lag_seconds"
     examples=["deltasql mirror status", "deltasql mirror status sales.orders --output json"],
 )
 def status(session: Session, tables: Tables = None) -> None:
-    """Say how far the mirror of each table is.
+    """Show how far the mirror of each table is.
 
     The exit code is 3 if one is behind.
     """
@@ -77,7 +77,7 @@ def _is_behind(item: MirrorStatus) -> bool:
 def run(
     session: Session,
     once: Annotated[
-        bool, typer.Option("--once", help="Mirror what is pending, checkpoints too, and end.")
+        bool, typer.Option("--once", help="Mirror what is pending, checkpoints too, and exit.")
     ] = False,
     metrics_port: Annotated[
         int | None,
@@ -90,7 +90,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Be the worker, until SIGTERM or Ctrl-C.
+    """Run the worker, until SIGTERM or Ctrl-C.
 
     It mirrors commits and writes checkpoints. Publish runs under way are finished first. Several
     workers may run, on any machines.
@@ -151,14 +151,14 @@ def repair(
         typer.Option("--version", help="This version only.", metavar="N", min=0),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Move objects that somebody else wrote aside.")
+        bool, typer.Option("--force", help="Move objects that others wrote aside.")
     ] = False,
     take_back: Annotated[
         bool,
         typer.Option("--take-back", help="Take versions that only the mirror has into SQL again."),
     ] = False,
 ) -> None:
-    """Write again what was deleted or cut off.
+    """Write again what was deleted or truncated.
 
     The exit code is 3 if drift remains.
     """
@@ -186,7 +186,7 @@ def validate(
 ) -> None:
     """Compare the mirror with SQL.
 
-    Digest by digest and file by file; the exit code is 3 on drift.
+    Digest by digest and file by file; the exit code is 3 if there is drift.
     """
     if version is not None and (tables is None or len(tables) != 1):
         raise typer.BadParameter("--version needs exactly one table")
@@ -261,7 +261,7 @@ def export(
 ) -> None:
     """Write the whole log to another place.
 
-    Without --copy-data the data files stay where they are, and are referred to there.
+    Without --copy-data the copy refers to the data files where they are.
     """
     with session.lake() as lake:
         report = lake.table(table).mirror.export(place, copy_data=copy_data)
@@ -270,7 +270,7 @@ def export(
 
 @command(app, "pause", examples=["deltasql mirror pause sales.orders"])
 def pause(session: Session, table: TableName) -> None:
-    """Stop mirroring a table; commits go on, and wait in SQL."""
+    """Stop mirroring a table; its commits wait in SQL."""
     with session.lake() as lake:
         lake.table(table).mirror.pause()
     session.out.done(f"the mirror of {table} is paused", {"table": table, "is_paused": True})
@@ -296,12 +296,12 @@ def cleanup(
     session: Session,
     table: TableName,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete; without it only say what would go.")
+        bool, typer.Option("--delete", help="Delete; otherwise only list what would be deleted.")
     ] = False,
 ) -> None:
     """Delete old commits from the mirror.
 
-    Those that delta.logRetentionDuration no longer asks for; SQL keeps every version.
+    Commits older than delta.logRetentionDuration; SQL keeps every version.
     """
     with session.lake() as lake:
         report = lake.table(table).mirror.cleanup(dry_run=not delete)

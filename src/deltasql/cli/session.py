@@ -34,7 +34,7 @@ Profile = Annotated[
 ]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", help="Another file than deltasql.toml.", metavar="FILE"),
+    typer.Option("--config", help="Configuration file instead of deltasql.toml.", metavar="FILE"),
 ]
 Settings = Annotated[
     list[str] | None,

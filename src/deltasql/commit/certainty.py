@@ -147,7 +147,7 @@ def _found_at_last(sending: Sending[Answer]) -> Answer | None:
 
 
 def unknown(requests: Sequence[CommitRequest], error: DeltaSqlError) -> CommitStateUnknownError:
-    """The error for attempts of which nobody could say what they became."""
+    """The error for attempts whose outcome could not be found out."""
     ids = ", ".join(request.commit_id for request in requests)
     return CommitStateUnknownError(
         f"it is not known whether commit {ids} succeeded",

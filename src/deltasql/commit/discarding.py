@@ -59,7 +59,11 @@ class Discarder:
             else:
                 self._objects(location).delete([object_key(path) for path in own])
         except Exception as error:  # noqa: BLE001 - the failure that led here is the one to show
-            self._keep(location, own, f"nobody could say whether a version has them: {error}")
+            self._keep(location, own, f"it is not known whether a version has them: {error}")
+
+    def abandoning(self, location: str, table_id: int, *, after: int) -> Abandon:
+        """What deletes new files of a table for which no commit was sent."""
+        return lambda paths: self.discard(location, paths, after=after, table_id=table_id)
 
     def _is_known(
         self,

@@ -28,6 +28,7 @@ from deltasql.commit.requirements import (
     table_gone,
     txns_must_agree,
 )
+from deltasql.commit.rights import CommitRights
 from deltasql.commit.states import StateCache
 from deltasql.errors import (
     CommitError,
@@ -65,6 +66,7 @@ class CommitLoop:
     ) -> None:
         """`before_again` may object, by a `MirrorError`, to sending a commit again to tables."""
         self._before_again = before_again
+        self.rights = CommitRights(store)
         self._store = store
         self._states = states
         self._timeout = timeout

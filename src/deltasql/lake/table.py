@@ -369,10 +369,9 @@ class Table:
             )
 
     def abandon(self, after: int) -> Abandon:
-        """What deletes new files, written after a version, for which no commit was sent."""
-        return lambda paths: self._lake.discarder.discard(
-            self.location, paths, after=after, table_id=self.table_id
-        )
+        """For whoever may commit: what deletes files, written from now on, that no commit has."""
+        self._lake.commits.rights.check()
+        return self._lake.discarder.abandoning(self.location, self.table_id, after=after)
 
     def _version_at(self, timestamp: Timestamp) -> int:
         version = self._lake.store.version_at(self.table_id, to_ms(timestamp))

@@ -173,7 +173,7 @@ class Transaction:
             if error.is_refusal:
                 raise
             raise CommitStateUnknownError(
-                "nobody can say whether the transaction's statements were committed",
+                "it is not known whether the transaction's statements were committed",
                 cause=f"the answer was lost: {error.problem}",
                 remedy="look for what they should have done before you run them again",
                 commit_id=self.id,
@@ -319,7 +319,7 @@ class TransactionTable:
         )
 
     def abandon(self, after: int) -> Abandon:
-        """What deletes new files, written after a version, for which no commit was sent."""
+        """For whoever may commit: what deletes files, written from now on, that no commit has."""
         return self._table.abandon(after)
 
     def discard_files(self, request: CommitRequest | None = None) -> None:

@@ -35,8 +35,8 @@ _UP_TO = frozenset({LogKind.COMPACTION, LogKind.STAGED_COMMIT})
 class CleanupReport:
     """What cleanup deleted or, in a dry run, would delete; names are relative to `_delta_log`.
 
-    `kept_from` is the version of the checkpoint that everything from on stays; where it is
-    None nothing goes, and `reason` says why.
+    Everything from the checkpoint of version `kept_from` on stays. If it is None, nothing is
+    deleted, and `reason` says why.
     """
 
     table: str

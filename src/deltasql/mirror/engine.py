@@ -34,7 +34,7 @@ from deltasql.telemetry import metrics
 
 logger = logging.getLogger("deltasql.mirror")
 
-# How long commits go on, once nobody could say whether the mirror is ahead.
+# How long commits go on, while it is not known whether the mirror is ahead.
 _LOOK_AGAIN: Final = 30.0
 _NEVER: Final = None, -1
 

@@ -143,7 +143,7 @@ _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
     ),
     "mirror_retry_backoff_base": ("1s", "duration", "wait after a failure; doubled after each"),
     "mirror_max_retry_attempts": ("5", "count", "failures until a version is `FAILED`"),
-    "mirror_retry_interval": ("1h", "duration", "how often a `FAILED` version is tried, for ever"),
+    "mirror_retry_interval": ("1h", "duration", "how often a `FAILED` version is tried again"),
     "mirror_parallelism": ("10", "count", "tables that are mirrored at once"),
     "mirror_lag_alert": ("60s", "duration", "lag that alerts"),
     "mirror_lag_alert_versions": ("1000", "count", "lag that alerts, in versions"),

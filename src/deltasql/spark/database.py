@@ -144,7 +144,9 @@ class Database:
         if mode == "ignore":
             return table.version
         self.set_credentials(table.location)
-        write = self.writer.prepare(table.location, table.snapshot(), df, wanted)
+        snapshot = table.snapshot()
+        abandon = table.abandon(snapshot.version)
+        write = self.writer.prepare(table.location, snapshot, df, wanted, abandon=abandon)
         return table.commit_write(write, extra)
 
     def create_table(
@@ -251,6 +253,7 @@ class Database:
         self, df: DataFrame, name: str, options: WriteOptions, extra: Sequence[Action]
     ) -> int | None:
         """Create a table with its rows in version 0; None when somebody else was faster."""
+        self.lake.commits.rights.check()
         location = self.lake.place(name)
         self.set_credentials(location)
         return creation.create_from(self.lake, self.writer, df, name, location, options, extra)

@@ -92,7 +92,10 @@ class SparkTransaction:
         database = self._database
         database.set_credentials(table.location)
         wanted = write_options(mode, options)
-        table.take(database.writer.prepare(table.location, table.snapshot(), df, wanted))
+        abandon = table.abandon(table.version)
+        table.take(
+            database.writer.prepare(table.location, table.snapshot(), df, wanted, abandon=abandon)
+        )
 
     def table(self, name: str) -> TransactionSparkTable:
         """A table with the verbs `delete`, `update` and `merge`."""
@@ -141,8 +144,12 @@ class SparkTransaction:
             debt = table.feed_debt
             if debt.is_due:
                 context = self._database.context(table)
-                files = [*_changes(context, debt.added, "insert")]
-                files += _changes(context, debt.removed, "delete")
+                files = _changes(context, debt.added, "insert")
+                try:
+                    files += _changes(context, debt.removed, "delete")
+                except BaseException:
+                    context.discard(files)
+                    raise
                 debt.settle()
                 table.take(writing.Write(actions=files, operation="CHANGES", files=files))
 

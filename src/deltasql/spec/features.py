@@ -174,7 +174,7 @@ _TABLE: tuple[Feature, ...] = (
         needs=("columnMapping",),
         commit=False,
         append="no",
-        note="asks for partition columns inside data files, which nobody can check from a log",
+        note="requires partition columns inside data files, which can't be checked from a log",
     ),
     Feature(
         name="icebergCompatV2",

@@ -71,6 +71,9 @@ class ClaimLog(Protocol):
     def dropped_tables(self) -> list[DroppedRecord]:
         """Tables that were dropped and not purged, by name."""
 
+    def may_commit(self) -> bool:
+        """Whether the database lets us commit."""
+
     def may_purge(self) -> bool:
         """Whether the database lets us delete the rows of a table."""
 
@@ -110,6 +113,10 @@ class ClaimQueries:
 
     def dropped_tables(self) -> list[DroppedRecord]:
         return [_dropped(row) for row in self._rows("tables_dropped")]
+
+    def may_commit(self) -> bool:
+        """Whoever may open a database in our own process may write it."""
+        return True
 
     def may_purge(self) -> bool:
         """Whoever may write a database in our own process may do everything in it."""

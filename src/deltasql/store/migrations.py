@@ -80,7 +80,7 @@ def behind(found: int, dialect: str) -> SchemaVersionError:
     return SchemaVersionError(
         f"the database has schema version {found}; this release needs {expected}",
         cause="it is empty or from an older release, and sql.schema is error",
-        remedy="connect once with sql.schema set to create, as someone who may",
+        remedy="connect once with sql.schema set to create, as a role that may create tables",
         found=found,
         expected=expected,
     )

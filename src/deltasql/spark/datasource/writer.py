@@ -54,6 +54,7 @@ class DeltaSqlWriter(DataSourceArrowWriter):
         self._extra = _txn(source.options) if extra is None else extra
         self._first: list[Action] = []
         with source.open() as lake:
+            lake.commits.rights.check()
             record = lake.store.table(source.table_name)
             if record is None:
                 incoming = as_new(parse_schema(schema.json(), source="the rows' schema"))

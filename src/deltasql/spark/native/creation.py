@@ -45,7 +45,7 @@ def create_from(
         actions,
         operation="CREATE TABLE AS SELECT",
         operation_params={"partitionBy": list(names), "properties": dict(options.properties)},
-        files=rows,
+        files=files,
     )
     return None if created is None else 0
 

@@ -35,8 +35,8 @@ def rows_per_file(target: int | None, like: Snapshot | None, sample: Sample) -> 
 def bytes_a_row(snapshot: Snapshot) -> float | None:
     """What a row takes in the first of the table's files that tell; None where none does."""
     for batch in snapshot.batches():
-        telling = batch.filter(pc.greater_equal(batch.column("size"), _INFORMATIVE))
-        counted = telling.filter(pc.is_valid(telling.column("num_records")))
+        large = batch.filter(pc.greater_equal(batch.column("size"), _INFORMATIVE))
+        counted = large.filter(pc.is_valid(large.column("num_records")))
         found = _ratio(_sum(counted.column("size")), _sum(counted.column("num_records")))
         if found is not None:
             return found

@@ -11,6 +11,7 @@ import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
-_DELTA = "org.apache.spark.sql.delta"
+_SPARK = "org.apache.spark.sql"
+_DELTA = f"{_SPARK}.delta"
 # An absent folder: Delta makes a log object of it without listing anything.
 _NO_LOG = Path(tempfile.gettempdir()) / f"deltasql-no-log-{uuid.uuid4().hex}" / "_delta_log"
 # Row positions exist only in the scans of tables whose protocol lists this.
@@ -73,9 +75,12 @@ class Gateway:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._jvm = cast("Any", spark._jvm)
+        # By name: every step of a name is a call to the JVM, as is every look at a static member.
+        self._known: dict[str, Any] = {}
         self._none = self._jvm.scala.Option.empty()
-        maps = getattr(self._jvm.scala.collection.immutable, "Map$")
-        self._empty_map = getattr(maps, "MODULE$").empty()
+        self._some = self._jvm.scala.Option.apply
+        self._empty_map = self._object("scala.collection.immutable.Map").empty()
+        self._set_active = self._class(f"{_SPARK}.classic.SparkSession").setActiveSession
 
     @property
     def delta_version(self) -> str:
@@ -87,9 +92,7 @@ class Gateway:
 
     def activate(self) -> None:
         """Make our session the active one: Delta asks the thread for it at every step."""
-        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(
-            self._spark._jsparkSession
-        )
+        self._set_active(self._spark._jsparkSession)
 
     # --- tables -------------------------------------------------------------------------
 
@@ -101,22 +104,32 @@ class Gateway:
         `to_read` lets the scan show row positions, which deletes and merges ask for.
         """
         self.activate()
-        path = self._jvm.org.apache.hadoop.fs.Path
-        log_path = path(_NO_LOG.as_uri())
-        log = self._class("DeltaLog")(
-            log_path,
-            path(hadoop_location(location)),
+        log = self._class(f"{_DELTA}.DeltaLog")(
+            self._no_log,
+            self._path(hadoop_location(location)),
             self._empty_map,
             self._empty_map,
-            self._jvm.org.apache.spark.util.SystemClock(),
+            self._clock,
             self._none,
         )
-        arguments = [log_path, log, self._action(metadata)]
-        if self._snapshot_arity() == _SNAPSHOT_WITH_DOMAINS:
+        arguments = [self._no_log, log, self._action(metadata)]
+        if self._snapshot_arity == _SNAPSHOT_WITH_DOMAINS:
             arguments.append(self._none)
         known = self._some(self._action(_known(protocol, _TO_READ if to_read else frozenset())))
-        return JvmTable(log, self._class("DummySnapshot")(*arguments, known))
+        return JvmTable(log, self._class(f"{_DELTA}.DummySnapshot")(*arguments, known))
 
+    def _path(self, location: str) -> Any:
+        return self._class("org.apache.hadoop.fs.Path")(location)
+
+    @cached_property
+    def _no_log(self) -> Any:
+        return self._path(_NO_LOG.as_uri())
+
+    @cached_property
+    def _clock(self) -> Any:
+        return self._jvm.org.apache.spark.util.SystemClock()
+
+    @cached_property
     def _snapshot_arity(self) -> int:
         found = self._class_of(f"{_DELTA}.DummySnapshot").getConstructors()
         return max(int(item.getParameterCount()) for item in found)
@@ -137,7 +150,8 @@ class Gateway:
         from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
         self.activate()
-        java = self._class("RowTracking").preserveRowTrackingColumns(frame._jdf, table.snapshot)
+        tracking = self._class(f"{_DELTA}.RowTracking")
+        java = tracking.preserveRowTrackingColumns(frame._jdf, table.snapshot)
         return ClassicFrame(java, self._spark)
 
     def identity_values(self, field: StructField) -> Column:
@@ -147,14 +161,17 @@ class Gateway:
 
         self.activate()
         java = self._jvm.org.apache.spark.sql.types.DataType.fromJson(StructType([field]).json())
-        made = self._class("IdentityColumn").createIdentityColumnGenerationExprAsColumn(java.head())
-        return ClassicColumn(made)
+        identity = self._class(f"{_DELTA}.IdentityColumn")
+        return ClassicColumn(identity.createIdentityColumnGenerationExprAsColumn(java.head()))
 
     def _adds(self, files: Path) -> Any:
-        array = self._class_of(f"[L{_DELTA}.actions.AddFile;")
-        found = self._mapper().readValue(self._jvm.java.io.File(str(files)), array)
-        wrap = getattr(getattr(self._jvm.scala.collection.immutable, "ArraySeq$"), "MODULE$")
-        return wrap.unsafeWrapArray(found)
+        file = self._class("java.io.File")(str(files))
+        found = self._mapper.readValue(file, self._adds_class)
+        return self._object("scala.collection.immutable.ArraySeq").unsafeWrapArray(found)
+
+    @cached_property
+    def _adds_class(self) -> Any:
+        return self._class_of(f"[L{_DELTA}.actions.AddFile;")
 
     # --- writing ------------------------------------------------------------------------
 
@@ -173,7 +190,8 @@ class Gateway:
         go into one file. `identity` names columns whose new values the rows have already.
         """
         self.activate()
-        transaction = self._class("OptimisticTransaction")(table.log, self._none, table.snapshot)
+        begin = self._class(f"{_DELTA}.OptimisticTransaction")
+        transaction = begin(table.log, self._none, table.snapshot)
         if numbered := set(identity):
             transaction.setTrackHighWaterMarks(self._set(numbered))
         checks = self._checks(check)
@@ -197,7 +215,7 @@ class Gateway:
         A vector that the file has already is part of the new one.
         """
         self.activate()
-        generator = self._class_package("commands").DeletionVectorBitmapGenerator
+        generator = self._class(f"{_DELTA}.commands.DeletionVectorBitmapGenerator")
         session = self._spark._jsparkSession
         found = self._json_of(generator.buildDeletionVectors(session, frame._jdf, table.log, 0))
         return [
@@ -207,12 +225,12 @@ class Gateway:
 
     def _json_of(self, value: Any) -> Any:
         # As one text: the gateway hands over a list item by item, 0.1 ms each.
-        return codec.loads(self._mapper().writeValueAsString(value))
+        return codec.loads(self._mapper.writeValueAsString(value))
 
     def _checks(self, check: str | None) -> Any:
         constraints = self._jvm.java.util.ArrayList()
         if check is not None:
-            kind = getattr(self._class_package("constraints"), "Constraints$Check")
+            kind = self._class(f"{_DELTA}.constraints.Constraints$Check")
             constraints.add(kind("replace_where", self._expression(check)))
         converters = self._jvm.scala.jdk.javaapi.CollectionConverters
         return converters.asScala(constraints).toSeq()
@@ -224,7 +242,7 @@ class Gateway:
         for key, value in options.items():
             given = given.updated(key, value)
         conf = self._spark._jsparkSession.sessionState().conf()
-        return self._some(self._class("DeltaOptions")(given, conf))
+        return self._some(self._class(f"{_DELTA}.DeltaOptions")(given, conf))
 
     # --- Spark's parser -----------------------------------------------------------------
 
@@ -299,11 +317,11 @@ class Gateway:
     # --- Delta's own forms --------------------------------------------------------------
 
     def _action(self, action: Action) -> Any:
-        companion = getattr(self._class_package("actions"), "Action$")
-        return getattr(companion, "MODULE$").fromJson(codec.encode(action).decode())
+        return self._object(f"{_DELTA}.actions.Action").fromJson(codec.encode(action).decode())
 
+    @cached_property
     def _mapper(self) -> Any:
-        return getattr(getattr(self._class_package("util"), "JsonUtils$"), "MODULE$").mapper()
+        return self._object(f"{_DELTA}.util.JsonUtils").mapper()
 
     def _set(self, values: Iterable[str]) -> Any:
         found = self._jvm.java.util.ArrayList()
@@ -311,14 +329,15 @@ class Gateway:
             found.add(value)
         return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toSet()
 
-    def _some(self, value: Any) -> Any:
-        return self._jvm.scala.Option.apply(value)
-
     def _class(self, name: str) -> Any:
-        return getattr(self._jvm.org.apache.spark.sql.delta, name)
+        """A class by its full name."""
+        if name not in self._known:
+            self._known[name] = reduce(getattr, name.split("."), self._jvm)
+        return self._known[name]
 
-    def _class_package(self, name: str) -> Any:
-        return getattr(self._jvm.org.apache.spark.sql.delta, name)
+    def _object(self, name: str) -> Any:
+        """A singleton object of Scala's."""
+        return self._class(f"{name}$.MODULE$")
 
     def _class_of(self, name: str) -> Any:
         return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)  # noqa: FBT003

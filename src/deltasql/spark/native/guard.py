@@ -54,8 +54,7 @@ class Guard:
         self._definition = logical.CTERelationDef
         self._definitions = _object(logical, "CTERelationDef")
         self._frames = _object(jvm.org.apache.spark.sql.classic, "Dataset")
-        self._to_scala = jvm.scala.jdk.javaapi.CollectionConverters
-        self._list = jvm.java.util.ArrayList
+        self._nothing = _object(jvm.scala.collection.immutable, "Nil")
 
     def read_only(self, frame: DataFrame) -> DataFrame:
         """The same rows, from a plan that nothing can be written to."""
@@ -65,10 +64,9 @@ class Guard:
         # Of its own number: Spark takes definitions of one number for copies of each other.
         number = self._definitions.newId()
         first = self._definition(self._refusal, number, self._none, False, self._none)  # noqa: FBT003
-        definitions = self._list()
-        definitions.add(first)
+        definitions = self._nothing.prepended(first)
         plan = frame._jdf.queryExecution().analyzed()
-        guarded = self._with(plan, self._to_scala.asScala(definitions).toSeq())
+        guarded = self._with(plan, definitions)
         shown = self._filter(self._always, guarded)
         return ClassicFrame(self._frames.ofRows(self._session, shown), self._spark)
 

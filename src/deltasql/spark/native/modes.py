@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deltasql.commit.discarding import Discarder
+from deltasql.commit.discarding import Abandon, Discarder
 from deltasql.errors import ValidationError
 from deltasql.lake import writing
 from deltasql.lake.snapshot import Snapshot
@@ -70,6 +70,8 @@ class Job:
     snapshot: Snapshot | None
     plan: Plan
     options: WriteOptions
+    # What there is to delete if the write fails half-way.
+    written: list[AddFile | CdcFile] = field(default_factory=list)
 
     @property
     def like(self) -> Snapshot | None:
@@ -87,11 +89,25 @@ class Writer:
         self._discarder = discarder
 
     def prepare(
-        self, location: str, snapshot: Snapshot, frame: DataFrame, options: WriteOptions
+        self,
+        location: str,
+        snapshot: Snapshot,
+        frame: DataFrame,
+        options: WriteOptions,
+        *,
+        abandon: Abandon,
     ) -> writing.Write:
-        """Write the rows as files, and say what the commit is."""
+        """Write the rows as files, and say what the commit is; a failure abandons them."""
         check_writable(snapshot.protocol)
         job = Job(location, snapshot, _plan(snapshot.state, frame, options), options)
+        try:
+            return self._write(job, snapshot, frame)
+        except BaseException:
+            abandon([file.path for file in job.written])
+            raise
+
+    def _write(self, job: Job, snapshot: Snapshot, frame: DataFrame) -> writing.Write:
+        options = job.options
         if options.mode != "overwrite":
             return self._append(job, snapshot, frame)
         if options.replace_where is not None:
@@ -109,6 +125,7 @@ class Writer:
             job.options.target_file_size, job.like, partial(self._sample, job, rows)
         )
         written = self._gateway.write(table, rows, check=check, max_rows=most)
+        job.written.extend(written.actions)
         return evolution.with_identity(job.plan, written.identity), list(written.actions)
 
     def _sample(self, job: Job, rows: DataFrame, count: int) -> tuple[int, int]:
@@ -203,7 +220,9 @@ class Writer:
             return self._sample(job, parts.rest(found.partial), count)
 
         most = rows_per_file(job.options.target_file_size, job.like, sample)
-        return self._gateway.write(table, rows, max_rows=most).actions
+        written = self._gateway.write(table, rows, max_rows=most).actions
+        job.written.extend(written)
+        return written
 
     def touched(
         self,

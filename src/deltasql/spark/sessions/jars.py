@@ -19,7 +19,7 @@ VARIABLE = "DELTASQL_SPARK_JARS"
 _OURS = ("io.delta_", "io.unitycatalog_")
 # Whatever else Delta depends on, Spark brings along: 73 MB that need no download.
 _NOT_OURS = "com.*:*,commons-*:*,io.airlift:*,jakarta.*:*,javax.*:*,net.*:*,org.*:*"
-# What Ivy says of a package that it did not get, the most telling last.
+# What Ivy says of a package that it did not get, the most informative last.
 _INFORMATIVE = ("Server access error", "not found", "unresolved dependency")
 _PATIENCE = 600
 _NEWS = 10
@@ -136,8 +136,8 @@ def _reason(log: IO[str], seconds: float) -> str:
         return f"it took longer than {_PATIENCE} s"
     log.seek(0)
     lines = [line.strip() for line in log.read().splitlines() if line.strip()]
-    telling = [line for line in lines if any(words in line for words in _INFORMATIVE)]
-    return (telling or lines or ["the resolver said nothing"])[-1][:300]
+    informative = [line for line in lines if any(words in line for words in _INFORMATIVE)]
+    return (informative or lines or ["the resolver said nothing"])[-1][:300]
 
 
 def _not_fetched(package: str, cause: str) -> ConfigError:

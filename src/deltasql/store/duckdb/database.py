@@ -77,7 +77,7 @@ class Database:
             raise forked(self.path)
 
     def close(self) -> None:
-        """Give the file free; an answer that is still being read keeps it until its end."""
+        """Release the file; a result that is still being read keeps it open until its end."""
         while self._idle:
             self._idle.pop().close()
         self.discard_writer()
@@ -128,7 +128,7 @@ def open_database(path: str, *, may_create: bool) -> Database:
 
 
 def close_database(database: Database) -> None:
-    """One user less; the last one gives the file free."""
+    """One user less; the last one releases the file."""
     with _mutex:
         database.users -= 1
         if not database.users:

@@ -61,6 +61,9 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries):
             (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches),
         )
 
+    def may_commit(self) -> bool:
+        return bool(self._rows("may_commit")[0][0])
+
     def may_purge(self) -> bool:
         return bool(self._rows("may_purge")[0][0])
 

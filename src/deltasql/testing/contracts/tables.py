@@ -126,6 +126,7 @@ class TableContract:
         store = log_store()
         table_id = create(store, "t", [add("a"), add("b", "v")], location="memory:///a")
         assert store.begin_purge(table_id) is None, "it lives"
+        assert store.may_commit()
         assert store.may_purge()
         commit(store, table_id, remove("a"))
         store.drop_table(table_id)

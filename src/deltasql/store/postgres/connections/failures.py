@@ -56,7 +56,7 @@ def translate(error: Exception, doing: str, *, at_commit: bool = False) -> Delta
     is_refusal = not at_commit and _is_refusal(error)
     if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
         return StoreTimeoutError(
-            f"a lock was not to be had in time while {doing}",
+            f"no lock became available in time while {doing}",
             cause=_text(error),
             remedy="another transaction holds the table; try again, or raise sql.timeout",
             is_refusal=is_refusal,

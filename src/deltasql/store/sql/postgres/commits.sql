@@ -50,7 +50,7 @@ SELECT dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :me
 -- name: append_one
 -- The commonest commit, one new file of which nothing special is known, without the function
 -- around it. It answers nothing where the head is not as expected, and fails where the file is live
--- already: then commit_one says what is so.
+-- already: then commit_one gives the answer.
 WITH head AS (
     UPDATE dl_table_heads AS h
     SET current_version = h.current_version + 1,
@@ -141,6 +141,11 @@ RETURNING table_id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 -- One at a time who takes a place or begins a purge. Commits never touch the table, and a purge that
 -- deletes its row, in a long transaction, holds nobody up.
 LOCK TABLE dl_places IN SHARE UPDATE EXCLUSIVE MODE;
+
+-- name: may_commit
+-- Rights to single columns count as well: whoever may write some may be meant to write all it takes.
+SELECT has_any_column_privilege('dl_table_heads', 'UPDATE')
+       AND has_any_column_privilege('dl_table_versions', 'INSERT');
 
 -- name: may_purge
 SELECT bool_and(has_table_privilege(name, 'DELETE'))
