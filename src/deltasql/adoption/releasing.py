@@ -7,7 +7,7 @@ import uuid
 from dataclasses import replace
 from typing import Final
 
-from deltasql.adoption.fencing import ENABLED_SINCE, is_fenced, lower_fence
+from deltasql.adoption.fencing import is_fenced, lower_fence
 from deltasql.commit.loop import CommitLoop
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.requirements import Done
@@ -16,6 +16,7 @@ from deltasql.log.state import TableState
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.publishing.publish_run import LEASE_SECONDS
 from deltasql.mirror.released import is_released, release_reason
+from deltasql.spec.properties import TIMESTAMPS_SINCE
 from deltasql.store.interface import Committed, LockedLog, LogStore
 
 _LOOK_EVERY: Final = 0.05
@@ -99,7 +100,7 @@ def _commit_release(
 
 def adoption_set_timestamps(log: LogStore, table_id: int, state: TableState) -> bool:
     """Whether the commit that fenced the table turned in-commit timestamps on, too."""
-    since = state.properties.get(ENABLED_SINCE, "")
+    since = state.properties.get(TIMESTAMPS_SINCE, "")
     if not state.in_commit_timestamps or not since.isdecimal() or int(since) == 0:
         return False
     then, before = (log.state(table_id, int(since) - step) for step in (0, 1))

@@ -41,6 +41,7 @@ from deltasql.settings import keys
 from deltasql.settings.secrets import mask
 from deltasql.settings.sources import Configuration, resolve, user_name
 from deltasql.spec.actions import Action
+from deltasql.spec.properties import TIMESTAMPS
 from deltasql.spec.schema import StructType
 from deltasql.store.connect import open_log
 from deltasql.store.interface import LogStore, NameTaken
@@ -185,7 +186,7 @@ class Lake(LakeChecks):
             "operation": "CREATE TABLE",
             "operation_params": {
                 "partitionBy": list(partition_by),
-                "properties": {new_table.IN_COMMIT_TIMESTAMPS: "true", **(properties or {})},
+                "properties": {TIMESTAMPS: "true", **(properties or {})},
             },
         }
         if location is not None:

@@ -16,6 +16,7 @@ from deltasql.mirror.repairing.repair import held_leases
 from deltasql.mirror.retained import cutoff_ms
 from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
+from deltasql.spec.properties import EXPIRED_LOG_CLEANUP
 from deltasql.spec.protocol import check_writable
 from deltasql.store.interface import LogStore
 
@@ -90,8 +91,8 @@ def _plan(log: LogStore, objects: ObjectStore, target: Target) -> CleanupReport:
 
     if is_released(reason := log.read_only_reason(target.table_id)):
         return nothing(reason or "")
-    if state.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "false":
-        return nothing("delta.enableExpiredLogCleanup is false")
+    if state.properties.get(EXPIRED_LOG_CLEANUP, "true").lower() == "false":
+        return nothing(f"{EXPIRED_LOG_CLEANUP} is false")
     newest = log.version_at(target.table_id, cutoff)
     if newest is None:
         return nothing("no commit is that old")

@@ -17,6 +17,7 @@ from deltasql.spec.actions import (
     Protocol,
     RemoveFile,
 )
+from deltasql.spec.properties import APPEND_ONLY
 from deltasql.store.interface import BodyTemplate, Committed, LogStore, Proposal
 from deltasql.store.rows import ADD_COLUMNS, CommitRows, to_rows
 
@@ -25,7 +26,7 @@ OpenStore: TypeAlias = Callable[[], LogStore]
 METADATA = Metadata(
     id="3f1c0c0e-0000-4000-8000-000000000001",
     schema_string='{"type":"struct","fields":[]}',
-    configuration={"delta.appendOnly": "false"},
+    configuration={APPEND_ONLY: "false"},
 )
 PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
 

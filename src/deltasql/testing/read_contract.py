@@ -12,6 +12,7 @@ from deltasql.log.pruning import ranges as r
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.log.pruning.stats_keys import FileKeys
 from deltasql.spec.actions import CdcFile, DomainMetadata, Txn
+from deltasql.spec.properties import CLUSTERING_DOMAIN
 from deltasql.store.rows import FILES_SCHEMA, partition_key_of, to_rows
 from deltasql.testing.proposals import (
     OpenStore,
@@ -174,7 +175,7 @@ class ReadContract:
     def test_domains_at_versions(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id = create(store)
-        domain = "delta.clustering"
+        domain = CLUSTERING_DOMAIN
         commit(store, table_id, DomainMetadata(domain=domain, configuration="{1}"))
         commit(store, table_id, DomainMetadata(domain="mine", configuration=""))
         commit(store, table_id, DomainMetadata(domain=domain, configuration="", removed=True))

@@ -83,7 +83,7 @@ class TrustContract:
         assert list(store.other_rows(table_id, "txns", 0)) == []
         assert [row[0] for row in store.other_rows(table_id, "metadata", 3)] == [0]
         columns = store.table_columns(table_id)
-        assert columns == TableColumns('{"delta.appendOnly":"false"}', 1, 2)
+        assert columns == TableColumns('{APPEND_ONLY:"false"}', 1, 2)
 
     def test_commits_have_their_digests(self, log_store: OpenStore) -> None:
         store = log_store()

@@ -28,10 +28,11 @@ from deltasql.spec.actions import (
     UnknownAction,
 )
 from deltasql.spec.codec import check_types
+from deltasql.spec.properties import CLUSTERING_DOMAIN, DELTA_PREFIX, ROW_TRACKING_DOMAIN
 from deltasql.spec.protocol import check_writable
 
 # The system's own domains, and the feature without which nobody may touch them.
-SYSTEM_DOMAINS = {"delta.rowTracking": "rowTracking", "delta.clustering": "clustering"}
+SYSTEM_DOMAINS = {ROW_TRACKING_DOMAIN: "rowTracking", CLUSTERING_DOMAIN: "clustering"}
 
 _ONE_OF_A_KIND = {Metadata: "metaData", Protocol: "protocol", CommitInfo: "commitInfo"}
 # Kinds of which a commit may have any number.
@@ -154,7 +155,7 @@ def _check_domains(domains: Sequence[DomainMetadata], table: TableState) -> None
         if domain in seen:
             raise _too_many(f"domainMetadata of {domain!r:.80}")
         seen.add(domain)
-        if domain.startswith("delta."):
+        if domain.startswith(DELTA_PREFIX):
             _check_system_domain(domain, table)
 
 
