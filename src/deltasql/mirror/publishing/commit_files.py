@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 
 from deltasql.delta_log.names import LOG, commit_name
@@ -15,32 +16,37 @@ from deltasql.store.mirroring.interface import PendingVersion
 logger = logging.getLogger("deltasql.mirror")
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How many commit files are visible, and why no more are."""
+
+    count: int
+    failure: DeltaSqlError | None = None
+
+
 def publish_commits(
     objects: ObjectStore, versions: Sequence[PendingVersion], checksums: Sequence[Item]
-) -> None:
-    """Make sound commit files visible, each after the one before, and its checksum after it.
-
-    An error's detail `done` says how many of them are.
-    """
+) -> Published:
+    """Make sound commit files visible, each after the one before, and its checksum after it."""
     items = [(LOG + commit_name(item.version), item.body or b"") for item in versions]
     done = 0
     try:
         while done < len(items):
             put = objects.put_many_if_absent(items[done:], checksums[done:])
-            if all(put):
-                done += len(put)
-                continue
-            # Somebody was here before: ourselves, whose answer was lost, or a stranger.
-            done += len(put) - 1
-            must_be_ours(objects, *items[done])
-            # One that exists stays: it may only be ours, or a stranger's that was right.
-            objects.put_if_absent(*checksums[done])
-            done += 1
+            done += put.count
+            if put.failure is not None:
+                return Published(done, put.failure)
+            if put.exists:
+                # Somebody was here before: ourselves, whose answer was lost, or a stranger.
+                must_be_ours(objects, *items[done])
+                # One that exists stays: it may only be ours, or a stranger's that was right.
+                objects.put_if_absent(*checksums[done])
+                done += 1
     except DeltaSqlError as error:
-        error.details["done"] = done + int(error.details.get("done", 0))
-        raise
+        return Published(done, error)
     if logger.isEnabledFor(logging.INFO):
         _tell(objects, versions)
+    return Published(done)
 
 
 def _tell(objects: ObjectStore, versions: Sequence[PendingVersion]) -> None:

@@ -133,7 +133,6 @@ class PublishRun:
         return 0 <= item.age_ms < self._backoff(item.retry_count) * 1000
 
     def _mirror(self, part: Sequence[PendingVersion]) -> None:
-        steps: list[_Step] = []
         try:
             first, earliest = part[0].version, part[0].earliest
             if first - 1 != self._published and not self._follows_checkpoint(first - 1, earliest):
@@ -141,17 +140,17 @@ class PublishRun:
             sound, problem = sound_start(part)
             steps = self._steps(sound)
             checksums = [(LOG + crc_name(step.totals.version), step.checksum) for step in steps]
-            publish_commits(self._objects, sound, checksums)
-            if problem is not None:
-                problem.details["done"] = len(sound)
-                raise problem
         except DeltaSqlError as error:
-            done = min(int(error.details.get("done", 0)), len(steps))
-            self._keep(steps[:done])
             self.tell()
-            self._failed(part[done], error)
+            self._failed(part[0], error)
             raise
-        self._keep(steps)
+        published = publish_commits(self._objects, sound, checksums)
+        self._keep(steps[: published.count])
+        failure = published.failure or problem
+        if failure is not None:
+            self.tell()
+            self._failed(part[published.count], failure)
+            raise failure
 
     def _follows_checkpoint(self, before: int, earliest: int) -> bool:
         """Whether the version before is the oldest and was adopted without a commit file."""

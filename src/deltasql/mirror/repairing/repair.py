@@ -344,7 +344,7 @@ class _Repair:
             self._failed(error)
 
     def _failed(self, error: DeltaSqlError) -> None:
-        path = getattr(error, "path", "") if isinstance(error, MirrorError) else ""
+        path = (error.path or "") if isinstance(error, MirrorError) else ""
         if path.removeprefix(LOG) not in self.report.conflicts:
             self.report.errors.append(f"{error.problem}: {error.cause}")
 

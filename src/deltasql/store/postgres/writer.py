@@ -91,7 +91,7 @@ class PostgresWriter:
         try:
             return self._connections.call(_APPEND_ONE, values, "committing")
         except DatabaseError as error:
-            if not error.details.get("is_duplicate"):
+            if not error.is_duplicate:
                 raise
             return ""
 
