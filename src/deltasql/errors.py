@@ -208,7 +208,7 @@ class DatabaseError(StoreError):
 
 
 class StoreTimeoutError(StoreError):
-    """A connection or a lock was not to be had in time."""
+    """A connection, a lock or an answer did not come in time."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -108,20 +108,22 @@ def _lose_nothing(
 
 def _replaced(lake: Lake, name: str, location: str) -> int | None:
     """The table that a new adoption takes the place of: the same one, no longer ours."""
-    replaced = None
-    for table in lake.tables():
-        is_same = place_of(table.location) == place_of(location)
-        if table.name == name:
-            if not is_same or table.read_only is None:
-                raise TableExistsError(
-                    f"there is a table {name} already",
-                    remedy="choose another name, or drop it or release it first",
-                )
-            replaced = table.table_id
-        elif is_same and table.read_only is None:
+    place = place_of(location)
+    for claim in lake.store.claims(location):
+        is_ours = claim.status == "live" and not claim.is_read_only
+        if claim.place == place and is_ours and claim.name != name:
             raise TableExistsError(
                 f"the table at {location} is in the lake already",
-                cause=f"it is {table.name}",
-                remedy=f"use {table.name}, or release it first",
+                cause=f"it is {claim.name}",
+                remedy=f"use {claim.name}, or release it first",
             )
-    return replaced
+    known = lake.store.table(name)
+    if known is None:
+        return None
+    is_released = lake.store.read_only_reason(known.table_id) is not None
+    if place_of(known.location) != place or not is_released:
+        raise TableExistsError(
+            f"there is a table {name} already",
+            remedy="choose another name, or drop it or release it first",
+        )
+    return known.table_id

@@ -185,7 +185,13 @@ class Table:
         return self.snapshot().scan(where, columns)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """The versions, newest first."""
+        """The versions, newest first; `limit` is how many at most."""
+        if limit is not None and limit < 0:
+            raise ValidationError(
+                f"the limit of a history can't be {limit}",
+                cause="it is how many versions to return at most",
+                remedy="give 0 or more, or leave it out for all of them",
+            )
         found = self._lake.store.history(self.table_id, limit=limit)
         return [HistoryEntry.of(record) for record in found]
 

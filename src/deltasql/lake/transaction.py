@@ -246,7 +246,9 @@ class TransactionTable:
         return found
 
     def _pinned(self) -> Snapshot:
-        found = self._table.snapshot_with(version=self._version, overlay=self._overlay)
+        # A scan that was taken before a write doesn't show that write.
+        overlay = self._overlay.copy()
+        found = self._table.snapshot_with(version=self._version, overlay=overlay)
         if self._metadata is None and self._protocol is None:
             return found
         state = replace(

@@ -92,6 +92,8 @@ class MirrorEngine:
         # By table: as whom it was looked at last, and how often servers had changed by then.
         self._looked: dict[int, tuple[Target, int]] = {}
         self._look_again: dict[int, float] = {}
+        # By table: the newest version that this process published.
+        self._published: dict[int, int] = {}
 
     def begin(self) -> None:
         """Begin without threads: a forked child has none of its parent's, only their locks."""
@@ -223,18 +225,22 @@ class MirrorEngine:
     ) -> Iterator[PublishRun | None]:
         """A publish run with the table's lease, unless somebody has that."""
         with self._leased(target, Work.COMMITS) as lease:
-            yield (
-                None
-                if lease is None
-                else PublishRun(
-                    self._log,
-                    self._objects(target.location),
-                    lease,
-                    default_interval=self.settings.checkpoint_interval,
-                    max_attempts=self.settings.max_retry_attempts,
-                    backoff=backoff,
-                )
+            if lease is None:
+                yield None
+                return
+            run = PublishRun(
+                self._log,
+                self._objects(target.location),
+                lease,
+                default_interval=self.settings.checkpoint_interval,
+                max_attempts=self.settings.max_retry_attempts,
+                backoff=backoff,
+                own=self._published.get(target.table_id, -1),
             )
+            try:
+                yield run
+            finally:
+                self._published[target.table_id] = run.own
 
     def write_checkpoints(self, target: Target) -> int | None:
         """Write the checkpoints of a table that are due; None when somebody else does."""

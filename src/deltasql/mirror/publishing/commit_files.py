@@ -68,13 +68,7 @@ def must_be_ours(objects: ObjectStore, path: str, body: bytes) -> None:
     """Raise `MirrorConflictError` unless the object has exactly these bytes."""
     found = objects.read(path)
     if found != body:
-        raise MirrorConflictError(
-            f"{path} holds other bytes than SQL",
-            cause="a foreign writer, an older database or a broken copy wrote it",
-            remedy="look at it; mirror.repair(force=True) moves it aside and writes ours",
-            path=path,
-            is_prefix=body.startswith(found),
-        )
+        raise _foreign(path, is_prefix=body.startswith(found))
 
 
 def sound_start(
@@ -111,12 +105,36 @@ def must_be_as_committed(version: int, body: bytes, digest: bytes) -> None:
         )
 
 
-def must_follow(objects: ObjectStore, version: int, earliest: int) -> None:
-    """Raise `MirrorGapError` unless the version before is in the mirror."""
-    if version > earliest and objects.head(LOG + commit_name(version - 1)) is None:
+def must_follow(objects: ObjectStore, version: int, digest: bytes | None) -> None:
+    """Raise `MirrorGapError` unless the version before is in the mirror, and
+    `MirrorConflictError` unless it has the digest; None leaves that out.
+    """
+    path = LOG + commit_name(version - 1)
+    if digest is None:
+        is_there = objects.head(path) is not None
+    else:
+        try:
+            found = objects.read(path)
+        except FileNotFoundError:
+            is_there = False
+        else:
+            is_there = True
+            if sha256(found).digest() != digest:
+                raise _foreign(path, is_prefix=False)
+    if not is_there:
         raise MirrorGapError(
             f"version {version} can't be mirrored before version {version - 1}",
             cause=f"SQL says that {commit_name(version - 1)} was written, and it is gone",
             remedy="run mirror.repair(): it writes what is missing",
             version=version - 1,
         )
+
+
+def _foreign(path: str, *, is_prefix: bool) -> MirrorConflictError:
+    return MirrorConflictError(
+        f"{path} holds other bytes than SQL",
+        cause="a foreign writer, an older database or a broken copy wrote it",
+        remedy="look at it; mirror.repair(force=True) moves it aside and writes ours",
+        path=path,
+        is_prefix=is_prefix,
+    )

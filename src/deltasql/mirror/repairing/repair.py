@@ -332,6 +332,8 @@ class _Repair:
                 self._lease,
                 default_interval=settings.checkpoint_interval,
                 max_attempts=settings.max_retry_attempts,
+                # One version alone is written whatever the one before it has in it.
+                own=-1 if version is None else version - 1,
             )
             self.report.mirrored = commits.run() if version is None else commits.run_one(version)
         except DeltaSqlError as error:

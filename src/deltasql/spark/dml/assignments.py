@@ -205,7 +205,7 @@ def _refuse_identity(field: StructField, *, is_update: bool) -> None:
         raise ValidationError(
             f"the column {field.name!r} can't be set",
             cause="it is an identity column"
-            + (", and rows keep their number" if is_update else ", GENERATION_EXPRESSION ALWAYS"),
+            + (", and rows keep their number" if is_update else ", GENERATED ALWAYS"),
             remedy="leave it out; the table numbers its rows",
         )
 

@@ -28,6 +28,7 @@ _REFUSING = (
     duckdb.TransactionException,
     duckdb.TypeMismatchException,
 )
+_VIOLATION = "constraint violation"
 _HOLDER = re.compile(r"Conflicting lock is held in (.*?) ?\(PID (\d+)\)")
 
 
@@ -45,12 +46,14 @@ def translate(error: Exception, doing: str, path: str, *, at_commit: bool = Fals
     text = str(error)
     if "Could not set lock on file" in text:
         return _held_elsewhere(text, path)
+    # Some indexes are checked by COMMIT only; it has undone all, and would again.
+    is_violation = isinstance(error, duckdb.TransactionException) and _VIOLATION in text
     return DatabaseError(
         f"DuckDB failed while {doing} in {path}",
         cause=text,
         remedy="see the cause; a commit that failed has written nothing",
-        is_refusal=not at_commit and isinstance(error, _REFUSING),
-        is_transient=isinstance(error, duckdb.TransactionException),
+        is_refusal=is_violation or (not at_commit and isinstance(error, _REFUSING)),
+        is_transient=isinstance(error, duckdb.TransactionException) and not is_violation,
     )
 
 
