@@ -36,7 +36,7 @@ cross Spark workers, and never carry a secret.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(eq=False, repr=False)
@@ -145,6 +145,13 @@ class TableError(DeltaSqlError):
 
 class TableNotFoundError(TableError):
     """No table of that name."""
+
+    @classmethod
+    def named(
+        cls, name: str, cause: str = "it was dropped", remedy: str = "see lake.tables()"
+    ) -> Self:
+        """The error for a table that is not, or no longer, in the lake."""
+        return cls(f"there is no table {name}", cause=cause, remedy=remedy)
 
 
 class TableExistsError(TableError):

@@ -16,9 +16,7 @@ from typing import Any
 
 import deltasql
 from deltasql.errors import DeltaSqlError
-from deltasql.mirror import engine
-from deltasql.mirror.checkpoints import checkpointing
-from deltasql.mirror.publishing import publish_run
+from deltasql.mirror import leases
 from deltasql.objectstore import PutChain
 from deltasql.spec.actions import AddFile
 from deltasql.testing.faulty_store import Fault, FaultyStore, seeded
@@ -63,8 +61,7 @@ class Deployment:
 
 def short_leases(seconds: float) -> None:
     """So that a dead holder holds nobody up for long."""
-    for module in (publish_run, engine, checkpointing):
-        module.LEASE_SECONDS = seconds  # type: ignore[misc, attr-defined]
+    leases.LEASE_SECONDS = seconds
 
 
 def write(deployment: Deployment, journal: Path, slot: int, life: int, commits: int) -> None:

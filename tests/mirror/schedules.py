@@ -30,9 +30,8 @@ from deltasql.delta_log.names import LAST_CHECKPOINT, checkpoint_name, commit_na
 from deltasql.errors import DeltaSqlError, MirrorConflictError
 from deltasql.mirror.checkpoints import checkpointing
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
+from deltasql.mirror.leases import LEASE_SECONDS, LeaseLostError
 from deltasql.mirror.publishing.publish_run import (
-    LEASE_SECONDS,
-    LeaseLostError,
     PublishRun,
 )
 from deltasql.objectstore import Output, PutChain

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import TracebackType
-from typing import Any, Literal, Self, overload
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -20,14 +20,7 @@ from deltasql.errors import (
     TableNotFoundError,
 )
 from deltasql.lake import locations, new_table, purging, recovering
-from deltasql.lake.adoption import (
-    AdoptionReport,
-    Choices,
-    Progress,
-    Unmirrored,
-    adopt,
-    rehearse,
-)
+from deltasql.lake.adoption import LakeAdoptions
 from deltasql.lake.checks import LakeChecks
 from deltasql.lake.history import HistoryEntry
 from deltasql.lake.mirror import LakeMirror
@@ -104,7 +97,7 @@ class AuditEntry:
     entry: HistoryEntry
 
 
-class Lake(LakeChecks):
+class Lake(LakeAdoptions, LakeChecks):
     """Tables whose log is in one SQL database."""
 
     def __init__(
@@ -251,71 +244,6 @@ class Lake(LakeChecks):
         """
         return purging.purge(self, table)
 
-    @overload
-    def adopt(
-        self,
-        location: str | os.PathLike[str],
-        name: str,
-        *,
-        dry_run: Literal[True],
-        fence: bool = ...,
-        validate: bool = ...,
-        unmirrored: Unmirrored = ...,
-        progress: Callable[[Progress], None] | None = ...,
-    ) -> AdoptionReport: ...
-
-    @overload
-    def adopt(
-        self,
-        location: str | os.PathLike[str],
-        name: str,
-        *,
-        dry_run: Literal[False] = ...,
-        fence: bool = ...,
-        validate: bool = ...,
-        unmirrored: Unmirrored = ...,
-        progress: Callable[[Progress], None] | None = ...,
-    ) -> Table: ...
-
-    @overload
-    def adopt(
-        self,
-        location: str | os.PathLike[str],
-        name: str,
-        dry_run: bool,  # noqa: FBT001 - the public name
-        fence: bool = ...,  # noqa: FBT001 - the public name
-        *,
-        validate: bool = ...,
-        unmirrored: Unmirrored = ...,
-        progress: Callable[[Progress], None] | None = ...,
-    ) -> Table | AdoptionReport: ...
-
-    def adopt(
-        self,
-        location: str | os.PathLike[str],
-        name: str,
-        dry_run: bool = False,  # noqa: FBT001, FBT002 - the public name
-        fence: bool = True,  # noqa: FBT001, FBT002 - the public name
-        *,
-        validate: bool = True,
-        unmirrored: Unmirrored = "refuse",
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Table | AdoptionReport:
-        """Take in the Delta table at a location, with its whole history, where it is.
-
-        One commit keeps other writers out; with `fence=False`, and where deltasql can't write
-        the table safely (`table.read_only`), there is none. A dry run writes nothing and returns
-        a report. `progress` is called after each version; `validate=False` leaves out the
-        comparison with another reader. Where a dropped table has commits in SQL that are not in
-        the log, `unmirrored` says what becomes of them: `refuse`, `write` or `discard`.
-        """
-        new_table.check_name(name)
-        place = locations.check(self, location)
-        how = Choices(fence=fence, validate=validate, unmirrored=unmirrored)
-        if dry_run:
-            return rehearse(self, place, how, progress)
-        return adopt(self, place, name, how, progress)
-
     recover = recovering.recover
 
     def transaction(
@@ -393,8 +321,6 @@ def _exists(name: str) -> TableExistsError:
 
 
 def _missing(name: str) -> TableNotFoundError:
-    return TableNotFoundError(
-        f"there is no table {name}",
-        cause="it was never created, or it was dropped or renamed",
-        remedy="see lake.tables()",
+    return TableNotFoundError.named(
+        name, cause="it was never created, or it was dropped or renamed"
     )

@@ -10,9 +10,9 @@ from deltasql.delta_log.reading import checkpoint_fault, sidecars_of
 from deltasql.errors import LogFormatError, MirrorError, TableNotFoundError
 from deltasql.log.retention import DAY_MS
 from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.leases import held_leases
 from deltasql.mirror.released import is_released
 from deltasql.mirror.repairing.checkpoints import delete_with_checksum, point_at_newest
-from deltasql.mirror.repairing.repair import held_leases
 from deltasql.mirror.retained import cutoff_ms
 from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
@@ -78,9 +78,7 @@ def cleanup(
 def _plan(log: LogStore, objects: ObjectStore, target: Target) -> CleanupReport:
     record = log.state(target.table_id)
     if record is None:
-        raise TableNotFoundError(
-            f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
-        )
+        raise TableNotFoundError.named(target.name)
     state = record.parsed()
     # Whoever deletes must know every rule of the table's writers (rule 52).
     check_writable(state.protocol)

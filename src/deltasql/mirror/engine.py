@@ -20,9 +20,8 @@ from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, StoreError
 from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
+from deltasql.mirror.leases import LeaseLostError, try_lease
 from deltasql.mirror.publishing.publish_run import (
-    LEASE_SECONDS,
-    LeaseLostError,
     PublishRun,
 )
 from deltasql.mirror.publishing.publisher import Publisher
@@ -281,7 +280,7 @@ class MirrorEngine:
 
     @contextmanager
     def _leased(self, target: Target, work: Work) -> Iterator[Lease | None]:
-        lease = self._log.acquire_lease(target.table_id, self.holder, LEASE_SECONDS, work)
+        lease = try_lease(self._log, target.table_id, self.holder, work)
         if lease is None:
             yield None
             return

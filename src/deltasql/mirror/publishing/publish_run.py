@@ -13,6 +13,8 @@ from deltasql.delta_log.names import LOG, crc_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError
 from deltasql.log.retention import checkpoint_interval
 from deltasql.log.state import TableState
+from deltasql.mirror import leases
+from deltasql.mirror.leases import LeaseLostError
 from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.mirror.publishing.commit_files import must_follow, publish_commits, sound_start
 from deltasql.mirror.released import must_be_as_released
@@ -24,13 +26,8 @@ BATCH = 64
 # Where the store is quick: between batches nothing is written, and each ends with a wait.
 _LARGE_BATCH: Final = 4 * BATCH
 _QUICK: Final = 1.0
-LEASE_SECONDS = 30.0
 # How long SQL may wait for word of what is visible, where nobody waits for that.
 _TELL_EVERY: Final = 0.02
-
-
-class LeaseLostError(Exception):
-    """Somebody else mirrors the table now: whatever they find done, they find done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +194,7 @@ class PublishRun:
                 totals[-1],
                 first=totals[0].version,
                 interval=interval,
-                seconds=LEASE_SECONDS,
+                seconds=leases.LEASE_SECONDS,
             )
             if not recorded:
                 raise LeaseLostError

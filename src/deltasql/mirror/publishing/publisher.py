@@ -15,7 +15,8 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from deltasql.errors import DeltaSqlError
-from deltasql.mirror.publishing.publish_run import LeaseLostError, PublishRun
+from deltasql.mirror.leases import LeaseLostError
+from deltasql.mirror.publishing.publish_run import PublishRun
 from deltasql.store.mirroring.interface import Look
 from deltasql.telemetry import logs
 
