@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,7 +28,7 @@ from deltasql.lake.purging import DroppedTable, PurgeReport
 from deltasql.lake.table import Table
 from deltasql.lake.transaction import Transaction
 from deltasql.log.timestamps import Timestamp, to_ms
-from deltasql.mirror.engine import MirrorEngine, MirrorSettings
+from deltasql.mirror.engine import MirrorEngine
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.settings import keys
 from deltasql.settings.secrets import mask
@@ -122,7 +122,7 @@ class Lake(LakeAdoptions, LakeChecks):
         self.states = StateCache(store)
         self.discarder = Discarder(store, self.objects)
         self.storage = storage
-        self.engine = engine = MirrorEngine(store, self.objects, _mirror_settings(settings))
+        self.engine = engine = MirrorEngine(store, self.objects, settings)
         self.commits = CommitLoop(
             store,
             self.states,
@@ -304,13 +304,6 @@ class Lake(LakeAdoptions, LakeChecks):
         """Where a new table of that name goes."""
         new_table.check_name(name)
         return locations.default_place(self, name)
-
-
-def _mirror_settings(settings: keys.Settings) -> MirrorSettings:
-    values = {
-        item.name: getattr(settings, f"mirror_{item.name}") for item in fields(MirrorSettings)
-    }
-    return MirrorSettings(**values)
 
 
 def _exists(name: str) -> TableExistsError:

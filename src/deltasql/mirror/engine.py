@@ -27,6 +27,7 @@ from deltasql.mirror.publishing.publish_run import (
 from deltasql.mirror.publishing.publisher import Publisher
 from deltasql.mirror.released import is_released, must_be_as_released
 from deltasql.objectstore import ObjectStore
+from deltasql.settings.keys import Settings
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease, Work
 from deltasql.telemetry import metrics
@@ -36,32 +37,6 @@ logger = logging.getLogger("deltasql.mirror")
 # How long commits go on, once nobody could say whether the mirror is ahead.
 _LOOK_AGAIN: Final = 30.0
 _NEVER: Final = None, -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorSettings:
-    """How the mirror works; durations in seconds."""
-
-    mode: str = SYNC
-    sync_timeout: float = 5.0
-    checkpoint_interval: int = 10
-    reconcile_interval: float = 30.0
-    retry_interval: float = 3600.0
-    max_retry_attempts: int = 5
-    retry_backoff_base: float = 1.0
-    parallelism: int = 10
-    lag_alert: float = 60.0
-    lag_alert_versions: int = 1000
-    validate_interval: float | None = None
-
-    def backoff(self, retry_count: int) -> float:
-        """How long after a failed attempt the next one is due, by the number of failures.
-
-        The wait doubles up to and including the one after the attempt that made it FAILED.
-        """
-        if retry_count > self.max_retry_attempts:
-            return self.retry_interval
-        return float(self.retry_backoff_base * 2 ** (retry_count - 1)) if retry_count else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +56,7 @@ class MirrorEngine:
         self,
         log: LogStore,
         objects: Callable[[str], ObjectStore],
-        settings: MirrorSettings,
+        settings: Settings,
     ) -> None:
         self._log = log
         self._objects = objects
@@ -103,7 +78,7 @@ class MirrorEngine:
 
     def mode_of(self, target: Target) -> str:
         """How the table is mirrored: its property wins over the lake's setting."""
-        return target.mode or self.settings.mode
+        return target.mode or self.settings.mirror_mode
 
     def must_not_be_ahead(self, target: Target) -> None:
         """Raise `MirrorError` if the mirror has versions that SQL does not know.
@@ -122,7 +97,7 @@ class MirrorEngine:
         looking = self._threads().submit(self._look_ahead, target)
         try:
             # An object store that is down, or hangs, stops no commit; nor does it hold up each.
-            looking.result(timeout=self.settings.sync_timeout)
+            looking.result(timeout=self.settings.mirror_sync_timeout)
         except (StoreError, TimeoutError) as error:
             facts = {"table": target.name, "error": error}
             message = "%s: can't tell whether the mirror is ahead: %s"
@@ -169,7 +144,7 @@ class MirrorEngine:
         if SYNC not in modes:
             return
         started = time.monotonic()
-        deadline = started + self.settings.sync_timeout
+        deadline = started + self.settings.mirror_sync_timeout
         asked = [
             (self._publisher(target), version)
             for (target, version), mode in zip(committed, modes, strict=True)
@@ -189,7 +164,9 @@ class MirrorEngine:
                 objects = partial(self._objects, target.location)
                 found = self._publishers[target.table_id] = Publisher(
                     name=target.name,
-                    publish_run=lambda: self._publish_run(target, backoff=self.settings.backoff),
+                    publish_run=lambda: self._publish_run(
+                        target, backoff=self.settings.mirror_backoff
+                    ),
                     look=lambda version: self._log.look(target.table_id, version),
                     is_visible=partial(_is_visible, objects) if objects().is_local else None,
                     start=self._threads().submit,
@@ -199,7 +176,7 @@ class MirrorEngine:
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(
-                self.settings.parallelism, thread_name_prefix="deltasql-mirror"
+                self.settings.mirror_parallelism, thread_name_prefix="deltasql-mirror"
             )
         return self._pool
 
@@ -231,8 +208,8 @@ class MirrorEngine:
                 self._log,
                 self._objects(target.location),
                 lease,
-                default_interval=self.settings.checkpoint_interval,
-                max_attempts=self.settings.max_retry_attempts,
+                default_interval=self.settings.mirror_checkpoint_interval,
+                max_attempts=self.settings.mirror_max_retry_attempts,
                 backoff=backoff,
                 own=self._published.get(target.table_id, -1),
             )
@@ -251,7 +228,7 @@ class MirrorEngine:
                 if self._is_released(target):
                     self._give_up_checkpoints(target, objects, lease)
                 return CheckpointRun(
-                    self._log, objects, lease, max_attempts=self.settings.max_retry_attempts
+                    self._log, objects, lease, max_attempts=self.settings.mirror_max_retry_attempts
                 ).run()
         except LeaseLostError:
             logger.info("%s: another process mirrors this table now", target.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deltasql.errors import ConfigError, DeltaSqlError
+from deltasql.settings.keys import DEFAULTS
 from deltasql.settings.secrets import scrubbed
 from deltasql.store.interface import LogStore
 
@@ -12,7 +13,11 @@ _FORMS = "postgresql://user@host/database, sqlite:///lake.db or duckdb:///lake.d
 
 
 def open_log(
-    url: str, *, pool_size: int = 10, timeout: float = 30.0, schema: str = "create"
+    url: str,
+    *,
+    pool_size: int = DEFAULTS.sql_pool_size,
+    timeout: float = DEFAULTS.sql_timeout,
+    schema: str = DEFAULTS.sql_schema,
 ) -> LogStore:
     """The log store that a URL names.
 

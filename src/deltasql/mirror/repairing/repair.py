@@ -274,8 +274,8 @@ class _Repair:
                 self._log,
                 self._objects,
                 self._lease,
-                default_interval=settings.checkpoint_interval,
-                max_attempts=settings.max_retry_attempts,
+                default_interval=settings.mirror_checkpoint_interval,
+                max_attempts=settings.mirror_max_retry_attempts,
                 # One version alone is written whatever the one before it has in it.
                 own=-1 if version is None else version - 1,
             )
@@ -328,7 +328,7 @@ class _Repair:
             self._log,
             self._objects,
             self._checkpoint_lease,
-            max_attempts=self._engine.settings.max_retry_attempts,
+            max_attempts=self._engine.settings.mirror_max_retry_attempts,
         )
         if only is None:
             publish_run.run()
