@@ -19,7 +19,7 @@ from deltasql.spec.actions import (
 )
 from deltasql.spec.properties import APPEND_ONLY
 from deltasql.store.interface import BodyTemplate, Committed, LogStore, Proposal
-from deltasql.store.rows import ADD_COLUMNS, CommitRows, to_rows
+from deltasql.store.rows import CommitRows, to_rows
 
 OpenStore: TypeAlias = Callable[[], LogStore]
 
@@ -101,8 +101,7 @@ def with_keys(rows: CommitRows, keys: Sequence[FileKeys]) -> CommitRows:
     """The rows with the stats keys of their adds replaced."""
     adds = []
     for row, found in zip(rows.adds, keys, strict=True):
-        named = dict(zip(ADD_COLUMNS, row, strict=True)) | found._asdict()
-        adds.append(tuple(named[column] for column in ADD_COLUMNS))
+        adds.append(row._replace(**found._asdict()))
     return replace(rows, adds=adds)
 
 

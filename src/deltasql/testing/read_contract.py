@@ -102,10 +102,11 @@ class ReadContract:
         found = {file["path"]: file for file in store.files(table_id, 1).read_all().to_pylist()}
         names = [field.name for field in FILES_SCHEMA]
         for row in sent.rows.adds:
-            file = found.pop(row[12])
+            file = found.pop(row.path)
             assert [file[name] for name in names] == [
-                row[12], row[3], row[4], row[13], row[14], row[16], row[5], False, row[15],
-                2**62, 7, row[17], 1, row[18],
+                row.path, row.size_bytes, row.modification_time, row.partition_values, row.stats,
+                row.deletion_vector, row.num_records, False, row.tags, 2**62, 7,
+                row.clustering_provider, 1, row.extra,
             ]  # fmt: skip
         assert not found
         record = store.history(table_id)[0]

@@ -60,7 +60,9 @@ def load_base(objects: ObjectStore, found: FoundCheckpoint, parts: Parts) -> Tab
                 if isinstance(action, RemoveFile)
             ]
             gone = to_rows(removes, ()).removes
-            parts.take_tombstones(version, [row for row in gone if row[0] + row[1] not in live])
+            parts.take_tombstones(
+                version, [row for row in gone if row.path_key + row.dv_key not in live]
+            )
     for piece in base.written_out:
         # A V2 checkpoint in JSON with its files inline.
         inline = to_rows(piece, state.stats_columns)
