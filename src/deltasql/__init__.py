@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         VersionConflictError,
         VersionNotFoundError,
     )
-    from deltasql.lake.adoption import AdoptionReport
+    from deltasql.lake.adoption import AbandonedAdoption, AdoptionReport
     from deltasql.lake.catalog import AuditEntry, Lake, connect
     from deltasql.lake.checks import CheckReport, RebuildReport, TableCheck
     from deltasql.lake.history import Change, HistoryEntry
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AbandonedAdoption",
     "AddFile",
     "AdoptionReport",
     "AuditEntry",
@@ -134,6 +135,7 @@ __all__ = [
 # Spark's executors, need neither pyarrow nor a driver.
 _MODULES = {
     "ExportReport": "deltasql.adoption.exporting",
+    "AbandonedAdoption": "deltasql.lake.adoption",
     "AdoptionReport": "deltasql.lake.adoption",
     "AuditEntry": "deltasql.lake.catalog",
     "Lake": "deltasql.lake.catalog",

@@ -35,28 +35,25 @@ cross Spark workers, and never carry a secret.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, Self
 
 
+@dataclass(eq=False, repr=False)
 class DeltaSqlError(Exception):
     """The root: catching it catches everything deltasql raises on purpose.
 
-    `problem` says what failed, `cause` why, `remedy` what to do about it; keyword
-    details become attributes.
+    `problem` says what failed, `cause` why, `remedy` what to do about it. What else is known
+    has a field of its own, None where it does not apply.
     """
 
-    def __init__(self, problem: str, *, cause: str = "", remedy: str = "", **details: Any) -> None:
-        super().__init__(problem, cause, remedy, details)
-        self.problem = problem
-        self.cause = cause
-        self.remedy = remedy
-        self.details = details
+    problem: str
+    _: KW_ONLY
+    cause: str = ""
+    remedy: str = ""
 
-    def __getattr__(self, name: str) -> Any:
-        details = self.__dict__.get("details", {})
-        if name in details:
-            return details[name]
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    def __post_init__(self) -> None:
+        super().__init__(self.problem)
 
     def __str__(self) -> str:
         text = self.problem
@@ -67,21 +64,32 @@ class DeltaSqlError(Exception):
         return text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.problem, self.cause, self.remedy, self.details)
+        return _rebuild, (
+            type(self),
+            {item.name: getattr(self, item.name) for item in fields(self)},
+        )
 
 
-def _rebuild(
-    kind: type[DeltaSqlError], problem: str, cause: str, remedy: str, details: dict[str, Any]
-) -> DeltaSqlError:
-    return kind(problem, cause=cause, remedy=remedy, **details)
+def _rebuild(kind: type[DeltaSqlError], values: dict[str, Any]) -> DeltaSqlError:
+    return kind(**values)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CommitError(DeltaSqlError):
     """A commit did not happen, or its outcome is unknown."""
 
+    version: int | None = None
+    path: str | None = None
+    domain: str | None = None
+    app_id: str | None = None
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class VersionConflictError(CommitError):
     """The caller pinned `expected` and the table is at `actual`."""
+
+    expected: int | None = None
+    actual: int | None = None
 
 
 class ConcurrentAppendError(CommitError):
@@ -108,46 +116,83 @@ class ConcurrentTransactionError(CommitError):
     """Another transaction of the same application id committed meanwhile."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CommitStateUnknownError(CommitError):
     """The connection was lost, and it is not known whether `commit_id` became a version."""
 
+    commit_id: str | None = None
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class ValidationError(DeltaSqlError):
     """The input is malformed; nothing was locked and nothing written."""
 
+    path: str | None = None
+    key: str | None = None
+    domain: str | None = None
+    column: str | None = None
+    position: int | None = None
+    version: int | None = None
+    features: tuple[str, ...] = ()
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class TableError(DeltaSqlError):
     """A table, or a version of it, is not what the call needs."""
+
+    version: int | None = None
 
 
 class TableNotFoundError(TableError):
     """No table of that name."""
+
+    @classmethod
+    def named(
+        cls, name: str, cause: str = "it was dropped", remedy: str = "see lake.tables()"
+    ) -> Self:
+        """The error for a table that is not, or no longer, in the lake."""
+        return cls(f"there is no table {name}", cause=cause, remedy=remedy)
 
 
 class TableExistsError(TableError):
     """A table of that name exists already."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LocationTakenError(TableExistsError):
     """Another table holds the location, or one around or within it."""
+
+    table: str | None = None
+    location: str | None = None
 
 
 class VersionNotFoundError(TableError):
     """The table has no such version, or none at that time."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SchemaMismatchError(TableError):
     """The data does not fit the table's schema."""
 
+    column: str | None = None
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class LogFormatError(DeltaSqlError):
     """A log breaks the Delta spec."""
 
+    version: int | None = None
+    path: str | None = None
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class UnsupportedFeatureError(LogFormatError):
     """The table needs a Delta feature that deltasql does not have (see docs/features.md)."""
 
+    features: tuple[str, ...] = ()
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class StoreError(DeltaSqlError):
     """The SQL database, or the object store, failed.
 
@@ -156,44 +201,52 @@ class StoreError(DeltaSqlError):
     work soon.
     """
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        cause: str = "",
-        remedy: str = "",
-        is_refusal: bool = False,
-        is_transient: bool = False,
-        **details: Any,
-    ) -> None:
-        facts = {"is_refusal": is_refusal, "is_transient": is_transient, **details}
-        super().__init__(problem, cause=cause, remedy=remedy, **facts)
-        self.is_refusal = is_refusal
-        self.is_transient = is_transient
+    is_refusal: bool = False
+    is_transient: bool = False
+    path: str | None = None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DatabaseError(StoreError):
     """The SQL database refused or was lost."""
 
+    is_duplicate: bool = False
+    holder_pid: int | None = None
+
 
 class StoreTimeoutError(StoreError):
-    """No connection or no lock became available in time."""
+    """A connection, a lock or an answer did not come in time."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SchemaVersionError(StoreError):
     """The database's schema is not the one this release works with."""
 
+    found: int
+    expected: int
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class DamagedLogError(StoreError):
     """The rows of a table in SQL are not what its commits say: somebody changed them by hand."""
 
+    table: str | None = None
+    version: int | None = None
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class MirrorError(DeltaSqlError):
     """The mirror could not be written or read."""
 
+    version: int | None = None
+    path: str | None = None
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class MirrorConflictError(MirrorError):
     """The mirror holds other bytes than SQL for the same object."""
+
+    is_prefix: bool = False
 
 
 class MirrorGapError(MirrorError):

@@ -11,8 +11,7 @@ MAY_DELETE = {
     "commit/discarding.py": "new files that belong to no commit, which it asks SQL about",
     "mirror/repairing/": "the mirror's own log files",
     "mirror/cleanup.py": "the mirror's own log files",
-    "lake/catalog.py": "the files of a table that its owner purges",
-    "lake/purging.py": "the files of a table that its owner purges",
+    "mirror/purging.py": "the files of a table that its owner purges",
     "objectstore/": "the stores themselves",
     "testing/": "no part of a running program",
 }

@@ -1,6 +1,8 @@
 """The public surface is what `__all__` says, documented, and its errors form one tree."""
 
 import inspect
+import pickle
+from dataclasses import fields
 
 import pytest
 
@@ -56,6 +58,17 @@ def test_error_has_its_place_in_the_tree(name, parent):
     error = getattr(deltasql.errors, name)
     assert issubclass(error, getattr(deltasql.errors, parent))
     assert error.__doc__
+
+
+@pytest.mark.parametrize("name", PARENT_OF_ERROR)
+def test_error_has_typed_fields_that_pickle(name):
+    kind = getattr(deltasql.errors, name)
+    values = {item.name: f"the {item.name}" for item in fields(kind)}
+    copy = pickle.loads(pickle.dumps(kind(**values)))
+    assert type(copy) is kind
+    assert {item.name: getattr(copy, item.name) for item in fields(kind)} == values
+    with pytest.raises(TypeError):
+        kind("a problem", **values, undeclared=1)
 
 
 def test_every_error_has_the_root():

@@ -1,8 +1,10 @@
 """What the linters cannot say about a module: its size, its name, its clock, its SQL."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -11,6 +13,9 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 PURE = [module for module in MODULES if module.relative_to(PACKAGE).parts[0] in {"spec", "log"}]
 
 MOST_LINES = 400
+MEDIAN_LINES = 150
+MOST_MODULES = 15
+CROWDED = {"testing"}  # one suite a seam
 LONGER_WITH_REASON: dict[str, str] = {
     # "layer/module.py": "why splitting it would make it harder to read",
 }
@@ -44,6 +49,17 @@ def test_module_fits_a_reader(module):
     assert lines <= MOST_LINES or _name(module) in LONGER_WITH_REASON, (
         f"{_name(module)} has {lines} lines: split it, or list it with a reason"
     )
+
+
+def test_modules_are_small_and_folders_are_rooms():
+    lines = [len(module.read_text().splitlines()) for module in MODULES]
+    assert median(lines) <= MEDIAN_LINES
+    crowded = {
+        folder.relative_to(PACKAGE).as_posix(): count
+        for folder, count in Counter(module.parent for module in MODULES).items()
+        if count > MOST_MODULES and folder.name not in CROWDED
+    }
+    assert not crowded, "make a folder by what the modules do"
 
 
 def test_reasons_are_still_needed():

@@ -95,3 +95,31 @@ def test_recover_where_nothing_is(program, lake):
     failed = program("recover", "./nothing")
     assert failed.code == 1
     assert "there is no Delta table below" in failed.err
+
+
+def test_adopt_what_lacks_commits(program, lake, tmp_path):
+    """A dropped table whose last commits are in SQL alone."""
+    place = tmp_path / "late"
+    table = lake.create_table("t", ROWS.schema, location=place)
+    table.mirror.pause()
+    table.append(ROWS)
+    lake.drop_table("t")
+    refused = program("adopt", str(place), "t")
+    assert refused.code == 1
+    assert "would be lost" in refused.err
+    assert program("adopt", str(place), "t", "--unmirrored", "keep").code == 1
+    adopted = program("adopt", str(place), "t", "--unmirrored", "write", "-o", "json")
+    assert adopted.code == 0, adopted.err
+    assert lake.table("t").scan().to_arrow().num_rows == 2
+
+
+def test_abandon_an_adoption(program, lake, foreign):
+    lake.store.stage_table("old.orders", foreign.as_uri())
+    given_up = program("adopt", str(foreign), "--abandon", "-o", "json")
+    assert given_up.code == 0, given_up.err
+    assert (given_up.json["table"], given_up.json["is_fenced"]) == ("old.orders", False)
+    assert lake.store.staged_tables() == []
+    again = program("adopt", str(foreign), "--abandon")
+    assert again.code == 1
+    assert "no adoption was begun" in again.err
+    assert program("adopt", str(foreign)).code == 2, "a name is needed"

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from deltasql.data.layout import MAPPING_MODE
 from deltasql.data.reading.reader import output_schema, read_files
 from deltasql.errors import UnsupportedFeatureError
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.objectstore import open_store
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile
+from deltasql.spec.properties import COLUMN_MAPPING_MODE
 from deltasql.spec.schema import StructType, parse_schema
 from tests.conformance.tables import ROOT, TABLES, needed
 
@@ -40,7 +40,7 @@ class Case:
             self.files,
             schema=self.schema,
             partition_columns=self.meta["partitionColumns"],
-            column_mapping=self.meta["configuration"].get(MAPPING_MODE, "none"),
+            column_mapping=self.meta["configuration"].get(COLUMN_MAPPING_MODE, "none"),
             **options,
         )
         return pa.Table.from_batches(batches, output_schema(self.schema, options.get("columns")))

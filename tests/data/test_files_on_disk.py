@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from deltasql.data.arrow_schema import from_arrow
-from deltasql.data.layout import MAPPING_MODE, layout_of
+from deltasql.data.layout import layout_of
 from deltasql.data.reading.reader import read_files
 from deltasql.data.writing.writer import write_files
 from deltasql.errors import StoreError
@@ -23,6 +23,7 @@ from deltasql.spec import deletion_vectors as dv
 from deltasql.spec.actions import Protocol
 from deltasql.spec.codec import encode_commit
 from deltasql.spec.paths import object_key
+from deltasql.spec.properties import COLUMN_MAPPING_MODE
 from tests.unit.data.files_model import (
     EVERYTHING,
     mapped,
@@ -90,7 +91,9 @@ def test_deltalake_reads_what_is_written(
     table = pa.Table.from_pylist([row, {"l": 5}, row], EVERYTHING)
     store = new_store(tmp_path)
     properties = (
-        {} if mode == "none" else {MAPPING_MODE: mode, "delta.columnMapping.maxColumnId": "20"}
+        {}
+        if mode == "none"
+        else {COLUMN_MAPPING_MODE: mode, "delta.columnMapping.maxColumnId": "20"}
     )
     metadata = metadata_of(schema, *partition, **properties)
     files = write_out(store, metadata, table)

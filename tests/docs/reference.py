@@ -39,7 +39,8 @@ def settings() -> str:
     """Every setting."""
     lines = ["\n| key | default | value | variable | meaning |\n|---|---|---|---|---|\n"]
     lines += [
-        f"| `{key.name}` | `{key.default}` | {key.wanted} | `{key.variable}` | {key.meaning} |\n"
+        f"| `{key.name}` | `{key.default}` | {key.kind.words} "
+        f"| `{key.variable}` | {key.meaning} |\n"
         for key in keys.all_keys()
     ]
     return "".join(lines)

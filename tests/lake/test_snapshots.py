@@ -131,3 +131,11 @@ def test_many_files_come_in_batches(orders):
     snapshot = orders.snapshot()
     assert sum(batch.num_rows for batch in snapshot.file_batches()) == 3000
     assert snapshot.files(where="id >= 2990").num_rows == 10
+
+
+def test_a_negative_limit_is_no_limit(lake):
+    table = lake.create_table("limited", pa.schema([("id", pa.int64())]))
+    with pytest.raises(deltasql.ValidationError, match="limit of a history can't be -1"):
+        table.history(-1)
+    assert table.history(0) == []
+    assert len(table.history(limit=1)) == len(table.history()) == 1

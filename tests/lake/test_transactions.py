@@ -214,3 +214,17 @@ def test_metadata_is_seen_inside(lake, orders, rows, ids):
         assert orders.snapshot().metadata.description is None
     assert orders.snapshot().metadata.description == "new"
     assert orders.version == 1
+
+
+def test_a_scan_is_what_was_there_when_it_was_taken(lake):
+    schema = pa.schema([("id", pa.int64())])
+    lake.create_table("t", schema).append(pa.table({"id": [1]}, schema=schema))
+    with lake.transaction() as tx:
+        table = tx.table("t")
+        before = table.scan()
+        table.append(pa.table({"id": [2]}, schema=schema))
+        between = table.scan()
+        table.overwrite(pa.table({"id": [3]}, schema=schema))
+        found = [scan.to_arrow().column("id").to_pylist() for scan in (before, between)]
+        assert found == [[1], [1, 2]]
+        assert table.scan().to_arrow().column("id").to_pylist() == [3]

@@ -16,10 +16,9 @@ from typing import Any
 
 import deltasql
 from deltasql.errors import DeltaSqlError
-from deltasql.mirror import engine
-from deltasql.mirror.checkpoints import checkpointing
+from deltasql.mirror import leases
 from deltasql.mirror.engine import MirrorEngine
-from deltasql.mirror.publishing import publish_run
+from deltasql.objectstore import PutChain
 from deltasql.spec.actions import AddFile
 from deltasql.testing.faulty_store import Fault, FaultyStore, seeded
 
@@ -56,8 +55,7 @@ class Deployment:
 
 def short_leases(seconds: float) -> None:
     """So that a dead holder holds nobody up for long."""
-    for module in (publish_run, engine, checkpointing):
-        module.LEASE_SECONDS = seconds  # type: ignore[misc, attr-defined]
+    leases.LEASE_SECONDS = seconds
 
 
 def write(deployment: Deployment, journal: Path, slot: int, life: int, commits: int) -> None:
@@ -118,15 +116,13 @@ class _Steps:
 class _OneByOne(_Steps):
     """Objects of a batch one after the other, so that each is a step."""
 
-    def put_many_if_absent(self, items: Any, beside: Any = ()) -> list[bool]:
-        done = []
+    def put_many_if_absent(self, items: Any, beside: Any = ()) -> PutChain:
         for place, item in enumerate(items):
-            done.append(self.put_if_absent(*item))
-            if not done[-1]:
-                break
+            if not self.put_if_absent(*item):
+                return PutChain(place, exists=True)
             if beside:
                 self.put_if_absent(*beside[place])
-        return done
+        return PutChain(len(items))
 
 
 def die_at(deployment: Deployment, last: int) -> None:

@@ -23,6 +23,7 @@ from deltasql.store.interface import CommitRecord, Head
 from deltasql.store.mirroring.interface import (
     DueCheckpoint,
     Lease,
+    MirrorRecord,
     PendingVersion,
     Totals,
     Work,
@@ -242,6 +243,29 @@ class ModelLog:
             gone_bytes=version.gone[1],
             body=version.body,
         )
+
+    def mirror_status(
+        self,
+        table_id: int,  # noqa: ARG002
+        *,
+        first: int,
+        last: int,
+    ) -> list[MirrorRecord]:
+        return [
+            MirrorRecord(
+                version=number,
+                status=status.status,
+                json_written=status.is_written,
+                checkpoint_written=status.has_checkpoint,
+                error_message=None,
+                retry_count=status.retries,
+                last_attempt_at=status.attempt,
+                mirrored_at=None,
+                digest=self.versions[number].digest,
+            )
+            for number, status in enumerate(self.disk.statuses)
+            if first <= number <= last
+        ]
 
     def record_mirrored(
         self, lease: Lease, totals: Totals, *, first: int, interval: int, seconds: float

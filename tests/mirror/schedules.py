@@ -30,12 +30,11 @@ from deltasql.delta_log.names import LAST_CHECKPOINT, checkpoint_name, commit_na
 from deltasql.errors import DeltaSqlError, MirrorConflictError
 from deltasql.mirror.checkpoints import checkpointing
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
+from deltasql.mirror.leases import LEASE_SECONDS, LeaseLostError
 from deltasql.mirror.publishing.publish_run import (
-    LEASE_SECONDS,
-    LeaseLostError,
     PublishRun,
 )
-from deltasql.objectstore import Output
+from deltasql.objectstore import Output, PutChain
 from deltasql.store.mirroring.interface import Lease, Work
 from deltasql.testing.faulty_store import Call, Fault, FaultyStore
 from tests.mirror.model_log import DEFAULT_INTERVAL, TABLE_ID, ModelLog
@@ -63,7 +62,7 @@ class Shelf:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         return self.items.setdefault(path, kept := bytes(data)) is kept
 
-    def put_many_if_absent(self, items: Any, beside: Any = ()) -> list[bool]:
+    def put_many_if_absent(self, items: Any, beside: Any = ()) -> PutChain:
         return FaultyStore(self).put_many_if_absent(items, beside)  # type: ignore[arg-type]
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:  # noqa: ARG002

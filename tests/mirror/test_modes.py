@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from deltasql.errors import ValidationError
-from deltasql.mirror.engine import MirrorSettings
 from deltasql.mirror.worker import Worker
+from deltasql.settings.keys import Settings
 from deltasql.telemetry import metrics
 from deltasql.testing.faulty_store import Fault, FaultyStore
 from tests.mirror.conftest import SCHEMA, landed, rows, statuses
@@ -217,8 +217,8 @@ def test_failed_after_five_attempts_then_hourly(lake, make_table, outage):
     assert table.mirror.status().is_failed
     after = metrics.REGISTRY.get_sample_value("mirror_failures_total", {"table": "t"})
     assert after == failures + 5
-    settings = MirrorSettings()
-    assert [settings.backoff(count) for count in range(7)] == [0, 1, 2, 4, 8, 16, 3600]
+    settings = Settings()
+    assert [settings.mirror_backoff(count) for count in range(7)] == [0, 1, 2, 4, 8, 16, 3600]
 
 
 def test_a_conflict_is_recorded_and_nothing_overwritten(any_lake, make_table, log_of):

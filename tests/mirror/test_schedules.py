@@ -16,6 +16,8 @@ from deltasql.mirror.checkpoints import checkpointing
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.publishing import commit_files as publishing
 from deltasql.mirror.publishing import publish_run
+from deltasql.mirror.publishing.commit_files import Published
+from deltasql.objectstore import PutChain
 from deltasql.testing.faulty_store import FaultyStore
 from tests.mirror.model_log import TABLE_ID, ModelLog
 from tests.mirror.schedules import run_schedules, summary_of
@@ -39,13 +41,11 @@ def _believes_what_exists(patch: pytest.MonkeyPatch) -> None:
 def _swallows_errors(patch: pytest.MonkeyPatch) -> None:
     real = publish_run.publish_commits
 
-    def publish(*arguments: Any) -> None:
-        try:
-            real(*arguments)
-        except MirrorConflictError:
-            raise
-        except DeltaSqlError:
-            return
+    def publish(objects: Any, versions: Any, checksums: Any) -> Published:
+        published = real(objects, versions, checksums)
+        if isinstance(published.failure, MirrorConflictError):
+            return published
+        return Published(len(versions))
 
     patch.setattr(publish_run, "publish_commits", publish)
 
@@ -62,8 +62,8 @@ def _overwrites(patch: pytest.MonkeyPatch) -> None:
 def _goes_backwards(patch: pytest.MonkeyPatch) -> None:
     real = publish_run.publish_commits
 
-    def publish(objects: Any, versions: Any, checksums: Any) -> None:
-        real(objects, versions[::-1], checksums[::-1])
+    def publish(objects: Any, versions: Any, checksums: Any) -> Published:
+        return real(objects, versions[::-1], checksums[::-1])
 
     patch.setattr(publish_run, "publish_commits", publish)
 
@@ -73,28 +73,23 @@ def _ignores_the_fence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ModelLog, "_holds", lambda *_: True)
     real = publish_run.publish_commits
 
-    def publish(objects: Any, versions: Any, checksums: Any) -> None:
-        try:
-            real(objects, versions, checksums)
-        except MirrorConflictError:
-            raise
-        except DeltaSqlError as error:
-            error.details["done"] = len(versions)
-            raise
+    def publish(objects: Any, versions: Any, checksums: Any) -> Published:
+        published = real(objects, versions, checksums)
+        if published.failure is None or isinstance(published.failure, MirrorConflictError):
+            return published
+        return Published(len(versions))
 
     patch.setattr(publish_run, "publish_commits", publish)
 
 
 def _checksum_first(patch: pytest.MonkeyPatch) -> None:
-    def put(self: FaultyStore, items: Any, beside: Any = ()) -> list[bool]:
-        done: list[bool] = []
+    def put(self: FaultyStore, items: Any, beside: Any = ()) -> PutChain:
         for place, item in enumerate(items):
             if beside:
                 self.put_if_absent(*beside[place])
-            done.append(self.put_if_absent(*item))
-            if not done[-1]:
-                break
-        return done
+            if not self.put_if_absent(*item):
+                return PutChain(place, exists=True)
+        return PutChain(len(items))
 
     patch.setattr(FaultyStore, "put_many_if_absent", put)
 

@@ -178,9 +178,9 @@ def test_validation_on_a_schedule_alerts_of_drift(open_lake, make_table, log_of,
 
 
 def test_validation_is_off_by_default(open_lake):
-    assert open_lake().engine.settings.validate_interval is None
-    assert open_lake(validate_interval="off").engine.settings.validate_interval is None
-    assert open_lake(validate_interval="1h").engine.settings.validate_interval == 3600
+    assert open_lake().engine.settings.mirror_validate_interval is None
+    assert open_lake(validate_interval="off").engine.settings.mirror_validate_interval is None
+    assert open_lake(validate_interval="1h").engine.settings.mirror_validate_interval == 3600
 
 
 # --- wake-up --------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from deltasql.errors import StoreError
-from deltasql.objectstore import ObjectStore, files, open_store
+from deltasql.objectstore import ObjectStore, PutChain, files, open_store
 from deltasql.objectstore.local import LocalStore
 from deltasql.objectstore.names import lock_name
 from tests.faults.waiting import Background
@@ -130,7 +130,7 @@ def test_disks_without_links(store, tmp_path, monkeypatch, code, can_rename):
     with store.open_output("big") as sink:
         sink.write(b"3")
     assert (sink.created, store.read("big")) == (True, b"3")
-    assert store.put_many_if_absent([("x", b"1"), ("big", b"2")]) == [True, False]
+    assert store.put_many_if_absent([("x", b"1"), ("big", b"2")]) == PutChain(1, exists=True)
     assert list(tmp_path.rglob(".*")) == [tmp_path / ".foreign"]
 
 
@@ -197,12 +197,12 @@ def test_errors_of_many_puts_say_how_many_are_done(store, tmp_path, monkeypatch)
         real(source, target)
 
     monkeypatch.setattr(os, "link", link)
-    with pytest.raises(StoreError, match="'c'") as caught:
-        store.put_many_if_absent([(name, b"1") for name in "abcd"])
-    assert caught.value.done == 2
-    assert pickle.loads(pickle.dumps(caught.value)).done == 2
-    assert "make space" in str(caught.value)
-    assert not caught.value.is_transient
+    put = store.put_many_if_absent([(name, b"1") for name in "abcd"])
+    assert put.count == 2
+    assert "'c'" in put.failure.problem
+    assert pickle.loads(pickle.dumps(put.failure)).path == "c"
+    assert "make space" in str(put.failure)
+    assert not put.failure.is_transient
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
@@ -279,7 +279,7 @@ def test_lock_that_its_holder_never_gives_back(tmp_path, monkeypatch):
         waiting = Background(lambda: store.put_if_match("_last_checkpoint", b"2", tag))
         with pytest.raises(StoreError, match="_last_checkpoint") as failure:
             waiting.result(5)
-        assert failure.value.details["is_transient"]
+        assert failure.value.is_transient
         assert "fuser" in failure.value.remedy
     finally:
         os.close(lock)

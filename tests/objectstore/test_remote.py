@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from deltasql.errors import StoreError
-from deltasql.objectstore import ObjectNotFoundError, open_store
+from deltasql.objectstore import ObjectNotFoundError, PutChain, open_store
 
 QUICK = {"s3.max_retries": 1, "s3.timeout": "1s", "s3.connect_timeout": "1s"}
 
@@ -24,9 +24,13 @@ def _writes(store):
         lambda: store.put("a", b"1"),
         lambda: store.put_if_absent("a", b"1"),
         lambda: store.put_if_match("a", b"1", '{"e_tag": "\\"x\\""}'),
-        lambda: store.put_many_if_absent([("a", b"1")]),
+        lambda: _raised(store.put_many_if_absent([("a", b"1")])),
         output,
     ]
+
+
+def _raised(put):
+    raise put.failure
 
 
 def _reads(store):
@@ -112,9 +116,9 @@ def test_no_server_is_transient():
         assert caught.value.is_transient
         assert "S3CRET" not in str(caught.value)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    with pytest.raises(StoreError) as caught:
-        store.put_many_if_absent([("a", b"1"), ("b", b"2")])
-    assert caught.value.done == 0
+    put = store.put_many_if_absent([("a", b"1"), ("b", b"2")])
+    assert put.count == 0
+    assert put.failure.is_transient
 
 
 def test_wrong_keys_are_not_transient_and_say_what_to_do(seaweedfs):
@@ -158,7 +162,7 @@ def test_a_lost_response_leaves_our_bytes_for_the_read_back(seaweedfs, toxiproxy
 def test_acknowledged_objects_survive_a_killed_server(private_seaweedfs):
     store = open_store(private_seaweedfs.location("x"), private_seaweedfs.options() | QUICK)
     keys = [f"{number:03}" for number in range(20)]
-    assert all(store.put_many_if_absent([(key, key.encode()) for key in keys]))
+    assert store.put_many_if_absent([(key, key.encode()) for key in keys]) == PutChain(len(keys))
     private_seaweedfs.kill()
     with pytest.raises(StoreError):
         store.read(keys[0])

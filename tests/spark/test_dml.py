@@ -330,3 +330,23 @@ def test_a_folder_is_found_however_it_is_written(spark, tmp_path, name, as_url):
         assert lake.table(name).mirror.validate().ok
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [folder.name]
     assert found == {3: "v3", 4: "u", 5: "v5", 6: "v6", 7: "m7", 8: "v8", 9: "v9"}
+
+
+@pytest.mark.parametrize("by", [None, "d"], ids=["plain", "partitioned"])
+def test_merge_by_dates_that_python_cannot_hold(spark, db, name, by):
+    """Spark's years go far beyond 9999; what the source reaches is told without Python's dates."""
+    rows = "SELECT id, date_add(DATE '2026-01-01', CAST(id AS INT)) AS d, 'old' AS v FROM range(4)"
+    db.write(spark.sql(rows).repartition(1), name, partition_by=by)
+    source = spark.sql(
+        "SELECT * FROM VALUES (DATE '2026-01-02', 'new'), (DATE '12026-01-01', 'far'), "
+        "(DATE '-0044-03-15', 'ides') AS t(d, v)"
+    )
+    table = db.table(name)
+    table.merge(source, "target.d = source.d").whenMatchedUpdate(set={"v": "source.v"}).execute()
+    found = db.read(name).selectExpr("id", "v").collect()
+    assert sorted(tuple(row) for row in found) == [(0, "old"), (1, "new"), (2, "old"), (3, "old")]
+    far = source.where("v = 'far'")
+    table.merge(far, "target.d = source.d").whenMatchedDelete().execute()
+    assert db.read(name).count() == 4
+    found = db.read(name, where="d < DATE '12026-01-01'") if by is None else db.read(name)
+    assert found.count() == 4

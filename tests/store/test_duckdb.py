@@ -6,10 +6,13 @@ import multiprocessing
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import deltasql
 from deltasql.errors import ConfigError, DatabaseError, SchemaVersionError, StoreTimeoutError
 from deltasql.spec.actions import Txn
 from deltasql.store import connect
@@ -201,3 +204,28 @@ def test_a_database_whose_process_died_with_the_schema_unsaved_opens(duckdb_url:
     store = open_log(duckdb_url)
     assert store.tables() == []
     store.close()
+
+
+def _append_and_run(lake, statements):
+    with lake.transaction() as tx:
+        tx.table("t").append(pa.table({"id": [1]}))
+        for statement in statements:
+            tx.sql_execute(statement)
+
+
+def test_an_index_that_commit_refuses_is_not_tried_again(duckdb_url):
+    """It is checked by COMMIT alone, which would refuse it for ever."""
+    statements = [
+        "CREATE TABLE own (x INTEGER)",
+        "INSERT INTO own VALUES (1), (1)",
+        "CREATE UNIQUE INDEX own_x ON own (x)",
+    ]
+    with deltasql.connect(duckdb_url, settings={"sql.timeout": "30s"}) as lake:
+        table = lake.create_table("t", pa.schema([("id", pa.int64())]))
+        began = time.monotonic()
+        with pytest.raises(deltasql.DatabaseError, match="constraint violation") as caught:
+            _append_and_run(lake, statements)
+        assert time.monotonic() - began < 10
+        assert caught.value.is_refusal
+        assert not caught.value.is_transient
+        assert table.version == 0

@@ -17,6 +17,7 @@ import deltasql
 from deltasql.errors import DatabaseError, VersionConflictError
 from deltasql.spec.actions import AddFile
 from deltasql.store.postgres.bulk.spool import spooled
+from deltasql.store.postgres.connections.failures import translate
 from deltasql.store.postgres.connections.pool import Connections
 from deltasql.store.postgres.reader import SQL
 from deltasql.telemetry import metrics
@@ -341,3 +342,24 @@ class TestTakeovers:
             assert connections.servers.takeovers == 0
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute("DROP ROLE nosy")
+
+
+@pytest.mark.parametrize(
+    ("limit", "problem", "cause"),
+    [
+        ("statement_timeout", "cancelled a statement while reading", "statement timeout"),
+        ("lock_timeout", "a lock was not granted in time while reading", "lock timeout"),
+    ],
+)
+def test_a_cancelled_statement_says_what_happened(postgres_url, limit, problem, cause):
+    with psycopg.connect(postgres_url) as holder, psycopg.connect(postgres_url) as other:
+        holder.execute("CREATE TABLE IF NOT EXISTS held (x int)")
+        holder.commit()
+        holder.execute("LOCK TABLE held")
+        other.execute("SELECT set_config(%s, '50ms', false)", [limit])
+        with pytest.raises(psycopg.Error) as caught:
+            other.execute("SELECT * FROM held")
+    told = translate(caught.value, "reading")
+    assert isinstance(told, deltasql.StoreTimeoutError)
+    assert problem in told.problem
+    assert cause in told.cause

@@ -31,7 +31,7 @@ from deltasql.errors import (
 from deltasql.log.state import TableState
 from deltasql.mirror.checkpoints.soundness import begins_with_state, trust_first_state
 from deltasql.mirror.engine import MirrorEngine, Target
-from deltasql.mirror.repairing.repair import held_lease
+from deltasql.mirror.leases import held_lease
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable

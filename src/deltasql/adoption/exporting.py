@@ -57,9 +57,7 @@ def export(
     """
     head = log.head(target.table_id)
     if head is None:
-        raise TableNotFoundError(
-            f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
-        )
+        raise TableNotFoundError.named(target.name)
     # What is exported begins with a checkpoint.
     must_be_sound(log, target.table_id, head.version)
     names = Names(source, copy_data=copy_data)

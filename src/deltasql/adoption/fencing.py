@@ -11,13 +11,11 @@ from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, CommitInfo, Metadata, Protocol
 from deltasql.spec.features import FENCE
+from deltasql.spec.properties import TIMESTAMPS, TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME
 from deltasql.spec.protocol import check_writable, upgraded
 from deltasql.spec.schema import StructType
 
 IN_COMMIT_TIMESTAMP: Final = "inCommitTimestamp"
-ENABLED: Final = "delta.enableInCommitTimestamps"
-ENABLED_SINCE: Final = "delta.inCommitTimestampEnablementVersion"
-ENABLED_AT: Final = "delta.inCommitTimestampEnablementTimestamp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,11 @@ def raise_fence(state: TableState, *, now_ms: int, author: Author) -> bytes:
     protocol = upgraded(state.protocol, StructType(()), {}, also=(FENCE, IN_COMMIT_TIMESTAMP))
     actions: list[Action] = [protocol or state.protocol]
     if not state.in_commit_timestamps:
-        enabled = {ENABLED: "true", ENABLED_SINCE: str(version), ENABLED_AT: str(timestamp)}
+        enabled = {
+            TIMESTAMPS: "true",
+            TIMESTAMPS_SINCE: str(version),
+            TIMESTAMPS_SINCE_TIME: str(timestamp),
+        }
         actions.append(_with(state.metadata, {**state.properties, **enabled}))
     info = CommitInfo(
         in_commit_timestamp=timestamp,
@@ -80,7 +82,7 @@ def lower_fence(state: TableState, *, keep_timestamps: bool) -> list[Action]:
         kept = {
             key: value
             for key, value in state.properties.items()
-            if key not in (ENABLED, ENABLED_SINCE, ENABLED_AT)
+            if key not in (TIMESTAMPS, TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME)
         }
         actions.append(_with(state.metadata, kept))
     return actions

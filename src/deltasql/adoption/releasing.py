@@ -7,15 +7,16 @@ import uuid
 from dataclasses import replace
 from typing import Final
 
-from deltasql.adoption.fencing import ENABLED_SINCE, is_fenced, lower_fence
+from deltasql.adoption.fencing import is_fenced, lower_fence
 from deltasql.commit.loop import CommitLoop
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.requirements import Done
 from deltasql.errors import DeltaSqlError, MirrorError, TableNotFoundError
 from deltasql.log.state import TableState
 from deltasql.mirror.engine import MirrorEngine, Target
-from deltasql.mirror.publishing.publish_run import LEASE_SECONDS
+from deltasql.mirror.leases import LONGEST_WAIT, busy
 from deltasql.mirror.released import is_released, release_reason
+from deltasql.spec.properties import TIMESTAMPS_SINCE
 from deltasql.store.interface import Committed, LockedLog, LogStore
 
 _LOOK_EVERY: Final = 0.05
@@ -99,7 +100,7 @@ def _commit_release(
 
 def adoption_set_timestamps(log: LogStore, table_id: int, state: TableState) -> bool:
     """Whether the commit that fenced the table turned in-commit timestamps on, too."""
-    since = state.properties.get(ENABLED_SINCE, "")
+    since = state.properties.get(TIMESTAMPS_SINCE, "")
     if not state.in_commit_timestamps or not since.isdecimal() or int(since) == 0:
         return False
     then, before = (log.state(table_id, int(since) - step) for step in (0, 1))
@@ -110,14 +111,10 @@ def adoption_set_timestamps(log: LogStore, table_id: int, state: TableState) -> 
 
 def mirror_all(engine: MirrorEngine, log: LogStore, target: Target) -> None:
     """Bring every commit file and checkpoint of a table to the object store, or raise."""
-    deadline = time.monotonic() + 2 * LEASE_SECONDS
+    deadline = time.monotonic() + LONGEST_WAIT
     while engine.catch_up(target) is None or engine.write_checkpoints(target) is None:
         if time.monotonic() > deadline:
-            raise MirrorError(
-                f"{target.name}: the mirror is busy",
-                cause="another process keeps the table's lease",
-                remedy="try again later; dl_mirror_leases names the holder",
-            )
+            raise busy(target.name)
         time.sleep(_LOOK_EVERY)
     waiting = log.pending(target.table_id, most=1)
     if waiting:
@@ -136,6 +133,4 @@ def _head(log: LogStore, target: Target) -> int:
 
 
 def _gone(target: Target) -> TableNotFoundError:
-    return TableNotFoundError(
-        f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
-    )
+    return TableNotFoundError.named(target.name)

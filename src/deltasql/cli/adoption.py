@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
         examples=[
             "deltasql adopt s3://bucket/old/orders sales.orders --dry-run",
             "deltasql adopt ./old/orders sales.orders",
+            "deltasql adopt ./old/orders --abandon",
         ],
     )(adopt)
     command(
@@ -39,8 +40,9 @@ def adopt(
         typer.Argument(help="Where the Delta table is.", metavar="URI", show_default=False),
     ],
     name: Annotated[
-        str, typer.Argument(help="Its name in the lake.", metavar="NAME", show_default=False)
-    ],
+        str | None,
+        typer.Argument(help="Its name in the lake.", metavar="NAME", show_default=False),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read the whole log, write nothing, and report.")
     ] = False,
@@ -59,11 +61,20 @@ def adopt(
             metavar="CHOICE",
         ),
     ] = "refuse",
+    abandon: Annotated[
+        bool,
+        typer.Option("--abandon", help="Give up an adoption that was begun here and not finished."),
+    ] = False,
 ) -> None:
     """Take in an existing Delta table, with its history.
 
     Its files stay where they are. Stop its other writers first.
     """
+    if abandon:
+        _abandon(session, place)
+        return
+    if name is None:
+        raise typer.BadParameter("say which name the table gets in the lake", param_hint="NAME")
     with session.lake() as lake, session.out.progress("reading the log") as advance:
         how: dict[str, Any] = {
             "fence": fence,
@@ -84,6 +95,15 @@ def adopt(
     if told["read_only"]:
         text += f"; read only: {told['read_only']}"
     session.out.done(text, told)
+
+
+def _abandon(session: Session, place: str) -> None:
+    with session.lake() as lake:
+        given_up = lake.abandon_adoption(place)
+    text = f"the adoption of {given_up.location} is given up, and its place is free"
+    if given_up.is_fenced:
+        text += "; its log has the fence already: adopt and release it to let others write"
+    session.out.done(text, asdict(given_up))
 
 
 def recover(

@@ -134,7 +134,7 @@ def nothing_sent() -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        error.is_refusal = error.details["is_refusal"] = True
+        error.is_refusal = True
         raise
 
 

@@ -89,8 +89,6 @@ def answered(request: CommitRequest, outcome: object) -> Done:
 
 def table_gone(request: CommitRequest) -> TableNotFoundError:
     """The error for a table without a head."""
-    return TableNotFoundError(
-        f"{request.table_name} is gone",
-        cause="it was dropped and purged",
-        remedy="nothing was committed",
+    return TableNotFoundError.named(
+        request.table_name, cause="it was dropped and purged", remedy="nothing was committed"
     )

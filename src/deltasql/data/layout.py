@@ -14,9 +14,9 @@ from deltasql.data.writing import lengths
 from deltasql.data.writing.stats import Indexed, indexed
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
 from deltasql.spec.actions import Metadata
+from deltasql.spec.properties import COLUMN_MAPPING_MODE, CONSTRAINT_PREFIX, PHYSICAL_NAME
 from deltasql.spec.protocol import arrow_writer_obstacle
 from deltasql.spec.schema import (
-    PHYSICAL_NAME,
     ArrayType,
     DeltaType,
     MapType,
@@ -26,8 +26,6 @@ from deltasql.spec.schema import (
     parse_schema,
 )
 
-_CONSTRAINT = "delta.constraints."
-MAPPING_MODE = "delta.columnMapping.mode"
 _MODES = ("none", "name", "id")
 _FIELD_ID = b"PARQUET:field_id"
 _VOID = Primitive("void")
@@ -73,7 +71,7 @@ def _layout(
 ) -> Layout:
     configuration = dict(properties)
     declared = parse_schema(schema_string)
-    schema = physical_schema(declared, configuration.get(MAPPING_MODE, "none").lower())
+    schema = physical_schema(declared, configuration.get(COLUMN_MAPPING_MODE, "none").lower())
     partition = [_partition_field(schema, name) for name in partition_columns]
     stored = [item for item in schema.fields if item not in partition and item.type != _VOID]
     if not stored:
@@ -89,9 +87,9 @@ def _layout(
         # The declared one: without column mapping the other has lost the columns' metadata.
         obstacle=arrow_writer_obstacle(declared, configuration) or lengths.obstacle(declared),
         constraints=tuple(
-            (key.removeprefix(_CONSTRAINT), text)
+            (key.removeprefix(CONSTRAINT_PREFIX), text)
             for key, text in properties
-            if key.startswith(_CONSTRAINT)
+            if key.startswith(CONSTRAINT_PREFIX)
         ),
         limits=limits,
         partition=tuple(partition),

@@ -14,12 +14,12 @@ import orjson
 from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, Metadata, Protocol
+from deltasql.spec.properties import TXN_RETENTION
 from deltasql.store.interface import TxnRecord
 from deltasql.store.mirroring.interface import Totals
 
 # The file is written with every commit, so that long lists would be paid for every time.
 MOST_LISTED: Final = 100
-_TXN_RETENTION: Final = "delta.setTransactionRetentionDuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def render_checksum(
     if state.in_commit_timestamps:
         fields["inCommitTimestampOpt"] = state.in_commit_timestamp
     # With a retention, which transactions are live depends on the reader's clock.
-    if txns is not None and len(txns) <= MOST_LISTED and _TXN_RETENTION not in state.properties:
+    if txns is not None and len(txns) <= MOST_LISTED and TXN_RETENTION not in state.properties:
         fields["setTransactions"] = [_txn(txn) for txn in sorted(txns, key=lambda t: t.app_id)]
     if domains is not None and len(domains) <= MOST_LISTED:
         fields["domainMetadata"] = [

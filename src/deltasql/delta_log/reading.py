@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from deltasql.delta_log.checkpoint.parquet import decoded, opened, sidecar_name, values_in
 from deltasql.delta_log.checkpoint.writing import CheckpointSummary
 from deltasql.delta_log.listing import FoundCheckpoint, LogListing
-from deltasql.delta_log.names import LOG, SIDECARS, commit_name
+from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import LogFormatError, MirrorError, MirrorGapError
 from deltasql.log.file_sums import FileSum, FileSums
 from deltasql.log.replay import Replay
@@ -126,12 +122,12 @@ def sidecars_of(objects: ObjectStore, name: str) -> list[str]:
             if isinstance(action, UnknownAction) and action.name == "sidecar"
         ]
     else:
-        with _opened(objects, name) as file:
+        with opened(objects, name, _unreadable(name)) as file:
             if "sidecar" not in file.schema_arrow.names:
                 return []
             column = file.read(columns=["sidecar.path"]).column("sidecar").drop_null()
             found = [item["path"] for item in column.to_pylist()]
-    return [f"{SIDECARS}/{unquote(path)}" for path in found]
+    return [sidecar_name(path) for path in found]
 
 
 def _json_actions(objects: ObjectStore, name: str) -> list[Action]:
@@ -139,49 +135,25 @@ def _json_actions(objects: ObjectStore, name: str) -> list[Action]:
 
 
 def _parquet_actions(objects: ObjectStore, name: str, kinds: tuple[str, ...]) -> Iterator[Action]:
-    with _opened(objects, name) as file:
+    with opened(objects, name, _unreadable(name)) as file:
         present = [kind for kind in kinds if kind in file.schema_arrow.names]
         # By name, so that what is typed once more (`stats_parsed`) is not even read.
         columns = [f"{kind}.{wire}" for kind in present for wire in SHAPES[KINDS[kind]].by_wire]
         for batch in file.iter_batches(columns=columns):
             for kind in present:
-                for fields in batch.column(kind).drop_null().to_pylist(maps_as_pydicts="strict"):
-                    yield codec.from_wire({kind: _present(fields)}, source=name)
-
-
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without absent fields; a struct without any is absent itself."""
-    return {name: value for name, value in fields.items() if value is not None}
+                yield from decoded(kind, batch.column(kind), name)
 
 
 def _rows(objects: ObjectStore, name: str) -> tuple[int, int]:
     """How many actions a file has, and how many of them are adds, from its footer."""
-    with _opened(objects, name) as file:
-        footer = file.metadata
-        if "add" not in file.schema_arrow.names:
-            return footer.num_rows, 0
-        adds = 0
-        for index in range(footer.num_row_groups):
-            group = footer.row_group(index)
-            for place in range(group.num_columns):
-                column = group.column(place)
-                if column.path_in_schema == "add.path":
-                    known = column.statistics is not None and column.statistics.has_null_count
-                    nulls = column.statistics.null_count if known else 0
-                    adds += group.num_rows - nulls
-        return footer.num_rows, adds
+    with opened(objects, name, _unreadable(name)) as file:
+        return file.metadata.num_rows, values_in(file, "add.path")
 
 
-@contextmanager
-def _opened(objects: ObjectStore, name: str) -> Iterator[pq.ParquetFile]:
-    with objects.open_input(LOG + name) as source:
-        try:
-            with pq.ParquetFile(source) as file:
-                yield file
-        except (pa.ArrowException, OSError) as error:
-            raise MirrorError(
-                f"{name} can't be read",
-                cause=str(error).splitlines()[0] if str(error) else type(error).__name__,
-                remedy="run mirror.repair(): it writes broken checkpoints again",
-                path=name,
-            ) from None
+def _unreadable(name: str) -> Callable[[str], MirrorError]:
+    return lambda cause: MirrorError(
+        f"{name} can't be read",
+        cause=cause,
+        remedy="run mirror.repair(): it writes broken checkpoints again",
+        path=name,
+    )

@@ -54,9 +54,7 @@ def check(
     # After the version: whatever is committed, the head is not behind it.
     head = log.head(target.table_id)
     if head is None:
-        raise TableNotFoundError(
-            f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
-        )
+        raise TableNotFoundError.named(target.name)
     for start in _starts(log, head, full=full):
         report = TableCheck(table=target.name, version=head.version, since=start.version)
         with Scratch() as scratch:

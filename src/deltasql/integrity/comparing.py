@@ -8,12 +8,9 @@ from deltasql.errors import DeltaSqlError
 from deltasql.integrity.commits import CommitReplay
 from deltasql.integrity.expected import (
     OTHERS,
-    PATH,
     is_dead,
     is_live,
-    key_of_row,
     label_of,
-    removal_of,
 )
 from deltasql.integrity.findings import Kind, TableCheck
 from deltasql.integrity.fingerprints import added_print, other_print, removed_print
@@ -40,30 +37,30 @@ class RowComparison:
         version, report = self._head.version, self._report
         digest = Digest()
         for row in self._log.file_rows(self._head.table_id, version):
-            added, key, path = added_print(row), key_of_row(row), row[PATH]
+            added, path = added_print(row.version, row.add), row.add.path
             if is_live(row, version):
                 digest.add(added)
-                expected = self._scratch.take(key)
+                expected = self._scratch.take(row.key)
                 if expected is None:
                     problem = "it is live, and no commit left it so"
-                    report.found(Kind.LIVE_FILE, problem, version=row[0], path=path)
+                    report.found(Kind.LIVE_FILE, problem, version=row.version, path=path)
                 elif expected[0] != added:
                     problem = "its row is not what its add says"
-                    report.found(Kind.LIVE_FILE, problem, version=row[0], path=path)
+                    report.found(Kind.LIVE_FILE, problem, version=row.version, path=path)
             elif is_dead(row, version):
-                removal = removal_of(row)
-                found = removed_print(added, removal)
+                removed = row.removal.version or 0
+                found = removed_print(added, row.removal)
                 digest.add(found)
-                if removal[0] <= self._since:
+                if removed <= self._since:
                     continue
-                known = self._scratch.take_dead(key, removal[0])
+                known = self._scratch.take_dead(row.key, removed)
                 if known != found:
                     problem = (
                         "no commit removed or restated it"
                         if known is None
                         else "its row is not what its add and its remove say"
                     )
-                    report.found(Kind.DEAD_FILE, problem, version=removal[0], path=path)
+                    report.found(Kind.DEAD_FILE, problem, version=removed, path=path)
         for added_version, path in self._scratch.left_live():
             problem = "the commits leave it live, and it is not there"
             report.found(Kind.LIVE_FILE, problem, version=added_version, path=path)

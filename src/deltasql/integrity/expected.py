@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from deltasql.integrity.findings import Kind
-from deltasql.integrity.fingerprints import added_print, other_print, removed_print, unknown_row
+from deltasql.integrity.fingerprints import added_print, other_print, removed_print, unknown_add
 from deltasql.log.file_sums import Digest, FileSum, FileSums
 from deltasql.mirror.checkpoints.content import TableContent
 from deltasql.spec.actions import Metadata, Protocol
@@ -16,8 +16,19 @@ from deltasql.store.checking.content import (
     other_hash,
     other_hashes,
 )
+from deltasql.store.checking.interface import FileRow, Removal
 from deltasql.store.checking.scratch import Scratch
-from deltasql.store.rows import ADD_COLUMNS, CommitRows, Row
+from deltasql.store.rows import (
+    CDC_COLUMNS,
+    DOMAIN_COLUMNS,
+    TXN_COLUMNS,
+    AddRow,
+    CommitRows,
+    DomainRow,
+    RemoveRow,
+    Row,
+    TxnRow,
+)
 
 OTHERS: Final = {
     "txns": Kind.TXN,
@@ -27,12 +38,11 @@ OTHERS: Final = {
     "protocol": Kind.PROTOCOL,
 }
 # Where the name is that a row goes by, behind its version.
-_LABEL: Final = {"txns": 2, "domains": 2, "cdc": 1}
-# Where a row of `TrustLog.file_rows` has what is looked at: its version comes first.
-_REMOVED: Final = 1 + len(ADD_COLUMNS)
-PATH, _KEY, _VALUES = (
-    1 + ADD_COLUMNS.index(name) for name in ("path", "partition_key", "partition_values")
-)
+_LABEL: Final = {
+    "txns": 1 + TXN_COLUMNS.index("app_id"),
+    "domains": 1 + DOMAIN_COLUMNS.index("domain"),
+    "cdc": 1 + CDC_COLUMNS.index("path"),
+}
 
 
 class ExpectedRows:
@@ -42,8 +52,9 @@ class ExpectedRows:
         self._scratch = scratch
         self._sum = FileSum()
         self.partitions: dict[int, str] = {}
-        self._txns: dict[str, Row] = {}
-        self._domains: dict[str, Row] = {}
+        # By application and by domain: the newest, and its version.
+        self._txns: dict[str, tuple[int, TxnRow]] = {}
+        self._domains: dict[str, tuple[int, DomainRow]] = {}
 
     def sums(self) -> FileSums:
         """The sums over the files that are live now, and what is no file."""
@@ -61,28 +72,40 @@ class ExpectedRows:
             sums=self.sums(),
             metadata=metadata,
             protocol=protocol,
-            txns={name: (row[3], row[4]) for name, row in self._txns.items()},
-            domains={name: row[3] for name, row in self._domains.items() if not row[4]},
+            txns={
+                name: (txn.txn_version, txn.last_updated) for name, (_, txn) in self._txns.items()
+            },
+            domains={
+                name: item.configuration
+                for name, (_, item) in self._domains.items()
+                if not item.removed
+            },
         )
 
     def _keep(self, kind: str, row: Row) -> None:
-        """Keep what is the newest of an application or a domain."""
-        newest = {"txns": self._txns, "domains": self._domains}.get(kind)
-        if newest is not None and (row[2] not in newest or newest[row[2]][0] <= row[0]):
-            newest[row[2]] = row
+        """Keep what is the newest of an application or a domain; its version comes first."""
+        version, *columns = row
+        if kind == "txns":
+            txn = TxnRow(*columns)
+            if txn.app_id not in self._txns or self._txns[txn.app_id][0] <= version:
+                self._txns[txn.app_id] = version, txn
+        elif kind == "domains":
+            item = DomainRow(*columns)
+            if item.domain not in self._domains or self._domains[item.domain][0] <= version:
+                self._domains[item.domain] = version, item
 
-    def begin_with(self, rows: Iterable[Row], version: int) -> bytes:
+    def begin_with(self, rows: Iterable[FileRow], version: int) -> bytes:
         """Begin with what rows say of a version; returns a digest of all of them up to it."""
         digest = Digest()
         for row in rows:
-            added = added_print(row)
+            added = added_print(row.version, row.add)
             if is_live(row, version):
                 digest.add(added)
-                self._add(row, added)
-                if row[_VALUES] != "{}":
-                    self.partitions[row[_KEY]] = row[_VALUES]
+                self._add(row.version, row.add, added)
+                if row.add.partition_values != "{}":
+                    self.partitions[row.add.partition_key] = row.add.partition_values
             elif is_dead(row, version):
-                digest.add(removed_print(added, row[_REMOVED:]))
+                digest.add(removed_print(added, row.removal))
         return digest.value()
 
     def take(self, version: int, commit: CommitRows) -> None:
@@ -90,9 +113,8 @@ class ExpectedRows:
         for remove in commit.removes:
             self._remove(version, remove)
         for add in commit.adds:
-            row = (version, *add)
-            self._restate(version, row)
-            self._add(row, added_print(row))
+            self._restate(version, add)
+            self._add(version, add, added_print(version, add))
         for kind in OTHERS:
             for other in getattr(commit, kind):
                 row = (version, *other)
@@ -102,36 +124,32 @@ class ExpectedRows:
             self._sum.add_other(hashed)
         self.partitions.update(commit.partitions)
 
-    def _add(self, row: Row, fingerprint: bytes) -> None:
-        file = hashes_of_row(row[1:])
+    def _add(self, version: int | None, add: AddRow, fingerprint: bytes) -> None:
+        file = hashes_of_row(add)
         self._sum.add(file)
-        self._scratch.add(key_of_row(row), fingerprint, file=file, version=row[0], path=row[PATH])
+        assert version is not None, "whatever is live was added"
+        key = add.path_key + add.dv_key
+        self._scratch.add(key, fingerprint, file=file, version=version, path=add.path)
 
-    def _restate(self, version: int, row: Row) -> None:
-        key = key_of_row(row)
+    def _restate(self, version: int, add: AddRow) -> None:
+        key = add.path_key + add.dv_key
         old = self._scratch.take(key)
         if old is not None:
             fingerprint, file, path = old
             self._sum.drop(file)
-            ended = removed_print(fingerprint, (version, None, None, None))
+            ended = removed_print(fingerprint, Removal(version, None, None, None))
             self._scratch.end(key, version, ended, path)
 
-    def _remove(self, version: int, remove: Row) -> None:
-        path_key, dv_key, path, stamp, change, _, action = remove
-        old = self._scratch.take(path_key + dv_key)
+    def _remove(self, version: int, remove: RemoveRow) -> None:
+        key = remove.path_key + remove.dv_key
+        old = self._scratch.take(key)
         if old is None:
-            fingerprint = added_print(unknown_row(remove))
+            fingerprint = added_print(None, unknown_add(remove))
         else:
             fingerprint, file, _ = old
             self._sum.drop(file)
-        ended = removed_print(fingerprint, (version, stamp, change, action))
-        self._scratch.end(path_key + dv_key, version, ended, path)
-
-
-def key_of_row(row: Row) -> bytes:
-    """The key of a file's row, whose version comes first."""
-    key: bytes = row[1] + row[2]
-    return key
+        removal = Removal(version, remove.deletion_timestamp, remove.data_change, remove.action)
+        self._scratch.end(key, version, removed_print(fingerprint, removal), remove.path)
 
 
 def label_of(kind: str, row: Row) -> str:
@@ -140,17 +158,12 @@ def label_of(kind: str, row: Row) -> str:
     return "" if place is None else str(row[place])
 
 
-def is_live(row: Row, version: int) -> bool:
-    """Whether a row of `TrustLog.file_rows` is a file that is live at a version."""
-    added, removed = row[0], row[_REMOVED]
+def is_live(row: FileRow, version: int) -> bool:
+    """Whether a file is live at a version."""
+    added, removed = row.version, row.removal.version
     return added is not None and added <= version and (removed is None or removed > version)
 
 
-def is_dead(row: Row, version: int) -> bool:
-    """Whether it is a file that was removed or restated up to a version."""
-    return row[_REMOVED] is not None and bool(row[_REMOVED] <= version)
-
-
-def removal_of(row: Row) -> Row:
-    """How the file of a row ended."""
-    return row[_REMOVED:]
+def is_dead(row: FileRow, version: int) -> bool:
+    """Whether a file was removed or restated up to a version."""
+    return row.removal.version is not None and row.removal.version <= version

@@ -3,47 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
 import orjson
 
 from deltasql.log.file_sums import DIGEST_SIZE
-from deltasql.store.rows import ADD_COLUMNS, Row
+from deltasql.store.checking.interface import Removal
+from deltasql.store.rows import ADD_COLUMNS, AddRow, RemoveRow, Row
 
-_VERSION: Final = 1
-_CHANGE: Final = _VERSION + ADD_COLUMNS.index("data_change")
-_FIRST_LIST: Final = _VERSION + ADD_COLUMNS.index("min_keys")
-_AFTER_LISTS: Final = _VERSION + ADD_COLUMNS.index("null_counts") + 1
-_ADDED: Final = _VERSION + len(ADD_COLUMNS)
+_CHANGE: Final = ADD_COLUMNS.index("data_change")
+_FIRST_LIST: Final = ADD_COLUMNS.index("min_keys")
+# What a remove says of a file that nobody added.
+_KNOWN: Final = ("path_key", "dv_key", "path", "deletion_vector")
+_AFTER_LISTS: Final = ADD_COLUMNS.index("null_counts") + 1
 
 
-def added_print(row: Row) -> bytes:
-    """The fingerprint of a file's row: version and `ADD_COLUMNS`; what is behind does not count."""
-    change = row[_CHANGE]
+def added_print(version: int | None, add: AddRow) -> bytes:
+    """The fingerprint of a file's row, with the version of its add."""
     return _print(
         (
-            *row[:_CHANGE],
-            None if change is None else int(change),
-            *map(_numbers, row[_FIRST_LIST:_AFTER_LISTS]),
-            *row[_AFTER_LISTS:_ADDED],
+            version,
+            *add[:_CHANGE],
+            None if add.data_change is None else int(add.data_change),
+            *map(_numbers, add[_FIRST_LIST:_AFTER_LISTS]),
+            *add[_AFTER_LISTS:],
         )
     )
 
 
-def removed_print(added: bytes, removal: Sequence[Any]) -> bytes:
+def removed_print(added: bytes, removal: Removal) -> bytes:
     """The fingerprint of a dead file: its add, and when and how it ended."""
     version, timestamp, change, action = removal
-    change = None if change is None else int(change)
-    return _print((added, version, timestamp, change, action))
+    return _print((added, version, timestamp, None if change is None else int(change), action))
 
 
-def unknown_row(remove: Row) -> Row:
-    """The row of a remove, in the order of `REMOVE_COLUMNS`, whose add is unknown."""
-    path_key, dv_key, path, _, _, vector, _ = remove
-    known = {"path_key": path_key, "dv_key": dv_key, "path": path, "deletion_vector": vector}
-    return (None, *(known.get(name) for name in ADD_COLUMNS))
+def unknown_add(remove: RemoveRow) -> AddRow:
+    """The row of a file that is removed, and whose add is unknown."""
+    known: dict[str, Any] = dict.fromkeys(ADD_COLUMNS)
+    known |= {name: getattr(remove, name) for name in _KNOWN}
+    return AddRow(**known)
 
 
 def other_print(row: Row) -> bytes:

@@ -95,9 +95,7 @@ def _first_state(log: LogStore, objects: ObjectStore, target: Target) -> _FirstS
     """What an adopted table began with; None for one whose commits tell everything."""
     head = log.head(target.table_id)
     if head is None:
-        raise TableNotFoundError(
-            f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
-        )
+        raise TableNotFoundError.named(target.name)
     version = head.earliest_version
     if not begins_with_state(log, target.table_id, version):
         return None

@@ -1,12 +1,14 @@
-"""Adoption as users see it: `lake.adopt`."""
+"""Adoption as users see it: `lake.adopt` and `lake.abandon_adoption`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast, overload
 
 from deltasql.adoption import adopting
+from deltasql.adoption.abandoning import AbandonedAdoption, abandon
 from deltasql.adoption.adopting import AdoptionReport, AdoptionSettings, survey
 from deltasql.adoption.cross_check import CrossCheck
 from deltasql.adoption.loading.history import Progress
@@ -18,6 +20,7 @@ from deltasql.adoption.unmirrored import (
     write_missing,
 )
 from deltasql.errors import DatabaseError, TableExistsError
+from deltasql.lake import locations, new_table
 from deltasql.lake.table import Table
 from deltasql.mirror.engine import Target
 from deltasql.places import place_of
@@ -26,7 +29,14 @@ from deltasql.store.interface import TableRecord
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
-__all__ = ["AdoptionReport", "Choices", "Progress", "Unmirrored", "adopt", "rehearse"]
+__all__ = [
+    "AbandonedAdoption",
+    "AdoptionReport",
+    "Choices",
+    "LakeAdoptions",
+    "Progress",
+    "Unmirrored",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +49,89 @@ class Choices:
 
     def __post_init__(self) -> None:
         check_choice(self.unmirrored)
+
+
+class LakeAdoptions:
+    """How a lake takes in tables that others wrote."""
+
+    __slots__ = ()
+
+    @overload
+    def adopt(
+        self,
+        location: str | os.PathLike[str],
+        name: str,
+        *,
+        dry_run: Literal[True],
+        fence: bool = ...,
+        validate: bool = ...,
+        unmirrored: Unmirrored = ...,
+        progress: Callable[[Progress], None] | None = ...,
+    ) -> AdoptionReport: ...
+
+    @overload
+    def adopt(
+        self,
+        location: str | os.PathLike[str],
+        name: str,
+        *,
+        dry_run: Literal[False] = ...,
+        fence: bool = ...,
+        validate: bool = ...,
+        unmirrored: Unmirrored = ...,
+        progress: Callable[[Progress], None] | None = ...,
+    ) -> Table: ...
+
+    @overload
+    def adopt(
+        self,
+        location: str | os.PathLike[str],
+        name: str,
+        dry_run: bool,  # noqa: FBT001 - the public name
+        fence: bool = ...,  # noqa: FBT001 - the public name
+        *,
+        validate: bool = ...,
+        unmirrored: Unmirrored = ...,
+        progress: Callable[[Progress], None] | None = ...,
+    ) -> Table | AdoptionReport: ...
+
+    def adopt(
+        self,
+        location: str | os.PathLike[str],
+        name: str,
+        dry_run: bool = False,  # noqa: FBT001, FBT002 - the public name
+        fence: bool = True,  # noqa: FBT001, FBT002 - the public name
+        *,
+        validate: bool = True,
+        unmirrored: Unmirrored = "refuse",
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Table | AdoptionReport:
+        """Take in the Delta table at a location, with its whole history, where it is.
+
+        One commit keeps other writers out; with `fence=False`, and where deltasql can't write
+        the table safely (`table.read_only`), there is none. A dry run writes nothing and returns
+        a report. `progress` is called after each version; `validate=False` leaves out the
+        comparison with another reader. Where a dropped table has commits in SQL that are not in
+        the log, `unmirrored` says what becomes of them: `refuse`, `write` or `discard`.
+        """
+        lake = cast("Lake", self)
+        new_table.check_name(name)
+        place = locations.check(lake, location)
+        how = Choices(fence=fence, validate=validate, unmirrored=unmirrored)
+        if dry_run:
+            return rehearse(lake, place, how, progress)
+        return adopt(lake, place, name, how, progress)
+
+    def abandon_adoption(self, location: str | os.PathLike[str]) -> AbandonedAdoption:
+        """Give up an adoption that was begun and not finished: its rows go, its place is free.
+
+        The Delta table and its files stay as they are. `TableNotFoundError` where no adoption
+        was begun. One that is under way in a process that lives is not given up.
+        """
+        lake = cast("Lake", self)
+        objects = lake.objects(locations.check(lake, location))
+        _must_be_allowed(lake)
+        return abandon(lake.engine, lake.store, objects)
 
 
 def rehearse(
@@ -108,20 +201,22 @@ def _lose_nothing(
 
 def _replaced(lake: Lake, name: str, location: str) -> int | None:
     """The table that a new adoption takes the place of: the same one, no longer ours."""
-    replaced = None
-    for table in lake.tables():
-        is_same = place_of(table.location) == place_of(location)
-        if table.name == name:
-            if not is_same or table.read_only is None:
-                raise TableExistsError(
-                    f"there is a table {name} already",
-                    remedy="choose another name, or drop it or release it first",
-                )
-            replaced = table.table_id
-        elif is_same and table.read_only is None:
+    place = place_of(location)
+    for claim in lake.store.claims(location):
+        is_ours = claim.status == "live" and not claim.is_read_only
+        if claim.place == place and is_ours and claim.name != name:
             raise TableExistsError(
                 f"the table at {location} is in the lake already",
-                cause=f"it is {table.name}",
-                remedy=f"use {table.name}, or release it first",
+                cause=f"it is {claim.name}",
+                remedy=f"use {claim.name}, or release it first",
             )
-    return replaced
+    known = lake.store.table(name)
+    if known is None:
+        return None
+    is_released = lake.store.read_only_reason(known.table_id) is not None
+    if place_of(known.location) != place or not is_released:
+        raise TableExistsError(
+            f"there is a table {name} already",
+            remedy="choose another name, or drop it or release it first",
+        )
+    return known.table_id

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self, overload
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -20,14 +20,7 @@ from deltasql.errors import (
     TableNotFoundError,
 )
 from deltasql.lake import locations, new_table, purging, recovering
-from deltasql.lake.adoption import (
-    AdoptionReport,
-    Choices,
-    Progress,
-    Unmirrored,
-    adopt,
-    rehearse,
-)
+from deltasql.lake.adoption import LakeAdoptions
 from deltasql.lake.checks import LakeChecks
 from deltasql.lake.history import HistoryEntry
 from deltasql.lake.mirror import LakeMirror
@@ -36,11 +29,12 @@ from deltasql.lake.purging import DroppedTable, PurgeReport
 from deltasql.lake.table import Table
 from deltasql.lake.transaction import Transaction
 from deltasql.log.timestamps import Timestamp, to_ms
-from deltasql.mirror.engine import MirrorEngine, MirrorSettings
+from deltasql.mirror.engine import MirrorEngine
 from deltasql.settings import keys
 from deltasql.settings.secrets import mask
 from deltasql.settings.sources import Configuration, resolve, user_name
 from deltasql.spec.actions import Action
+from deltasql.spec.properties import TIMESTAMPS
 from deltasql.spec.schema import StructType
 from deltasql.store.connect import open_log
 from deltasql.store.interface import LogStore, NameTaken
@@ -103,7 +97,7 @@ class AuditEntry:
     entry: HistoryEntry
 
 
-class Lake(LakeChecks):
+class Lake(LakeAdoptions, LakeChecks):
     """Tables whose log is in one SQL database."""
 
     def __init__(
@@ -129,7 +123,7 @@ class Lake(LakeChecks):
         self.storage = storage
         self.objects = ObjectStores(storage)
         self.discarder = Discarder(store, self.objects)
-        self.engine = engine = MirrorEngine(store, self.objects, _mirror_settings(settings))
+        self.engine = engine = MirrorEngine(store, self.objects, settings)
         self.commits = CommitLoop(
             store,
             self.states,
@@ -185,7 +179,7 @@ class Lake(LakeChecks):
             "operation": "CREATE TABLE",
             "operation_params": {
                 "partitionBy": list(partition_by),
-                "properties": {new_table.IN_COMMIT_TIMESTAMPS: "true", **(properties or {})},
+                "properties": {TIMESTAMPS: "true", **(properties or {})},
             },
         }
         if location is not None:
@@ -250,71 +244,6 @@ class Lake(LakeChecks):
         """
         return purging.purge(self, table)
 
-    @overload
-    def adopt(
-        self,
-        location: str | os.PathLike[str],
-        name: str,
-        *,
-        dry_run: Literal[True],
-        fence: bool = ...,
-        validate: bool = ...,
-        unmirrored: Unmirrored = ...,
-        progress: Callable[[Progress], None] | None = ...,
-    ) -> AdoptionReport: ...
-
-    @overload
-    def adopt(
-        self,
-        location: str | os.PathLike[str],
-        name: str,
-        *,
-        dry_run: Literal[False] = ...,
-        fence: bool = ...,
-        validate: bool = ...,
-        unmirrored: Unmirrored = ...,
-        progress: Callable[[Progress], None] | None = ...,
-    ) -> Table: ...
-
-    @overload
-    def adopt(
-        self,
-        location: str | os.PathLike[str],
-        name: str,
-        dry_run: bool,  # noqa: FBT001 - the public name
-        fence: bool = ...,  # noqa: FBT001 - the public name
-        *,
-        validate: bool = ...,
-        unmirrored: Unmirrored = ...,
-        progress: Callable[[Progress], None] | None = ...,
-    ) -> Table | AdoptionReport: ...
-
-    def adopt(
-        self,
-        location: str | os.PathLike[str],
-        name: str,
-        dry_run: bool = False,  # noqa: FBT001, FBT002 - the public name
-        fence: bool = True,  # noqa: FBT001, FBT002 - the public name
-        *,
-        validate: bool = True,
-        unmirrored: Unmirrored = "refuse",
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Table | AdoptionReport:
-        """Take in the Delta table at a location, with its whole history, where it is.
-
-        One commit keeps other writers out; with `fence=False`, and where deltasql can't write
-        the table safely (`table.read_only`), there is none. A dry run writes nothing and returns
-        a report. `progress` is called after each version; `validate=False` leaves out the
-        comparison with another reader. Where a dropped table has commits in SQL that are not in
-        the log, `unmirrored` says what becomes of them: `refuse`, `write` or `discard`.
-        """
-        new_table.check_name(name)
-        place = locations.check(self, location)
-        how = Choices(fence=fence, validate=validate, unmirrored=unmirrored)
-        if dry_run:
-            return rehearse(self, place, how, progress)
-        return adopt(self, place, name, how, progress)
-
     recover = recovering.recover
 
     def transaction(
@@ -369,13 +298,6 @@ class Lake(LakeChecks):
         return locations.default_place(self, name)
 
 
-def _mirror_settings(settings: keys.Settings) -> MirrorSettings:
-    values = {
-        item.name: getattr(settings, f"mirror_{item.name}") for item in fields(MirrorSettings)
-    }
-    return MirrorSettings(**values)
-
-
 def _exists(name: str) -> TableExistsError:
     return TableExistsError(
         f"there is a table {name} already",
@@ -384,8 +306,6 @@ def _exists(name: str) -> TableExistsError:
 
 
 def _missing(name: str) -> TableNotFoundError:
-    return TableNotFoundError(
-        f"there is no table {name}",
-        cause="it was never created, or it was dropped or renamed",
-        remedy="see lake.tables()",
+    return TableNotFoundError.named(
+        name, cause="it was never created, or it was dropped or renamed"
     )

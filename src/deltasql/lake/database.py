@@ -36,7 +36,7 @@ def status(configuration: Configuration) -> SchemaStatus:
             expected = newest_version(server["dialect"])
             return SchemaStatus(url, expected, expected, server)
     except SchemaVersionError as error:
-        return SchemaStatus(url, error.details["found"], error.details["expected"])
+        return SchemaStatus(url, error.found, error.expected)
 
 
 def migrate(configuration: Configuration) -> SchemaStatus:

@@ -126,11 +126,7 @@ class TableMirror:
         for item in self._lake.store.backlog():
             if item.table_id == self._table.table_id:
                 return _status(item, now, is_released=is_released(self._table.read_only))
-        raise TableNotFoundError(
-            f"there is no table {self._table.name}",
-            cause="it was dropped",
-            remedy="see lake.tables()",
-        )
+        raise TableNotFoundError.named(self._table.name)
 
     def pause(self) -> None:
         """Stop mirroring the table; commits go on, and wait in SQL."""

@@ -18,9 +18,18 @@ from deltasql.lake.table import Table
 from deltasql.log.row_tracking import assign_row_ids
 from deltasql.log.validation.commits import validate_commit
 from deltasql.spec.actions import Action, Metadata, Protocol
-from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, assign_column_mapping
+from deltasql.spec.column_mapping import assign_column_mapping
 from deltasql.spec.features import stored_properties
-from deltasql.spec.properties import canonical_keys, is_true
+from deltasql.spec.properties import (
+    COLUMN_MAPPING_MODE,
+    MAX_COLUMN_ID,
+    ROW_COMMIT_VERSION_COLUMN,
+    ROW_ID_COLUMN,
+    ROW_TRACKING,
+    TIMESTAMPS,
+    canonical_keys,
+    is_true,
+)
 from deltasql.spec.protocol import protocol_for
 from deltasql.spec.schema import StructType, render_schema
 from deltasql.store.interface import TableRecord
@@ -32,11 +41,9 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
 _LONGEST_NAME = 255
 FENCE_PROPERTY = "deltasql.fence"
-IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
-ROW_TRACKING = "delta.enableRowTracking"
 ROW_TRACKING_COLUMNS = {
-    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col",
-    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col",
+    ROW_ID_COLUMN: "_row-id-col",
+    ROW_COMMIT_VERSION_COLUMN: "_row-commit-version-col",
 }
 
 
@@ -65,14 +72,14 @@ def version_zero(
 ) -> list[Action]:
     """The protocol and the metadata of a new table."""
     _must_be_texts(properties or {})
-    configuration = {IN_COMMIT_TIMESTAMPS: "true", **canonical_keys(properties or {})}
-    if configuration[IN_COMMIT_TIMESTAMPS].lower() == "false":
+    configuration = {TIMESTAMPS: "true", **canonical_keys(properties or {})}
+    if configuration[TIMESTAMPS].lower() == "false":
         raise ValidationError(
             "a table can't be created without in-commit timestamps",
             cause="a mirror that is late would change the times of its versions",
-            remedy=f"leave {IN_COMMIT_TIMESTAMPS} out",
+            remedy=f"leave {TIMESTAMPS} out",
         )
-    mapped = configuration.get(MODE, "none").lower() in ("name", "id")
+    mapped = configuration.get(COLUMN_MAPPING_MODE, "none").lower() in ("name", "id")
     delta = _delta_schema(schema, mapped=mapped)
     if mapped:
         delta, highest = assign_column_mapping(delta, highest=0, new_id=writing.new_id)

@@ -42,6 +42,10 @@ class Overlay:
     adds: dict[FileKey, AddFile] = field(default_factory=dict)
     removes: set[FileKey] = field(default_factory=set)
 
+    def copy(self) -> Overlay:
+        """The same, whatever is written later."""
+        return Overlay(dict(self.adds), set(self.removes))
+
 
 class Snapshot:
     """A table at one version, read from SQL alone."""

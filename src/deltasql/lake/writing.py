@@ -37,7 +37,8 @@ from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, Txn
-from deltasql.spec.column_mapping import MAX_COLUMN_ID, assign_column_mapping, max_column_id
+from deltasql.spec.column_mapping import assign_column_mapping, max_column_id
+from deltasql.spec.properties import MAX_COLUMN_ID
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import StructType, render_schema
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from deltasql.log.predicates.ast import Or, Predicate
-from deltasql.log.row_tracking import ROW_TRACKING_DOMAIN
 from deltasql.log.state import Isolation, TableState
 from deltasql.spec.actions import (
     Action,
@@ -20,6 +19,7 @@ from deltasql.spec.actions import (
     RemoveFile,
     Txn,
 )
+from deltasql.spec.properties import ROW_TRACKING_DOMAIN
 
 FileKey: TypeAlias = tuple[str, str]
 

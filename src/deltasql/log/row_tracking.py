@@ -15,8 +15,8 @@ import orjson
 from deltasql.errors import LogFormatError, ValidationError
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, DomainMetadata, RemoveFile
+from deltasql.spec.properties import ROW_TRACKING_DOMAIN
 
-ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
 NO_ROWS: Final = -1
 """The high-water mark of a table that has given out no id yet."""
 

@@ -11,6 +11,17 @@ from deltasql.errors import LogFormatError
 from deltasql.log.pruning.stats_columns import StatsColumn, load_stats_columns
 from deltasql.spec import codec
 from deltasql.spec.actions import Metadata, Protocol
+from deltasql.spec.properties import (
+    APPEND_ONLY,
+    CHANGE_FEED,
+    COLUMN_MAPPING_MODE,
+    DELETION_VECTORS,
+    ISOLATION_LEVEL,
+    ROW_TRACKING,
+    ROW_TRACKING_SUSPENDED,
+    TIMESTAMPS,
+    is_true,
+)
 from deltasql.spec.protocol import implied_features
 from deltasql.spec.schema import DeltaType, StructType, parse_schema
 
@@ -106,7 +117,7 @@ class TableState:
     @cached_property
     def column_mapping(self) -> ColumnMapping:
         """How columns are found in data files; a mode without the feature counts for nothing."""
-        mode = self.properties.get("delta.columnMapping.mode", "none").lower()
+        mode = self.properties.get(COLUMN_MAPPING_MODE, "none").lower()
         if "columnMapping" not in self.reader_features:
             return "none"
         return "name" if mode == "name" else "id" if mode == "id" else "none"
@@ -131,24 +142,24 @@ class TableState:
     @cached_property
     def is_append_only(self) -> bool:
         """Whether rows may be added and rearranged, but never removed."""
-        return self._is_on("delta.appendOnly", "appendOnly")
+        return self._is_on(APPEND_ONLY, "appendOnly")
 
     @cached_property
     def isolation(self) -> Isolation:
         """The isolation of writers; a level we don't know counts as the strictest."""
-        level = self.properties.get("delta.isolationLevel", WRITE_SERIALIZABLE)
+        level = self.properties.get(ISOLATION_LEVEL, WRITE_SERIALIZABLE)
         return WRITE_SERIALIZABLE if level == WRITE_SERIALIZABLE else SERIALIZABLE
 
     @cached_property
     def row_tracking(self) -> bool:
         """Whether every commit has to number its rows (rule 47): supported and not suspended."""
-        suspended = self.properties.get("delta.rowTrackingSuspended", "").lower() == "true"
+        suspended = is_true(self.properties, ROW_TRACKING_SUSPENDED)
         return "rowTracking" in self.writer_features and not suspended
 
     @cached_property
     def has_row_ids(self) -> bool:
         """Whether every row has its id, so that readers may ask for it."""
-        return self.row_tracking and self._is_on("delta.enableRowTracking", "rowTracking")
+        return self.row_tracking and self._is_on(ROW_TRACKING, "rowTracking")
 
     @property
     def has_deletion_vectors(self) -> bool:
@@ -158,19 +169,19 @@ class TableState:
     @cached_property
     def writes_deletion_vectors(self) -> bool:
         """Whether new deletion vectors are wanted."""
-        return self._is_on("delta.enableDeletionVectors", "deletionVectors")
+        return self._is_on(DELETION_VECTORS, "deletionVectors")
 
     @cached_property
     def in_commit_timestamps(self) -> bool:
         """Whether the time of a commit is the one inside it."""
-        return self._is_on("delta.enableInCommitTimestamps", "inCommitTimestamp")
+        return self._is_on(TIMESTAMPS, "inCommitTimestamp")
 
     @cached_property
     def has_change_feed(self) -> bool:
         """Whether changes are written down row by row."""
-        return self._is_on("delta.enableChangeDataFeed", "changeDataFeed")
+        return self._is_on(CHANGE_FEED, "changeDataFeed")
 
     def _is_on(self, key: str, feature: str) -> bool:
         """A property counts only together with its feature (rule 41)."""
-        on = self.properties.get(key, "").lower() == "true"
+        on = is_true(self.properties, key)
         return on and feature in self.writer_features

@@ -10,12 +10,13 @@ from deltasql.delta_log.reading import checkpoint_fault, sidecars_of
 from deltasql.errors import LogFormatError, MirrorError, TableNotFoundError
 from deltasql.log.retention import DAY_MS
 from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.leases import held_leases
 from deltasql.mirror.released import is_released
 from deltasql.mirror.repairing.checkpoints import delete_with_checksum, point_at_newest
-from deltasql.mirror.repairing.repair import held_leases
 from deltasql.mirror.retained import cutoff_ms
 from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
+from deltasql.spec.properties import EXPIRED_LOG_CLEANUP
 from deltasql.spec.protocol import check_writable
 from deltasql.store.interface import LogStore
 
@@ -77,9 +78,7 @@ def cleanup(
 def _plan(log: LogStore, objects: ObjectStore, target: Target) -> CleanupReport:
     record = log.state(target.table_id)
     if record is None:
-        raise TableNotFoundError(
-            f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
-        )
+        raise TableNotFoundError.named(target.name)
     state = record.parsed()
     # Whoever deletes must know every rule of the table's writers (rule 52).
     check_writable(state.protocol)
@@ -90,8 +89,8 @@ def _plan(log: LogStore, objects: ObjectStore, target: Target) -> CleanupReport:
 
     if is_released(reason := log.read_only_reason(target.table_id)):
         return nothing(reason or "")
-    if state.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "false":
-        return nothing("delta.enableExpiredLogCleanup is false")
+    if state.properties.get(EXPIRED_LOG_CLEANUP, "true").lower() == "false":
+        return nothing(f"{EXPIRED_LOG_CLEANUP} is false")
     newest = log.version_at(target.table_id, cutoff)
     if newest is None:
         return nothing("no commit is that old")

@@ -20,14 +20,14 @@ from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, StoreError
 from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
+from deltasql.mirror.leases import LeaseLostError, try_lease
 from deltasql.mirror.publishing.publish_run import (
-    LEASE_SECONDS,
-    LeaseLostError,
     PublishRun,
 )
 from deltasql.mirror.publishing.publisher import Publisher
 from deltasql.mirror.released import is_released, must_be_as_released
 from deltasql.objectstore import ObjectStore
+from deltasql.settings.keys import Settings
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease, Work
 from deltasql.telemetry import metrics
@@ -37,32 +37,6 @@ logger = logging.getLogger("deltasql.mirror")
 # How long commits go on, while it is not known whether the mirror is ahead.
 _LOOK_AGAIN: Final = 30.0
 _NEVER: Final = None, -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorSettings:
-    """How the mirror works; durations in seconds."""
-
-    mode: str = SYNC
-    sync_timeout: float = 5.0
-    checkpoint_interval: int = 10
-    reconcile_interval: float = 30.0
-    retry_interval: float = 3600.0
-    max_retry_attempts: int = 5
-    retry_backoff_base: float = 1.0
-    parallelism: int = 10
-    lag_alert: float = 60.0
-    lag_alert_versions: int = 1000
-    validate_interval: float | None = None
-
-    def backoff(self, retry_count: int) -> float:
-        """How long after a failed attempt the next one is due, by the number of failures.
-
-        The wait doubles up to and including the one after the attempt that made it FAILED.
-        """
-        if retry_count > self.max_retry_attempts:
-            return self.retry_interval
-        return float(self.retry_backoff_base * 2 ** (retry_count - 1)) if retry_count else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +56,7 @@ class MirrorEngine:
         self,
         log: LogStore,
         objects: Callable[[str], ObjectStore],
-        settings: MirrorSettings,
+        settings: Settings,
     ) -> None:
         self._log = log
         self._objects = objects
@@ -92,6 +66,8 @@ class MirrorEngine:
         # By table: as whom it was looked at last, and how often servers had changed by then.
         self._looked: dict[int, tuple[Target, int]] = {}
         self._look_again: dict[int, float] = {}
+        # By table: the newest version that this process published.
+        self._published: dict[int, int] = {}
 
     def begin(self) -> None:
         """Begin without threads: a forked child has none of its parent's, only their locks."""
@@ -102,7 +78,7 @@ class MirrorEngine:
 
     def mode_of(self, target: Target) -> str:
         """How the table is mirrored: its property wins over the lake's setting."""
-        return target.mode or self.settings.mode
+        return target.mode or self.settings.mirror_mode
 
     def must_not_be_ahead(self, target: Target) -> None:
         """Raise `MirrorError` if the mirror has versions that SQL does not know.
@@ -121,7 +97,7 @@ class MirrorEngine:
         looking = self._threads().submit(self._look_ahead, target)
         try:
             # An object store that is down, or hangs, stops no commit; nor does it hold up each.
-            looking.result(timeout=self.settings.sync_timeout)
+            looking.result(timeout=self.settings.mirror_sync_timeout)
         except (StoreError, TimeoutError) as error:
             facts = {"table": target.name, "error": error}
             message = "%s: can't tell whether the mirror is ahead: %s"
@@ -168,7 +144,7 @@ class MirrorEngine:
         if SYNC not in modes:
             return
         started = time.monotonic()
-        deadline = started + self.settings.sync_timeout
+        deadline = started + self.settings.mirror_sync_timeout
         asked = [
             (self._publisher(target), version)
             for (target, version), mode in zip(committed, modes, strict=True)
@@ -188,7 +164,9 @@ class MirrorEngine:
                 objects = partial(self._objects, target.location)
                 found = self._publishers[target.table_id] = Publisher(
                     name=target.name,
-                    publish_run=lambda: self._publish_run(target, backoff=self.settings.backoff),
+                    publish_run=lambda: self._publish_run(
+                        target, backoff=self.settings.mirror_backoff
+                    ),
                     look=lambda version: self._log.look(target.table_id, version),
                     is_visible=partial(_is_visible, objects) if objects().is_local else None,
                     start=self._threads().submit,
@@ -198,7 +176,7 @@ class MirrorEngine:
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(
-                self.settings.parallelism, thread_name_prefix="deltasql-mirror"
+                self.settings.mirror_parallelism, thread_name_prefix="deltasql-mirror"
             )
         return self._pool
 
@@ -223,18 +201,22 @@ class MirrorEngine:
     ) -> Iterator[PublishRun | None]:
         """A publish run with the table's lease, unless somebody has that."""
         with self._leased(target, Work.COMMITS) as lease:
-            yield (
-                None
-                if lease is None
-                else PublishRun(
-                    self._log,
-                    self._objects(target.location),
-                    lease,
-                    default_interval=self.settings.checkpoint_interval,
-                    max_attempts=self.settings.max_retry_attempts,
-                    backoff=backoff,
-                )
+            if lease is None:
+                yield None
+                return
+            run = PublishRun(
+                self._log,
+                self._objects(target.location),
+                lease,
+                default_interval=self.settings.mirror_checkpoint_interval,
+                max_attempts=self.settings.mirror_max_retry_attempts,
+                backoff=backoff,
+                own=self._published.get(target.table_id, -1),
             )
+            try:
+                yield run
+            finally:
+                self._published[target.table_id] = run.own
 
     def write_checkpoints(self, target: Target) -> int | None:
         """Write the checkpoints of a table that are due; None when somebody else does."""
@@ -246,7 +228,7 @@ class MirrorEngine:
                 if self._is_released(target):
                     self._give_up_checkpoints(target, objects, lease)
                 return CheckpointRun(
-                    self._log, objects, lease, max_attempts=self.settings.max_retry_attempts
+                    self._log, objects, lease, max_attempts=self.settings.mirror_max_retry_attempts
                 ).run()
         except LeaseLostError:
             logger.info("%s: another process mirrors this table now", target.name)
@@ -275,7 +257,7 @@ class MirrorEngine:
 
     @contextmanager
     def _leased(self, target: Target, work: Work) -> Iterator[Lease | None]:
-        lease = self._log.acquire_lease(target.table_id, self.holder, LEASE_SECONDS, work)
+        lease = try_lease(self._log, target.table_id, self.holder, work)
         if lease is None:
             yield None
             return

@@ -85,10 +85,10 @@ class Worker:
                 if time.monotonic() - swept > _SWEEP:
                     self._quietly(self._sweep)
                     swept = time.monotonic()
-                if time.monotonic() - filled > self._settings.reconcile_interval:
+                if time.monotonic() - filled > self._settings.mirror_reconcile_interval:
                     self._quietly(self._fill)
                     filled = time.monotonic()
-                interval = self._settings.validate_interval
+                interval = self._settings.mirror_validate_interval
                 if interval is not None and time.monotonic() - validated > interval:
                     if None not in busy.values():
                         busy[pool.submit(self._find_drift)] = None
@@ -103,7 +103,7 @@ class Worker:
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(
-            self._settings.parallelism, thread_name_prefix="deltasql-mirror-worker"
+            self._settings.mirror_parallelism, thread_name_prefix="deltasql-mirror-worker"
         )
 
     def _fill(self) -> None:
@@ -152,7 +152,7 @@ class Worker:
         The same however often it is asked: a new draw at each look would favour the shortest.
         """
         draw = random.Random(f"{self._engine.holder}/{item.table_id}/{retries}")
-        return self._settings.backoff(retries) * 1000 * draw.uniform(1, 1.25)
+        return self._settings.mirror_backoff(retries) * 1000 * draw.uniform(1, 1.25)
 
     def _told_work(self, item: Backlog, *works: Work) -> int | None:
         """`_work` of all kinds, with the table's name in all that is logged meanwhile."""
@@ -222,7 +222,8 @@ class Worker:
             metrics.MIRROR_LAG_SECONDS.labels(item.name).set(lag)
             metrics.MIRROR_LAG_VERSIONS.labels(item.name).set(0 if is_off else item.versions)
             is_late = (
-                lag > self._settings.lag_alert or item.versions > self._settings.lag_alert_versions
+                lag > self._settings.mirror_lag_alert
+                or item.versions > self._settings.mirror_lag_alert_versions
             )
             is_bad = not is_off and (item.is_failed or is_late)
             metrics.MIRROR_ALERT.labels(item.name).set(is_bad or item.name in self._drifted)

@@ -2,6 +2,14 @@
 
 from deltasql.objectstore.failures import ObjectNotFoundError
 from deltasql.objectstore.output import Output
-from deltasql.objectstore.store import Item, ObjectInfo, ObjectStore, open_store
+from deltasql.objectstore.store import Item, ObjectInfo, ObjectStore, PutChain, open_store
 
-__all__ = ["Item", "ObjectInfo", "ObjectNotFoundError", "ObjectStore", "Output", "open_store"]
+__all__ = [
+    "Item",
+    "ObjectInfo",
+    "ObjectNotFoundError",
+    "ObjectStore",
+    "Output",
+    "PutChain",
+    "open_store",
+]

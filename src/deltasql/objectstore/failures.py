@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import Any
 
 from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
@@ -42,8 +41,8 @@ _PERMISSIONS = "docs/permissions.md lists what the store must allow"
 class ObjectNotFoundError(StoreError, FileNotFoundError):
     """The store has no object of that name."""
 
-    def __init__(self, problem: str, **details: Any) -> None:
-        super().__init__(problem, **details)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.errno = errno.ENOENT
 
 

@@ -23,6 +23,7 @@ from deltasql.objectstore.store import (
     Item,
     ObjectInfo,
     ObjectStore,
+    PutChain,
     open_store,
     split_uri,
 )
@@ -64,13 +65,15 @@ class LocalStore:
             raise local_failure("write", path, error) from error
 
     def put_if_absent(self, path: str, data: Bytes) -> bool:
-        return self.put_many_if_absent([(path, data)])[0]
+        put = self.put_many_if_absent([(path, data)])
+        if put.failure is not None:
+            raise put.failure
+        return not put.exists
 
-    def put_many_if_absent(
-        self, items: Sequence[Item], beside: Sequence[Item] = ()
-    ) -> builtins.list[bool]:
+    def put_many_if_absent(self, items: Sequence[Item], beside: Sequence[Item] = ()) -> PutChain:
         done: list[bool] = []
         whole = 0
+        failure: StoreError | None = None
         try:
             for start in range(0, len(items), _BATCH):
                 self._put_batch(self._files(items[start : start + _BATCH]), done)
@@ -81,18 +84,19 @@ class LocalStore:
                     break
         except OSError as error:
             made = sum(done)
-            failed = local_failure("write", items[min(made, len(items) - 1)][0], error)
+            failure = local_failure("write", items[min(made, len(items) - 1)][0], error)
+            failure.__cause__ = error
             # One that lacks what belongs beside it does not count yet.
-            failed.details["done"] = whole if beside else made
-            raise failed from error
-        finally:
-            self._sync_folders(full for full, _ in self._files(items[: len(done)]))
-        return done
+            whole = whole if beside else made
+        lost = self._sync_folders(full for full, _ in self._files(items[: len(done)]))
+        if lost is not None:
+            return PutChain(0, failure=lost)
+        return PutChain(whole, exists=failure is None and whole < len(done), failure=failure)
 
     def _files(self, items: Iterable[Item]) -> builtins.list[Item]:
         return [(self._base + check_key(path), data) for path, data in items]
 
-    def _sync_folders(self, names: Iterable[str]) -> None:
+    def _sync_folders(self, names: Iterable[str]) -> StoreError | None:
         """Once for all: a journal keeps the order of links, so that after a power loss the names
         that stayed are the first ones. Also where an object was found: whoever reads it back
         and calls it done must not lose it, and its writer may have died before this.
@@ -101,9 +105,10 @@ class LocalStore:
             try:
                 files.sync_directory(folder)
             except OSError as error:
-                failed = local_failure("write", folder, error)
-                failed.details["done"] = 0
-                raise failed from error
+                failure = local_failure("write", folder, error)
+                failure.__cause__ = error
+                return failure
+        return None
 
     def _put_batch(
         self, pairs: builtins.list[Item], chain: builtins.list[bool] | None = None

@@ -24,6 +24,7 @@ from deltasql.objectstore.store import (
     Item,
     ObjectInfo,
     ObjectStore,
+    PutChain,
     open_store,
     public,
     split_uri,
@@ -83,9 +84,7 @@ class RemoteStore:
                 return False
         return True
 
-    def put_many_if_absent(
-        self, items: Sequence[Item], beside: Sequence[Item] = ()
-    ) -> builtins.list[bool]:
+    def put_many_if_absent(self, items: Sequence[Item], beside: Sequence[Item] = ()) -> PutChain:
         done: list[bool] = []
         others: list[Future[bool]] = []
         failure: StoreError | None = None
@@ -110,9 +109,8 @@ class RemoteStore:
             elif problem is not None:
                 raise problem
         if failure is not None:
-            failure.details["done"] = whole
-            raise failure
-        return done
+            return PutChain(whole, failure=failure)
+        return PutChain(sum(done), exists=not all(done))
 
     def read_tagged(self, path: str) -> tuple[bytes, str] | None:
         try:

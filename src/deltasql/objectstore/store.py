@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from deltasql.errors import ConfigError
+from deltasql.errors import ConfigError, StoreError
 from deltasql.objectstore.output import Output
 from deltasql.settings.object_store import SCHEMES, parse_options
 
@@ -35,6 +35,18 @@ class ObjectInfo:
     path: str
     size: int
     modified: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutChain:
+    """How far a chain of puts came: `count` are there for good, with what is beside them.
+
+    The next one `exists`, or met a `failure` of the store.
+    """
+
+    count: int
+    exists: bool = False
+    failure: StoreError | None = None
 
 
 class ObjectStore(Protocol):
@@ -58,14 +70,13 @@ class ObjectStore(Protocol):
         client tries again by itself and finds its own bytes. The caller reads back.
         """
 
-    def put_many_if_absent(
-        self, items: Sequence[Item], beside: Sequence[Item] = ()
-    ) -> builtins.list[bool]:
-        """`put_if_absent` of each in turn, each visible before the next, up to the first False.
+    def put_many_if_absent(self, items: Sequence[Item], beside: Sequence[Item] = ()) -> PutChain:
+        """`put_if_absent` of each in turn, each visible before the next, up to the first that
+        exists or fails.
 
         Each may have one beside it that is optional: it comes after its own, in no order with
-        the others, stays as it is where it exists, and a power loss may cut it off. An error
-        carries as `done` how many of them are there for good, with what is beside them.
+        the others, stays as it is where it exists, and a power loss may cut it off. A failure
+        of the store is returned, with how far the chain came.
         """
 
     def read_tagged(self, path: str) -> tuple[bytes, str] | None:

@@ -1,6 +1,7 @@
-"""Settings as typed values: what there is, how each is written, and what it means.
+"""Every setting, declared once: its key, its type, its default, and what it means.
 
-Where the values come from is `deltasql.settings.sources`'s.
+Parsing, `deltasql config show`, the environment's variables and the reference in the docs are
+made from the declarations. Where values come from is `deltasql.settings.sources`'s.
 """
 
 from __future__ import annotations
@@ -8,72 +9,26 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Final
 
 from deltasql.errors import ConfigError
+
+VARIABLE_PREFIX: Final = "DELTASQL_"
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Every setting; the attribute `sql_pool_size` is the key `sql.pool_size`."""
-
-    sql_pool_size: int = 10
-    sql_timeout: float = 30.0
-    sql_schema: str = "create"
-    mirror_mode: str = "sync"
-    mirror_sync_timeout: float = 5.0
-    mirror_checkpoint_interval: int = 10
-    mirror_reconcile_interval: float = 30.0
-    mirror_retry_interval: float = 3600.0
-    mirror_max_retry_attempts: int = 5
-    mirror_retry_backoff_base: float = 1.0
-    mirror_parallelism: int = 10
-    mirror_lag_alert: float = 60.0
-    mirror_lag_alert_versions: int = 1000
-    mirror_validate_interval: float | None = None
-    log_format: str = "console"
-    log_level: str = "warning"
+# --- what a value may be --------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """A setting as users write it; `default` is written as in a file."""
+class Kind:
+    """What a value may be: a word for the reference, and the parser, which names the key."""
 
-    name: str
-    attribute: str
-    default: str
-    wanted: str
-    meaning: str
-
-    @property
-    def variable(self) -> str:
-        """The environment variable of the setting."""
-        return variable_of(self.name)
-
-
-def all_keys() -> list[Key]:
-    """Every setting, in the order of the documentation."""
-    return [
-        Key(_key(field.name), field.name, *_DESCRIPTIONS[field.name])
-        for field in sorted(fields(Settings), key=lambda field: list(_PARSERS).index(field.name))
-    ]
-
-
-def parse(values: Mapping[str, Any], named: Callable[[str], str] = str) -> Settings:
-    """Settings from values by key; `named` says where a value came from, for errors."""
-    known = {_key(field.name): field.name for field in fields(Settings)}
-    return Settings(
-        **{known[key]: _PARSERS[known[key]](named(key), value) for key, value in values.items()}
-    )
-
-
-def variable_of(key: str) -> str:
-    """The environment variable of a key: `DELTASQL_SQL_POOL_SIZE` is that of `sql.pool_size`."""
-    return "DELTASQL_" + key.replace(".", "_").upper()
+    words: str
+    parse: Callable[[str, Any], Any]
 
 
 def parse_duration(key: str, value: Any) -> float:
@@ -95,81 +50,136 @@ def _parse_count(key: str, value: Any) -> int:
     return int(text)
 
 
-def _one_of(*words: str) -> Callable[[str, Any], str]:
+def _one_of(*words: str) -> Kind:
     def parse(key: str, value: Any) -> str:
         if value not in words:
             raise _ill_typed(key, value, " or ".join(words))
         return str(value)
 
-    return parse
+    quoted = [f"`{word}`" for word in words]
+    return Kind(f"{', '.join(quoted[:-1])} or {quoted[-1]}", parse)
 
 
-_PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
-    "mirror_mode": _one_of("sync", "async", "off"),
-    "mirror_sync_timeout": parse_duration,
-    "mirror_checkpoint_interval": _parse_count,
-    "mirror_reconcile_interval": parse_duration,
-    "mirror_retry_backoff_base": parse_duration,
-    "mirror_max_retry_attempts": _parse_count,
-    "mirror_retry_interval": parse_duration,
-    "mirror_parallelism": _parse_count,
-    "mirror_lag_alert": parse_duration,
-    "mirror_lag_alert_versions": _parse_count,
-    "mirror_validate_interval": _parse_interval,
-    "sql_pool_size": _parse_count,
-    "sql_timeout": parse_duration,
-    "sql_schema": _one_of("create", "error"),
-    "log_format": _one_of("console", "json"),
-    "log_level": _one_of("debug", "info", "warning", "error"),
-}
+def _ill_typed(key: str, value: Any, wanted: str) -> ConfigError:
+    return ConfigError(f"{key} must be {wanted}", cause=f"found {value!r:.80}")
 
-# Default as written, what is wanted, meaning.
-_DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
-    "mirror_mode": (
+
+DURATION: Final = Kind("duration", parse_duration)
+INTERVAL: Final = Kind("duration or `off`", _parse_interval)
+COUNT: Final = Kind("count", _parse_count)
+
+
+# --- the declarations -----------------------------------------------------------------
+
+
+def _setting(kind: Kind, default: str, meaning: str) -> Any:
+    """A declaration; the default is written as in a file."""
+    facts = {"kind": kind, "default": default, "meaning": meaning}
+    return field(default=kind.parse("the default", default), metadata=facts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting; the attribute `sql_pool_size` is the key `sql.pool_size`."""
+
+    mirror_mode: str = _setting(
+        _one_of("sync", "async", "off"),
         "sync",
-        "`sync`, `async` or `off`",
         "when commit files are written: before the commit returns, by the worker, or not at all",
-    ),
-    "mirror_sync_timeout": ("5s", "duration", "how long a commit waits for its mirror"),
-    "mirror_checkpoint_interval": (
+    )
+    mirror_sync_timeout: float = _setting(DURATION, "5s", "how long a commit waits for its mirror")
+    mirror_checkpoint_interval: int = _setting(
+        COUNT,
         "10",
-        "count",
         "versions between checkpoints; the table property `delta.checkpointInterval` wins",
-    ),
-    "mirror_reconcile_interval": (
-        "30s",
-        "duration",
-        "how often the worker looks for versions without a status",
-    ),
-    "mirror_retry_backoff_base": ("1s", "duration", "wait after a failure; doubled after each"),
-    "mirror_max_retry_attempts": ("5", "count", "failures until a version is `FAILED`"),
-    "mirror_retry_interval": ("1h", "duration", "how often a `FAILED` version is tried again"),
-    "mirror_parallelism": ("10", "count", "tables that are mirrored at once"),
-    "mirror_lag_alert": ("60s", "duration", "lag that alerts"),
-    "mirror_lag_alert_versions": ("1000", "count", "lag that alerts, in versions"),
-    "mirror_validate_interval": (
-        "off",
-        "duration or `off`",
-        "how often the worker validates every table",
-    ),
-    "sql_pool_size": ("10", "count", "connections to PostgreSQL at most"),
-    "sql_timeout": ("30s", "duration", "bound on every wait for a connection or a lock"),
-    "sql_schema": (
+    )
+    mirror_reconcile_interval: float = _setting(
+        DURATION, "30s", "how often the worker looks for versions without a status"
+    )
+    mirror_retry_backoff_base: float = _setting(
+        DURATION, "1s", "wait after a failure; doubled after each"
+    )
+    mirror_max_retry_attempts: int = _setting(COUNT, "5", "failures until a version is `FAILED`")
+    mirror_retry_interval: float = _setting(
+        DURATION, "1h", "how often a `FAILED` version is tried again"
+    )
+    mirror_parallelism: int = _setting(COUNT, "10", "tables that are mirrored at once")
+    mirror_lag_alert: float = _setting(DURATION, "60s", "lag that alerts")
+    mirror_lag_alert_versions: int = _setting(COUNT, "1000", "lag that alerts, in versions")
+    mirror_validate_interval: float | None = _setting(
+        INTERVAL, "off", "how often the worker validates every table"
+    )
+    sql_pool_size: int = _setting(COUNT, "10", "connections to PostgreSQL at most")
+    sql_timeout: float = _setting(DURATION, "30s", "bound on every wait for a connection or a lock")
+    sql_schema: str = _setting(
+        _one_of("create", "error"),
         "create",
-        "`create` or `error`",
         "what to do with a database whose schema is missing or old",
-    ),
-    "log_format": ("console", "`console` or `json`", "how the command line logs to stderr"),
-    "log_level": (
+    )
+    log_format: str = _setting(
+        _one_of("console", "json"), "console", "how the command line logs to stderr"
+    )
+    log_level: str = _setting(
+        _one_of("debug", "info", "warning", "error"),
         "warning",
-        "`debug`, `info`, `warning` or `error`",
         "the least that is logged; `mirror run` logs from `info` on unless told",
-    ),
-}
+    )
+
+    def mirror_backoff(self, retry_count: int) -> float:
+        """How long after a failed attempt the next one is due, by the number of failures.
+
+        The wait doubles up to and including the one after the attempt that made it FAILED.
+        """
+        if retry_count > self.mirror_max_retry_attempts:
+            return self.mirror_retry_interval
+        return self.mirror_retry_backoff_base * 2.0 ** (retry_count - 1) if retry_count else 0.0
 
 
-def _key(attribute: str) -> str:
-    return attribute.replace("_", ".", 1)
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A setting as users write it; `default` is written as in a file."""
+
+    name: str
+    attribute: str
+    kind: Kind
+    default: str
+    meaning: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable of the setting."""
+        return variable_of(self.name)
+
+
+def _key_of(item: Field[Any]) -> Key:
+    return Key(item.name.replace("_", ".", 1), item.name, **item.metadata)
+
+
+_KEYS: Final[Mapping[str, Key]] = {key.name: key for key in map(_key_of, fields(Settings))}
+DEFAULTS: Final = Settings()
+
+
+def all_keys() -> list[Key]:
+    """Every setting, in the order of the documentation."""
+    return list(_KEYS.values())
+
+
+def sections() -> list[str]:
+    """The first parts of keys: `mirror`, `sql`, …"""
+    return list(dict.fromkeys(name.partition(".")[0] for name in _KEYS))
+
+
+def parse(values: Mapping[str, Any], named: Callable[[str], str] = str) -> Settings:
+    """Settings from values by key; `named` says where a value came from, for errors."""
+    found = {_KEYS[name]: value for name, value in values.items()}
+    return Settings(
+        **{key.attribute: key.kind.parse(named(key.name), value) for key, value in found.items()}
+    )
+
+
+def variable_of(key: str) -> str:
+    """The environment variable of a key: `DELTASQL_SQL_POOL_SIZE` is that of `sql.pool_size`."""
+    return VARIABLE_PREFIX + key.replace(".", "_").upper()
 
 
 def unknown(key: str, known: Sequence[str], *, where: str = "") -> ConfigError:
@@ -191,7 +201,3 @@ def nearest(word: str, known: Sequence[str]) -> str | None:
     tails = {name.rpartition(".")[2]: name for name in known}
     near = difflib.get_close_matches(folded.rpartition(".")[2], list(tails), n=1)
     return tails[near[0]] if near else None
-
-
-def _ill_typed(key: str, value: Any, wanted: str) -> ConfigError:
-    return ConfigError(f"{key} must be {wanted}", cause=f"found {value!r:.80}")

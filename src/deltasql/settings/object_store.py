@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from deltasql.errors import ConfigError
-from deltasql.settings.keys import parse_duration
+from deltasql.settings.keys import parse_duration, variable_of
 
 SCHEMES = {
     "s3": "s3",
@@ -63,6 +63,7 @@ _OWN = {
         " application_credentials skip_signature"
     ),
 }
+STORES = tuple(_OWN)
 _SHORT = {("s3", "sse"): "server_side_encryption"}
 _PREFIXES = {"s3": ("aws_",), "azure": ("azure_storage_", "azure_"), "gcs": ("google_",)}
 _SECRET = ("secret", "key", "token", "password", "proxy_url", "service_account")
@@ -106,7 +107,7 @@ def parse_options(given: Mapping[str, Any], kind: str) -> StoreOptions:
 
 def options_in(environment: Mapping[str, str]) -> dict[str, str]:
     """The options that variables name: `DELTASQL_S3_REGION` is `s3.region`."""
-    variables = {name: f"DELTASQL_{name.replace('.', '_')}".upper() for name in option_names()}
+    variables = {name: variable_of(name) for name in option_names()}
     return {
         name: environment[variable]
         for name, variable in variables.items()

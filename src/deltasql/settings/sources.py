@@ -19,13 +19,12 @@ from typing import Any, Final
 
 from deltasql.errors import ConfigError
 from deltasql.settings import keys
-from deltasql.settings.object_store import is_option, is_secret, option_names
+from deltasql.settings.object_store import STORES, is_option, is_secret, option_names
 from deltasql.settings.secrets import mask
 
 FILE_NAME: Final = "deltasql.toml"
 NAMES: Final = ("url", "location", "committer")
-_SECTIONS: Final = ("SQL", "MIRROR", "LOG", "S3", "AZURE", "GCS")
-_PREFIX: Final = "DELTASQL_"
+_PREFIX: Final = keys.VARIABLE_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +218,11 @@ def _flat(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 def _environment_values(environment: Mapping[str, str]) -> Iterator[Value]:
     variables = {keys.variable_of(key): key for key in known_keys()}
+    beginnings = tuple(f"{keys.variable_of(part)}_" for part in (*keys.sections(), *STORES))
     for name in sorted(environment):
         if name in variables:
             yield Value(variables[name], environment[name], name)
-        elif name.startswith(tuple(f"{_PREFIX}{section}_" for section in _SECTIONS)):
+        elif name.startswith(beginnings):
             near = keys.nearest(name.lower(), [known.lower() for known in variables])
             raise ConfigError(
                 f"no setting has the variable {name}",

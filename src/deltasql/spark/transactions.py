@@ -119,8 +119,8 @@ class SparkTransaction:
 
     def _table(self, name: str) -> TransactionTable:
         if self._database.lake.store.table(name) is None:
-            raise TableNotFoundError(
-                f"there is no table {name}",
+            raise TableNotFoundError.named(
+                name,
                 cause="a transaction writes to tables that exist",
                 remedy="create it before: db.create_table(name, schema)",
             )

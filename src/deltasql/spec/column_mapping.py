@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from deltasql.spec.schema import (
-    FIELD_ID,
-    PHYSICAL_NAME,
-    ArrayType,
-    DeltaType,
-    MapType,
-    StructField,
-    StructType,
-)
+from deltasql.spec.properties import FIELD_ID, MAX_COLUMN_ID, PHYSICAL_NAME
+from deltasql.spec.schema import ArrayType, DeltaType, MapType, StructField, StructType
 
-MODE = "delta.columnMapping.mode"
-MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 _MANY_DIGITS = 12
 
 

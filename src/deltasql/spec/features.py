@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from deltasql.errors import UnsupportedFeatureError
+from deltasql.spec import properties
 from deltasql.spec.actions import Action, AddFile, DomainMetadata, RemoveFile
 from deltasql.spec.schema import (
     ArrayType,
@@ -25,8 +26,6 @@ from deltasql.spec.schema import (
 FENCE: Final = "deltasql"
 """The writer-only feature that keeps foreign writers out of a table whose log is in SQL."""
 
-FEATURE_PREFIX: Final = "delta.feature."
-CONSTRAINT_PREFIX: Final = "delta.constraints."
 
 # yes: rows are written as the feature asks. unused: fine until the table makes use of it.
 Append = Literal["yes", "unused", "no"]
@@ -54,7 +53,7 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="appendOnly",
         legacy_writer=2,
-        property="delta.appendOnly",
+        property=properties.APPEND_ONLY,
         note="removes that change data are refused",
     ),
     Feature(
@@ -72,7 +71,7 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="changeDataFeed",
         legacy_writer=4,
-        property="delta.enableChangeDataFeed",
+        property=properties.CHANGE_FEED,
         note=(
             "`cdc` actions are kept as they are; `overwrite` with a condition and `replace_where` "
             "write them, as delete, update and merge do"
@@ -89,7 +88,7 @@ _TABLE: tuple[Feature, ...] = (
         reader=True,
         legacy_reader=2,
         legacy_writer=5,
-        property="delta.columnMapping.mode",
+        property=properties.COLUMN_MAPPING_MODE,
         values=("name", "id"),
         note="modes `name` and `id`",
     ),
@@ -102,12 +101,12 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="deletionVectors",
         reader=True,
-        property="delta.enableDeletionVectors",
+        property=properties.DELETION_VECTORS,
         note="read always, also when the property is off",
     ),
     Feature(
         name="rowTracking",
-        property="delta.enableRowTracking",
+        property=properties.ROW_TRACKING,
         needs=("domainMetadata",),
         note="row ids are assigned by the commit; Spark's delete, update and merge keep those of "
         "rows that are written anew, `overwrite` and `replace_where` give the rows that stay new "
@@ -123,7 +122,7 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="v2Checkpoint",
         reader=True,
-        property="delta.checkpointPolicy",
+        property=properties.CHECKPOINT_POLICY,
         values=("v2",),
         note="the mirror writes V2 checkpoints for such tables",
     ),
@@ -134,13 +133,13 @@ _TABLE: tuple[Feature, ...] = (
     ),
     Feature(
         name="inCommitTimestamp",
-        property="delta.enableInCommitTimestamps",
+        property=properties.TIMESTAMPS,
         note="the database's clock, strictly growing",
     ),
     Feature(
         name="typeWidening",
         reader=True,
-        property="delta.enableTypeWidening",
+        property=properties.TYPE_WIDENING,
         preview="typeWidening-preview",
         note="older files are widened as they are read",
     ),
@@ -161,7 +160,7 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="variantShredding",
         reader=True,
-        property="delta.enableVariantShredding",
+        property=properties.VARIANT_SHREDDING,
         preview="variantShredding-preview",
         append="unused",
         note="as variantType",
@@ -170,7 +169,7 @@ _TABLE: tuple[Feature, ...] = (
     Feature(name=FENCE, note="the fence: only deltasql writes; `release` removes it"),
     Feature(
         name="icebergCompatV1",
-        property="delta.enableIcebergCompatV1",
+        property=properties.ICEBERG_COMPAT_V1,
         needs=("columnMapping",),
         commit=False,
         append="no",
@@ -178,7 +177,7 @@ _TABLE: tuple[Feature, ...] = (
     ),
     Feature(
         name="icebergCompatV2",
-        property="delta.enableIcebergCompatV2",
+        property=properties.ICEBERG_COMPAT_V2,
         needs=("columnMapping",),
         commit=False,
         append="no",
@@ -186,7 +185,7 @@ _TABLE: tuple[Feature, ...] = (
     ),
     Feature(
         name="icebergCompatV3",
-        property="delta.enableIcebergCompatV3",
+        property=properties.ICEBERG_COMPAT_V3,
         needs=("columnMapping", "rowTracking"),
         commit=False,
         append="no",
@@ -236,7 +235,7 @@ _TABLE: tuple[Feature, ...] = (
     ),
     Feature(
         name="coordinatedCommits-preview",
-        property="delta.coordinatedCommits.commitCoordinator-preview",
+        property=properties.COMMIT_COORDINATOR,
         values=(),
         needs=("inCommitTimestamp", "vacuumProtocolCheck"),
         commit=False,
@@ -264,12 +263,12 @@ _BY_LOWER_NAME = {name.lower(): name for name in FEATURES}
 _BY_PROPERTY = [feature for feature in _TABLE if feature.property is not None]
 _BY_TYPE = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 _BY_COLUMN_METADATA = {
-    "delta.invariants": "invariants",
-    "delta.generationExpression": "generatedColumns",
-    "delta.identity.start": "identityColumns",
-    "delta.identity.step": "identityColumns",
-    "CURRENT_DEFAULT": "allowColumnDefaults",
-    "delta.typeChanges": "typeWidening",
+    properties.INVARIANTS: "invariants",
+    properties.GENERATION_EXPRESSION: "generatedColumns",
+    properties.IDENTITY_START: "identityColumns",
+    properties.IDENTITY_STEP: "identityColumns",
+    properties.CURRENT_DEFAULT: "allowColumnDefaults",
+    properties.TYPE_CHANGES: "typeWidening",
 }
 
 
@@ -280,7 +279,7 @@ def needed_features(schema: StructType, configuration: Mapping[str, str]) -> fro
         value = configuration.get(feature.property or "")
         if value is not None and (not feature.values or value.lower() in feature.values):
             found.add(feature.name)
-    if any(key.startswith(CONSTRAINT_PREFIX) for key in configuration):
+    if any(key.startswith(properties.CONSTRAINT_PREFIX) for key in configuration):
         found.add("checkConstraints")
     for field in all_fields(schema):
         if not field.nullable:
@@ -316,9 +315,12 @@ def features_of(actions: Iterable[Action]) -> frozenset[str]:
 def _asked_for(configuration: Mapping[str, str]) -> Iterator[str]:
     """Features named outright: `delta.feature.X = supported`."""
     for key, value in configuration.items():
-        if not key.startswith(FEATURE_PREFIX) or value.lower() not in ("supported", "enabled"):
+        if not key.startswith(properties.FEATURE_PREFIX) or value.lower() not in (
+            "supported",
+            "enabled",
+        ):
             continue
-        name = key.removeprefix(FEATURE_PREFIX)
+        name = key.removeprefix(properties.FEATURE_PREFIX)
         known = _BY_LOWER_NAME.get(name.lower())
         if known is None:
             raise UnsupportedFeatureError(
@@ -338,8 +340,8 @@ def stored_properties(configuration: Mapping[str, str]) -> dict[str, str]:
     return {
         key: value
         for key, value in configuration.items()
-        if not key.startswith(FEATURE_PREFIX)
-        and key not in ("delta.minReaderVersion", "delta.minWriterVersion")
+        if not key.startswith(properties.FEATURE_PREFIX)
+        and key not in (properties.MIN_READER_VERSION, properties.MIN_WRITER_VERSION)
     }
 
 

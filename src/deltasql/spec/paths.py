@@ -22,6 +22,8 @@ _TO_ENCODE = re.compile(
 _ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _TO_HIVE_ESCAPE = re.compile(r"[\x01-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+LOG_FOLDER = "_delta_log"
+_IN_THE_LOG = f"it lies in a folder {LOG_FOLDER}, which holds logs and no data"
 # Two letters at least: `c:` is a drive, or the start of a careless name, and no scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -65,7 +67,10 @@ def check_new_path(path: str) -> None:
 
     What other writers have put into a log may be odder, and can still be read and removed.
     """
-    problem = "" if is_plain(path) else _fault_of_odd(path) or _fault_of_new(path)
+    if is_plain(path):
+        problem = _IN_THE_LOG if LOG_FOLDER in path.split("/") else ""
+    else:
+        problem = _fault_of_odd(path) or _fault_of_new(path)
     if problem:
         raise _not_allowed(path, problem)
 
@@ -155,7 +160,9 @@ def _fault_of_new(path: str) -> str:
     below = decode_path(path)
     if is_absolute(path):
         below = below.partition(":")[2].removeprefix("//")
-    return "it has an empty segment: two slashes in a row" if "//" in below else ""
+    if "//" in below:
+        return "it has an empty segment: two slashes in a row"
+    return _IN_THE_LOG if LOG_FOLDER in below.split("/") else ""
 
 
 def _climbs(decoded: str) -> str:

@@ -1,4 +1,6 @@
-"""Every table property that deltasql knows: its key, and what its value may be.
+"""Every key by its name: of table properties, with what their values may be, and of columns.
+
+No other module spells one: a key misspelt is a property that is silently off.
 
 Those of `delta.*` are the ones that Delta Spark knows, with its rules, and a few that its
 relatives write. A `delta.*` key that is not here is unknown: most often a known one misspelt.
@@ -12,26 +14,67 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from deltasql.spec.features import CONSTRAINT_PREFIX, FEATURE_PREFIX
 from deltasql.spec.intervals import parse_interval
 
+DELTA_PREFIX: Final = "delta."
+CONSTRAINT_PREFIX: Final = "delta.constraints."
+FEATURE_PREFIX: Final = "delta.feature."
+
 APPEND_ONLY: Final = "delta.appendOnly"
+CHANGE_FEED: Final = "delta.enableChangeDataFeed"
 CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
+CHECKPOINT_POLICY: Final = "delta.checkpointPolicy"
+COLUMN_MAPPING_MODE: Final = "delta.columnMapping.mode"
+COMMIT_COORDINATOR: Final = "delta.coordinatedCommits.commitCoordinator-preview"
 DELETED_FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
+DELETION_VECTORS: Final = "delta.enableDeletionVectors"
+EXPIRED_LOG_CLEANUP: Final = "delta.enableExpiredLogCleanup"
+ICEBERG_COMPAT_V1: Final = "delta.enableIcebergCompatV1"
+ICEBERG_COMPAT_V2: Final = "delta.enableIcebergCompatV2"
+ICEBERG_COMPAT_V3: Final = "delta.enableIcebergCompatV3"
 ISOLATION_LEVEL: Final = "delta.isolationLevel"
 LOG_RETENTION: Final = "delta.logRetentionDuration"
+MAX_COLUMN_ID: Final = "delta.columnMapping.maxColumnId"
+MIN_READER_VERSION: Final = "delta.minReaderVersion"
+MIN_WRITER_VERSION: Final = "delta.minWriterVersion"
 NUM_INDEXED_COLUMNS: Final = "delta.dataSkippingNumIndexedCols"
-TXN_RETENTION: Final = "delta.setTransactionRetentionDuration"
+ROW_COMMIT_VERSION_COLUMN: Final = "delta.rowTracking.materializedRowCommitVersionColumnName"
+ROW_ID_COLUMN: Final = "delta.rowTracking.materializedRowIdColumnName"
+ROW_TRACKING: Final = "delta.enableRowTracking"
+ROW_TRACKING_SUSPENDED: Final = "delta.rowTrackingSuspended"
+STATS_AS_JSON: Final = "delta.checkpoint.writeStatsAsJson"
+STATS_AS_STRUCT: Final = "delta.checkpoint.writeStatsAsStruct"
+STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
 TIMESTAMPS: Final = "delta.enableInCommitTimestamps"
 TIMESTAMPS_SINCE: Final = "delta.inCommitTimestampEnablementVersion"
 TIMESTAMPS_SINCE_TIME: Final = "delta.inCommitTimestampEnablementTimestamp"
+TXN_RETENTION: Final = "delta.setTransactionRetentionDuration"
+TYPE_WIDENING: Final = "delta.enableTypeWidening"
+VARIANT_SHREDDING: Final = "delta.enableVariantShredding"
 
+# Our own properties.
 FENCE: Final = "deltasql.fence"
 MIRROR_CHECKPOINT_INTERVAL: Final = "mirror.checkpoint_interval"
 MIRROR_MODE: Final = "mirror.mode"
 SYNC, ASYNC, OFF = "sync", "async", "off"
 
-_DELTA = "delta."
+# Metadata of columns.
+CURRENT_DEFAULT: Final = "CURRENT_DEFAULT"
+EXISTS_DEFAULT: Final = "EXISTS_DEFAULT"
+FIELD_ID: Final = "delta.columnMapping.id"
+GENERATION_EXPRESSION: Final = "delta.generationExpression"
+IDENTITY_ALLOWS_EXPLICIT: Final = "delta.identity.allowExplicitInsert"
+IDENTITY_HIGH_WATER_MARK: Final = "delta.identity.highWaterMark"
+IDENTITY_START: Final = "delta.identity.start"
+IDENTITY_STEP: Final = "delta.identity.step"
+INVARIANTS: Final = "delta.invariants"
+PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
+TYPE_CHANGES: Final = "delta.typeChanges"
+
+# Domains of domainMetadata.
+CLUSTERING_DOMAIN: Final = "delta.clustering"
+ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
+
 _FREE_PREFIXES = (CONSTRAINT_PREFIX, FEATURE_PREFIX, "delta.universalformat.config.")
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
@@ -84,35 +127,35 @@ PROPERTIES: Final[Mapping[str, Kind]] = {
     "delta.autoOptimize.autoCompact": _one_of("true", "false", "auto", "legacy"),
     "delta.autoOptimize.optimizeWrite": BOOLEAN,
     "delta.castIcebergTimeType": BOOLEAN,
-    "delta.checkpoint.writeStatsAsJson": BOOLEAN,
-    "delta.checkpoint.writeStatsAsStruct": BOOLEAN,
+    STATS_AS_JSON: BOOLEAN,
+    STATS_AS_STRUCT: BOOLEAN,
     CHECKPOINT_INTERVAL: POSITIVE,
-    "delta.checkpointPolicy": _one_of("classic", "v2"),
+    CHECKPOINT_POLICY: _one_of("classic", "v2"),
     "delta.checkpointRetentionDuration": INTERVAL,
     # Checked with the ids of the columns, where there are any.
-    "delta.columnMapping.maxColumnId": TEXT,
-    "delta.columnMapping.mode": _one_of("none", "name", "id"),
-    "delta.coordinatedCommits.commitCoordinator-preview": TEXT,
+    MAX_COLUMN_ID: TEXT,
+    COLUMN_MAPPING_MODE: _one_of("none", "name", "id"),
+    COMMIT_COORDINATOR: TEXT,
     "delta.coordinatedCommits.commitCoordinatorConf-preview": TEXT,
     "delta.coordinatedCommits.tableConf-preview": TEXT,
     NUM_INDEXED_COLUMNS: _integer(-1),
-    "delta.dataSkippingStatsColumns": TEXT,
+    STATS_COLUMNS: TEXT,
     "delta.dataSkippingStringPrefixLength": _integer(0),
     DELETED_FILE_RETENTION: INTERVAL,
     "delta.dropFeatureTruncateHistory.retentionDuration": INTERVAL,
     "delta.enableChangeDataCapture": BOOLEAN,
-    "delta.enableChangeDataFeed": BOOLEAN,
-    "delta.enableDeletionVectors": BOOLEAN,
-    "delta.enableExpiredLogCleanup": BOOLEAN,
+    CHANGE_FEED: BOOLEAN,
+    DELETION_VECTORS: BOOLEAN,
+    EXPIRED_LOG_CLEANUP: BOOLEAN,
     "delta.enableFullRetentionRollback": BOOLEAN,
-    "delta.enableIcebergCompatV1": BOOLEAN,
-    "delta.enableIcebergCompatV2": BOOLEAN,
-    "delta.enableIcebergCompatV3": BOOLEAN,
+    ICEBERG_COMPAT_V1: BOOLEAN,
+    ICEBERG_COMPAT_V2: BOOLEAN,
+    ICEBERG_COMPAT_V3: BOOLEAN,
     TIMESTAMPS: BOOLEAN,
     "delta.enableMaterializePartitionColumnsFeature": BOOLEAN,
-    "delta.enableRowTracking": BOOLEAN,
-    "delta.enableTypeWidening": BOOLEAN,
-    "delta.enableVariantShredding": BOOLEAN,
+    ROW_TRACKING: BOOLEAN,
+    TYPE_WIDENING: BOOLEAN,
+    VARIANT_SHREDDING: BOOLEAN,
     "delta.ignoreIcebergBucketPartition": BOOLEAN,
     "delta.ignoreProtocolDefaults": BOOLEAN,
     TIMESTAMPS_SINCE_TIME: _LONG,
@@ -122,8 +165,8 @@ PROPERTIES: Final[Mapping[str, Kind]] = {
     "delta.lastCommitTimestamp": _LONG,
     "delta.lastUpdateVersion": _LONG,
     LOG_RETENTION: INTERVAL,
-    "delta.minReaderVersion": POSITIVE,
-    "delta.minWriterVersion": POSITIVE,
+    MIN_READER_VERSION: POSITIVE,
+    MIN_WRITER_VERSION: POSITIVE,
     "delta.parquet.compression.codec": TEXT,
     "delta.parquet.format.version": TEXT,
     "delta.parquet.vorder.enabled": BOOLEAN,
@@ -132,9 +175,9 @@ PROPERTIES: Final[Mapping[str, Kind]] = {
     "delta.redirectReaderWriter-preview": TEXT,
     "delta.redirectWriterOnly-preview": TEXT,
     "delta.requireCheckpointProtectionBeforeVersion": _LONG,
-    "delta.rowTracking.materializedRowCommitVersionColumnName": TEXT,
-    "delta.rowTracking.materializedRowIdColumnName": TEXT,
-    "delta.rowTrackingSuspended": BOOLEAN,
+    ROW_COMMIT_VERSION_COLUMN: TEXT,
+    ROW_ID_COLUMN: TEXT,
+    ROW_TRACKING_SUSPENDED: BOOLEAN,
     "delta.sampleRetentionDuration": INTERVAL,
     TXN_RETENTION: INTERVAL,
     "delta.symlinkFormatManifest.enabled": BOOLEAN,
@@ -161,7 +204,7 @@ def fault_of(key: str, value: str) -> str:
 def is_unknown(key: str) -> bool:
     """Whether a key is Delta's by its name and is none that Delta has."""
     return (
-        key.startswith(_DELTA)
+        key.startswith(DELTA_PREFIX)
         and key not in PROPERTIES
         and not key.lower().startswith(_FREE_PREFIXES)
     )

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.spec import codec
+from deltasql.spec.properties import FIELD_ID, PHYSICAL_NAME
 
 PRIMITIVES = frozenset(
     {"string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary"}
@@ -20,9 +21,6 @@ PRIMITIVES = frozenset(
 )
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(-?\d{1,2})\s*\)")
 _SIZED_TEXT = re.compile(r"(?:var)?char\(\s*\d+\s*\)")
-
-PHYSICAL_NAME = "delta.columnMapping.physicalName"
-FIELD_ID = "delta.columnMapping.id"
 
 
 @dataclass(frozen=True, slots=True)

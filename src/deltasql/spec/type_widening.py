@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from deltasql.spec.properties import TYPE_CHANGES
 from deltasql.spec.schema import Primitive
 
-ENABLED: Final = "delta.enableTypeWidening"
 FEATURES: Final = frozenset({"typeWidening", "typeWidening-preview"})
-TYPE_CHANGES: Final = "delta.typeChanges"
 
 _INTEGERS = ("byte", "short", "integer", "long")
 # The digits before the point that values of an integer type take in a decimal.

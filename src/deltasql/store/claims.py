@@ -188,6 +188,8 @@ def taken(location: str, place: str, claim: Claim) -> LocationTakenError:
     remedy = "choose another location"
     if claim.status == "dropped":
         remedy += f", or purge the dropped table: lake.purge({claim.table_id})"
+    elif claim.status == "staged":
+        remedy += f", or give the adoption up: lake.abandon_adoption({claim.location!r})"
     elif claim.place == place and claim.status == "live":
         remedy = f"use {claim.name}, release it first, or choose another location"
     return LocationTakenError(

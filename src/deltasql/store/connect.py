@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deltasql.errors import ConfigError, DeltaSqlError
+from deltasql.settings.keys import DEFAULTS
 from deltasql.settings.secrets import scrubbed
 from deltasql.store.interface import LogStore
 
@@ -10,7 +13,11 @@ _FORMS = "postgresql://user@host/database, sqlite:///lake.db or duckdb:///lake.d
 
 
 def open_log(
-    url: str, *, pool_size: int = 10, timeout: float = 30.0, schema: str = "create"
+    url: str,
+    *,
+    pool_size: int = DEFAULTS.sql_pool_size,
+    timeout: float = DEFAULTS.sql_timeout,
+    schema: str = DEFAULTS.sql_schema,
 ) -> LogStore:
     """The log store that a URL names.
 
@@ -21,8 +28,12 @@ def open_log(
         return _open(url, pool_size=pool_size, timeout=timeout, schema=schema)
     except DeltaSqlError as error:
         # Drivers quote what they can't read, and what they can't read may be a password.
-        told = [scrubbed(text, url) for text in (error.problem, error.cause, error.remedy)]
-        raise type(error)(told[0], cause=told[1], remedy=told[2], **error.details) from None
+        raise replace(
+            error,
+            problem=scrubbed(error.problem, url),
+            cause=scrubbed(error.cause, url),
+            remedy=scrubbed(error.remedy, url),
+        ) from None
 
 
 def _open(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from operator import itemgetter
-from typing import Any, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import pyarrow as pa
 
@@ -30,47 +30,95 @@ Row: TypeAlias = tuple[Any, ...]
 # As many rows are made together where all of them are wanted.
 _AT_ONCE = 64
 
-ADD_COLUMNS = (
-    "path_key",
-    "dv_key",
-    "partition_key",
-    "size_bytes",
-    "modification_time",
-    "num_records",
-    "base_row_id",
-    "default_row_commit_version",
-    "data_change",
-    "min_keys",
-    "max_keys",
-    "null_counts",
-    "path",
-    "partition_values",
-    "stats",
-    "tags",
-    "deletion_vector",
-    "clustering_provider",
-    "extra",
-)
-REMOVE_COLUMNS = (
-    "path_key",
-    "dv_key",
-    "path",
-    "deletion_timestamp",
-    "data_change",
-    "deletion_vector",
-    "action",
-)
-TXN_COLUMNS = ("app_key", "app_id", "txn_version", "last_updated")
-DOMAIN_COLUMNS = ("domain_key", "domain", "configuration", "removed")
-CDC_COLUMNS = ("path", "size_bytes", "partition_values", "action")
-METADATA_COLUMNS = (
-    "schema_json",
-    "partition_columns",
-    "table_properties",
-    "stats_columns",
-    "action",
-)
-PROTOCOL_COLUMNS = ("min_reader_version", "min_writer_version", "action")
+
+class AddRow(NamedTuple):
+    """A file that is added; of one that is only removed little is known."""
+
+    path_key: bytes
+    dv_key: bytes
+    partition_key: int
+    size_bytes: int
+    modification_time: int
+    num_records: int | None
+    base_row_id: int | None
+    default_row_commit_version: int | None
+    data_change: bool | None
+    min_keys: Any
+    max_keys: Any
+    null_counts: Any
+    path: str
+    partition_values: str
+    stats: str | None
+    tags: str | None
+    deletion_vector: str | None
+    clustering_provider: str | None
+    extra: str | None
+
+
+class RemoveRow(NamedTuple):
+    """A file that is removed; `action` is the remove itself."""
+
+    path_key: bytes
+    dv_key: bytes
+    path: str
+    deletion_timestamp: int | None
+    data_change: bool
+    deletion_vector: str | None
+    action: str
+
+
+class TxnRow(NamedTuple):
+    """What an application committed last."""
+
+    app_key: bytes
+    app_id: str
+    txn_version: int
+    last_updated: int | None
+
+
+class DomainRow(NamedTuple):
+    """A domain and its configuration, or that it was removed."""
+
+    domain_key: bytes
+    domain: str
+    configuration: str
+    removed: bool
+
+
+class CdcRow(NamedTuple):
+    """A file of row changes."""
+
+    path: str
+    size_bytes: int
+    partition_values: str
+    action: str
+
+
+class MetadataRow(NamedTuple):
+    """The metadata of a table; texts are JSON."""
+
+    schema_json: str
+    partition_columns: str
+    table_properties: str
+    stats_columns: str | None
+    action: str
+
+
+class ProtocolRow(NamedTuple):
+    """The protocol of a table."""
+
+    min_reader_version: int
+    min_writer_version: int
+    action: str
+
+
+ADD_COLUMNS = AddRow._fields
+REMOVE_COLUMNS = RemoveRow._fields
+TXN_COLUMNS = TxnRow._fields
+DOMAIN_COLUMNS = DomainRow._fields
+CDC_COLUMNS = CdcRow._fields
+METADATA_COLUMNS = MetadataRow._fields
+PROTOCOL_COLUMNS = ProtocolRow._fields
 PARTITION_COLUMNS = ("partition_key", "partition_values")
 
 # What a snapshot hands out of each live file; JSON columns are text, verbatim.
@@ -97,15 +145,15 @@ FILES_SCHEMA = pa.schema(
 # Not frozen: that constructor would take five times as long, and each small commit runs it.
 @dataclass(slots=True, kw_only=True)
 class CommitRows:
-    """The rows of one commit, each a tuple in the order of its `*_COLUMNS`."""
+    """The rows of one commit."""
 
-    adds: Sequence[Row] = ()
-    removes: Sequence[Row] = ()
-    txns: Sequence[Row] = ()
-    domains: Sequence[Row] = ()
-    cdc: Sequence[Row] = ()
-    metadata: Sequence[Row] = ()
-    protocol: Sequence[Row] = ()
+    adds: Sequence[AddRow] = ()
+    removes: Sequence[RemoveRow] = ()
+    txns: Sequence[TxnRow] = ()
+    domains: Sequence[DomainRow] = ()
+    cdc: Sequence[CdcRow] = ()
+    metadata: Sequence[MetadataRow] = ()
+    protocol: Sequence[ProtocolRow] = ()
     partitions: Sequence[Row] = field(default=())
 
 
@@ -122,8 +170,8 @@ def partition_key_of(partition_values: str) -> int:
 _UNPARTITIONED = (partition_key_of("{}"), "{}")
 
 
-class AddRows(Sequence[Row]):
-    """The rows of adds in the order of `ADD_COLUMNS`, each made when it is asked for.
+class AddRows(Sequence[AddRow]):
+    """The rows of adds, each made when it is asked for.
 
     So the client makes the rows of a large commit while the database writes those before.
     """
@@ -141,10 +189,10 @@ class AddRows(Sequence[Row]):
         return len(self._adds)
 
     @overload
-    def __getitem__(self, place: int) -> Row: ...
+    def __getitem__(self, place: int) -> AddRow: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Row]: ...
-    def __getitem__(self, place: int | slice) -> Row | list[Row]:
+    def __getitem__(self, place: slice) -> list[AddRow]: ...
+    def __getitem__(self, place: int | slice) -> AddRow | list[AddRow]:
         if not isinstance(place, slice):
             item = self._adds[place]
             return _add_row(*item, key_maker(self._columns).keys(item[2].stats))
@@ -154,15 +202,15 @@ class AddRows(Sequence[Row]):
         keys = self._many.keys([add.stats for _, _, add in items])
         return [_add_row(*item, found) for item, found in zip(items, keys, strict=True)]
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[AddRow]:
         for start in range(0, len(self._adds), _AT_ONCE):
             yield from self[start : start + _AT_ONCE]
 
 
-def _add_row(partition_key: int, partition: str, add: AddFile, keys: FileKeys) -> Row:
+def _add_row(partition_key: int, partition: str, add: AddFile, keys: FileKeys) -> AddRow:
     records, min_keys, max_keys, null_counts = keys
     vector = add.deletion_vector
-    return (
+    return AddRow(
         key_of(add.path),
         b"" if vector is None else key_of(vector.unique_id),
         partition_key,
@@ -194,7 +242,7 @@ def to_rows(actions: Iterable[Action], stats_columns: tuple[StatsColumn, ...]) -
     partitions: dict[int, str] = {}
     # Files are many, partitions few: the text and key of each are made once.
     known: dict[tuple[tuple[str, str | None], ...], tuple[int, str]] = {(): _UNPARTITIONED}
-    found: dict[type, list[Row]] = {}
+    found: dict[type, list[Any]] = {}
     for action in actions:
         if type(action) is AddFile:
             values = tuple(action.partition_values.items())
@@ -221,8 +269,8 @@ def to_rows(actions: Iterable[Action], stats_columns: tuple[StatsColumn, ...]) -
     return rows
 
 
-def _remove_row(remove: RemoveFile) -> Row:
-    return (
+def _remove_row(remove: RemoveFile) -> RemoveRow:
+    return RemoveRow(
         key_of(remove.path),
         key_of(remove.dv_id),
         remove.path,
@@ -233,20 +281,21 @@ def _remove_row(remove: RemoveFile) -> Row:
     )
 
 
-def _txn_row(txn: Txn) -> Row:
-    return key_of(txn.app_id), txn.app_id, txn.version, txn.last_updated
+def _txn_row(txn: Txn) -> TxnRow:
+    return TxnRow(key_of(txn.app_id), txn.app_id, txn.version, txn.last_updated)
 
 
-def _domain_row(domain: DomainMetadata) -> Row:
-    return key_of(domain.domain), domain.domain, domain.configuration, domain.removed
+def _domain_row(domain: DomainMetadata) -> DomainRow:
+    return DomainRow(key_of(domain.domain), domain.domain, domain.configuration, domain.removed)
 
 
-def _cdc_row(cdc: CdcFile) -> Row:
-    return cdc.path, cdc.size, codec.dumps(cdc.partition_values).decode(), _action_json(cdc)
+def _cdc_row(cdc: CdcFile) -> CdcRow:
+    values = codec.dumps(cdc.partition_values).decode()
+    return CdcRow(cdc.path, cdc.size, values, _action_json(cdc))
 
 
-def _metadata_row(metadata: Metadata, stats_columns: Sequence[StatsColumn]) -> Row:
-    return (
+def _metadata_row(metadata: Metadata, stats_columns: Sequence[StatsColumn]) -> MetadataRow:
+    return MetadataRow(
         metadata.schema_string,
         codec.dumps(list(metadata.partition_columns)).decode(),
         codec.dumps(metadata.configuration).decode(),
@@ -255,8 +304,8 @@ def _metadata_row(metadata: Metadata, stats_columns: Sequence[StatsColumn]) -> R
     )
 
 
-def _protocol_row(protocol: Protocol) -> Row:
-    return (
+def _protocol_row(protocol: Protocol) -> ProtocolRow:
+    return ProtocolRow(
         protocol.min_reader_version,
         protocol.min_writer_version,
         _action_json(protocol),

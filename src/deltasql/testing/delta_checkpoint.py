@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow.parquet as pq
 
+from deltasql.spec.properties import COLUMN_MAPPING_MODE, PHYSICAL_NAME
 from deltasql.testing.delta_actions import check_fields, check_protocol, file_key
 
 Content: TypeAlias = Path | bytes
@@ -101,7 +102,7 @@ def _type(column: Any) -> str:
 
 def _check_typed(file: pq.ParquetFile, metadata: Mapping[str, Any]) -> None:
     """Typed stats and partition values have the physical names and types of the schema."""
-    mapped = metadata["configuration"].get("delta.columnMapping.mode", "none") != "none"
+    mapped = metadata["configuration"].get(COLUMN_MAPPING_MODE, "none") != "none"
     types = dict(_leaf_types(json.loads(metadata["schemaString"]), (), mapped=mapped))
     for place in range(len(file.schema)):
         column = file.schema.column(place)
@@ -122,7 +123,7 @@ def _leaf_types(
     struct: Mapping[str, Any], above: tuple[str, ...], *, mapped: bool
 ) -> Iterator[tuple[str, str]]:
     for item in struct["fields"]:
-        physical = item["metadata"].get("delta.columnMapping.physicalName") if mapped else None
+        physical = item["metadata"].get(PHYSICAL_NAME) if mapped else None
         path, kind = (*above, physical or item["name"]), item["type"]
         if isinstance(kind, str):
             # Decimals are integers or bytes, as their precision allows.

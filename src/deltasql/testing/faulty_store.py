@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from deltasql.errors import StoreError
-from deltasql.objectstore import ObjectInfo, ObjectStore, Output
+from deltasql.objectstore import ObjectInfo, ObjectStore, Output, PutChain
 
 T = TypeVar("T")
 
@@ -129,21 +129,18 @@ class FaultyStore:
 
     def put_many_if_absent(
         self, items: Sequence[tuple[str, Bytes]], beside: Sequence[tuple[str, Bytes]] = ()
-    ) -> builtins.list[bool]:
-        done: list[bool] = []
+    ) -> PutChain:
         whole = 0
         try:
             for place, (path, data) in enumerate(items):
-                done.append(self.put_if_absent(path, data))
-                if not done[-1]:
-                    break
+                if not self.put_if_absent(path, data):
+                    return PutChain(whole, exists=True)
                 if beside:
                     self.put_if_absent(*beside[place])
                 whole += 1
         except StoreError as error:
-            error.details["done"] = whole
-            raise
-        return done
+            return PutChain(whole, failure=error)
+        return PutChain(whole)
 
     def read_tagged(self, path: str) -> tuple[bytes, str] | None:
         fault = self._begin("read_tagged", path)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltasql.errors import StoreError, ValidationError
-from deltasql.objectstore import ObjectNotFoundError, ObjectStore
+from deltasql.objectstore import ObjectNotFoundError, ObjectStore, PutChain
 
 T = TypeVar("T")
 
@@ -100,13 +100,13 @@ class PutContract:
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
-            assert object_store.put_many_if_absent(items) == [True] * 30
+            assert object_store.put_many_if_absent(items) == PutChain(30)
         finally:
             stop.set()
             watcher.join()
         assert seen == sorted(seen)
         assert [object_store.read(key) for key, _ in items] == [data for _, data in items]
-        assert object_store.put_many_if_absent([]) == []
+        assert object_store.put_many_if_absent([]) == PutChain(0)
 
     def _highest_without_gap(self, store: ObjectStore) -> int:
         # A listing is no snapshot, so that what it shows is looked at from the end.
@@ -118,15 +118,15 @@ class PutContract:
     def test_put_many_stops_at_what_exists(self, object_store: ObjectStore) -> None:
         object_store.put_if_absent(version(2), b"theirs")
         items = [(version(number), b"ours") for number in range(5)]
-        assert object_store.put_many_if_absent(items) == [True, True, False]
+        assert object_store.put_many_if_absent(items) == PutChain(2, exists=True)
         assert [info.path for info in object_store.list(LOG)] == [version(n) for n in range(3)]
         assert object_store.read(version(2)) == b"theirs"
-        assert object_store.put_many_if_absent(items[2:]) == [False]
+        assert object_store.put_many_if_absent(items[2:]) == PutChain(0, exists=True)
 
     def test_put_many_of_more_than_a_batch(self, object_store: ObjectStore) -> None:
         object_store.put_if_absent(version(230), b"theirs")
         items = [(version(number), b"ours") for number in range(240)]
-        assert object_store.put_many_if_absent(items) == [True] * 230 + [False]
+        assert object_store.put_many_if_absent(items) == PutChain(230, exists=True)
         assert len(list(object_store.list(LOG))) == 231
 
     def test_put_many_with_others_beside_them(self, object_store: ObjectStore) -> None:
@@ -134,7 +134,7 @@ class PutContract:
         object_store.put_if_absent(version(3), b"theirs")
         items = [(version(number), b"%d" % number) for number in range(5)]
         beside = [(f"{LOG}/{number}.crc", b"crc %d" % number) for number in range(5)]
-        assert object_store.put_many_if_absent(items, beside) == [True, True, True, False]
+        assert object_store.put_many_if_absent(items, beside) == PutChain(3, exists=True)
         found = {info.path: object_store.read(info.path) for info in object_store.list(LOG)}
         assert found == {
             **dict(items[:3]),
@@ -143,7 +143,7 @@ class PutContract:
             beside[1][0]: b"older",
             beside[2][0]: b"crc 2",
         }
-        assert object_store.put_many_if_absent(items[4:], beside[4:]) == [True]
+        assert object_store.put_many_if_absent(items[4:], beside[4:]) == PutChain(1)
         assert object_store.read(beside[4][0]) == b"crc 4"
 
     def test_tags_let_one_writer_through(self, object_store: ObjectStore) -> None:

@@ -17,15 +17,16 @@ from deltasql.spec.actions import (
     Protocol,
     RemoveFile,
 )
+from deltasql.spec.properties import APPEND_ONLY
 from deltasql.store.interface import BodyTemplate, Committed, LogStore, Proposal
-from deltasql.store.rows import ADD_COLUMNS, CommitRows, to_rows
+from deltasql.store.rows import CommitRows, to_rows
 
 OpenStore: TypeAlias = Callable[[], LogStore]
 
 METADATA = Metadata(
     id="3f1c0c0e-0000-4000-8000-000000000001",
     schema_string='{"type":"struct","fields":[]}',
-    configuration={"delta.appendOnly": "false"},
+    configuration={APPEND_ONLY: "false"},
 )
 PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
 
@@ -100,8 +101,7 @@ def with_keys(rows: CommitRows, keys: Sequence[FileKeys]) -> CommitRows:
     """The rows with the stats keys of their adds replaced."""
     adds = []
     for row, found in zip(rows.adds, keys, strict=True):
-        named = dict(zip(ADD_COLUMNS, row, strict=True)) | found._asdict()
-        adds.append(tuple(named[column] for column in ADD_COLUMNS))
+        adds.append(row._replace(**found._asdict()))
     return replace(rows, adds=adds)
 
 

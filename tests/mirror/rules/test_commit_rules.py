@@ -226,3 +226,20 @@ def test_rule_21_cut_bounds_enclose_the_data(lake):
     assert stats["maxValues"]["t"] in ("1970-01-01T00:00:02.000Z", "1970-01-01T00:00:02.001Z")
     found = table.scan(where="t > '1970-01-01T00:00:02.000500Z'").to_arrow()
     assert found.num_rows == 1, "a bound below the value by less than 1 ms hides nothing"
+
+
+def test_rule_03_the_version_before_is_ours(lake, table):
+    """Another process wrote it, or somebody after it: what is there may be anybody's."""
+    table.commit([add("a")])
+    landed(lake)
+    table.mirror.pause()
+    table.commit([add("b")])
+    theirs = table.objects.read(name(1)).replace(b'"a"', b'"z"')
+    file_of(table, name(1)).write_bytes(theirs)
+    lake.engine._published = {}
+    with pytest.raises(MirrorConflictError, match="other bytes than SQL") as caught:
+        lake.engine.catch_up(table.target)
+    assert caught.value.path == name(1)
+    assert f"{2:020}.json" not in log_of(table)
+    file_of(table, name(1)).write_bytes(theirs.replace(b'"z"', b'"a"'))
+    assert lake.engine.catch_up(table.target) == 1

@@ -197,7 +197,7 @@ def test_scenario_gap_detection(connect):
 
 
 def test_scenario_automatic_retry(connect):
-    waits = [connect().engine.settings.backoff(count) for count in range(1, 7)]
+    waits = [connect().engine.settings.mirror_backoff(count) for count in range(1, 7)]
     assert waits == [1, 2, 4, 8, 16, 3600]
     lake = connect(mode="async", retry_backoff_base="50ms", max_retry_attempts=5)
     table = lake.create_table("t", SCHEMA)

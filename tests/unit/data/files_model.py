@@ -13,15 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from deltasql.data.layout import MAPPING_MODE, layout_of
+from deltasql.data.layout import layout_of
 from deltasql.data.reading.reader import output_schema, read_files
 from deltasql.data.writing.writer import write_files
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.spec.actions import AddFile, Metadata
+from deltasql.spec.properties import COLUMN_MAPPING_MODE, FIELD_ID, PHYSICAL_NAME
 from deltasql.spec.schema import (
-    FIELD_ID,
-    PHYSICAL_NAME,
     ArrayType,
     DeltaType,
     MapType,
@@ -89,7 +88,7 @@ def read_back(
         files,
         schema=schema,
         partition_columns=metadata.partition_columns,
-        column_mapping=metadata.configuration.get(MAPPING_MODE, "none"),
+        column_mapping=metadata.configuration.get(COLUMN_MAPPING_MODE, "none"),
         **options,
     )
     table = pa.Table.from_batches(batches, output_schema(schema, options.get("columns")))

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltasql.data.arrow_schema import from_arrow
-from deltasql.data.layout import MAPPING_MODE
 from deltasql.data.reading.reader import read_files
 from deltasql.errors import (
     LogFormatError,
@@ -21,9 +20,8 @@ from deltasql.errors import (
 )
 from deltasql.spec import deletion_vectors as dv
 from deltasql.spec.actions import AddFile
+from deltasql.spec.properties import COLUMN_MAPPING_MODE, FIELD_ID, PHYSICAL_NAME
 from deltasql.spec.schema import (
-    FIELD_ID,
-    PHYSICAL_NAME,
     StructField,
     StructType,
 )
@@ -195,7 +193,7 @@ def test_names_that_changed_places() -> None:
     outer = replace(field("s", "s", 3), type=inner)
     schema = StructType((outer, field("a", "b", 5), field("b", "a", 4)))
     table = pa.table({"s": [{"a": 1, "b": 2}], "a": [3], "b": [4]})
-    store, metadata = new_store(), metadata_of(schema, **{MAPPING_MODE: "name"})
+    store, metadata = new_store(), metadata_of(schema, **{COLUMN_MAPPING_MODE: "name"})
     expected = [{"s": {"a": 2, "b": 1}, "a": 4, "b": 3}]
     assert read_back(store, metadata, [put(store, table)]).to_pylist() == expected
     assert (
@@ -204,7 +202,7 @@ def test_names_that_changed_places() -> None:
         ).num_rows
         == 1
     )
-    by_id = replace(metadata, configuration={MAPPING_MODE: "id"})
+    by_id = replace(metadata, configuration={COLUMN_MAPPING_MODE: "id"})
     with pytest.raises(LogFormatError, match="no field ids"):
         read_back(store, by_id, [put(store, table, "g.parquet")])
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from deltasql.data.arrow_schema import from_arrow
 from deltasql.data.writing.stats import Collector, indexed, round_up
-from deltasql.spec.schema import PHYSICAL_NAME, Primitive, StructField, StructType
+from deltasql.spec.properties import PHYSICAL_NAME
+from deltasql.spec.schema import Primitive, StructField, StructType
 
 
 def _stats(table: pa.Table, *, parts: int = 1, **configuration: str) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from deltasql.data.arrow_schema import from_arrow, to_arrow
 from deltasql.data.conform import conform
-from deltasql.data.layout import MAPPING_MODE
 from deltasql.errors import (
     LogFormatError,
     SchemaMismatchError,
@@ -26,6 +25,7 @@ from deltasql.log.state import TableState
 from deltasql.log.validation.commits import validate_commit
 from deltasql.spec.actions import Protocol
 from deltasql.spec.paths import object_key
+from deltasql.spec.properties import COLUMN_MAPPING_MODE
 from deltasql.testing.faulty_store import Fault, FaultyStore, scripted
 from tests.unit.data.files_model import (
     EVERYTHING,
@@ -48,7 +48,7 @@ def test_what_is_written_is_read(table: pa.Table, mode: str) -> None:
     schema: Any = from_arrow(EVERYTHING)
     if mode != "none":
         schema = mapped(schema, count(1))
-    store, metadata = new_store(), metadata_of(schema, **{MAPPING_MODE: mode})
+    store, metadata = new_store(), metadata_of(schema, **{COLUMN_MAPPING_MODE: mode})
     files = write_out(store, metadata, conform(table, schema))
     assert read_back(store, metadata, files).equals(table)
     assert len(files) == (1 if table.num_rows else 0)
@@ -91,7 +91,7 @@ def test_partitions_come_back(table: pa.Table, mode: str, partition: list[str]) 
     schema: Any = from_arrow(SCALARS)
     if mode != "none":
         schema = mapped(schema, count(1))
-    store, metadata = new_store(), metadata_of(schema, *partition, **{MAPPING_MODE: mode})
+    store, metadata = new_store(), metadata_of(schema, *partition, **{COLUMN_MAPPING_MODE: mode})
     files = write_out(store, metadata, table)
     found = read_back(store, metadata, files)
 
@@ -150,7 +150,7 @@ def test_a_required_partition_column_has_no_empty_strings() -> None:
 
 def test_field_ids_are_in_the_file() -> None:
     schema: Any = mapped(from_arrow(EVERYTHING), count(1))
-    store, metadata = new_store(), metadata_of(schema, **{MAPPING_MODE: "id"})
+    store, metadata = new_store(), metadata_of(schema, **{COLUMN_MAPPING_MODE: "id"})
     data = pa.Table.from_pylist([{"l": 1}], to_arrow(schema))
     (file,) = write_out(store, metadata, data)
     parquet = pq.ParquetFile(store.open_input(object_key(file.path)))
@@ -218,11 +218,11 @@ def test_text_that_is_not_utf8_is_refused() -> None:
 
 def test_data_that_was_not_conformed_is_refused() -> None:
     schema: Any = mapped(from_arrow(pa.schema([("a", pa.int64())])), count(1))
-    metadata = metadata_of(schema, **{MAPPING_MODE: "name"})
+    metadata = metadata_of(schema, **{COLUMN_MAPPING_MODE: "name"})
     for data in (pa.table({"a": pa.array([1], pa.int32())}), pa.table({"a": [1], "b": [1]})):
         with pytest.raises(ValidationError, match="table's columns"):
             write_out(new_store(), metadata, data)
-    bare = metadata_of(from_arrow(pa.schema([("a", pa.int64())])), **{MAPPING_MODE: "name"})
+    bare = metadata_of(from_arrow(pa.schema([("a", pa.int64())])), **{COLUMN_MAPPING_MODE: "name"})
     with pytest.raises(LogFormatError, match="no physical name"):
         write_out(new_store(), bare, pa.table({"a": [1]}))
 

@@ -21,7 +21,8 @@ from deltasql.errors import UnsupportedFeatureError, ValidationError
 from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, Protocol
-from deltasql.spec.schema import FIELD_ID, PHYSICAL_NAME, Primitive, StructField, StructType
+from deltasql.spec.properties import FIELD_ID, PHYSICAL_NAME
+from deltasql.spec.schema import Primitive, StructField, StructType
 from deltasql.store.interface import TxnRecord
 from tests.unit import actions_model as model
 from tests.unit.delta_log.checkpoint_model import classic, source, v2

@@ -148,6 +148,7 @@ LEAVES = st.none() | st.booleans() | NUMBERS | st.text(max_size=5) | st.sampled_
     ),
 )
 @example("decimal(12,2)", [{"c": "NaN"}, {"c": 10**11}, {"c": 0.125}])
+@example("decimal(38,10)", [{"c": 4.048170201643688e-54}])
 @example("timestamp", [{"c": "2026-01-01T00:00:00Z"}, {"c": "2026-01-01T00:00:00.123"}])
 def test_both_ways_agree(kind, bounds):
     stats = pa.array(

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.log.pruning.files import is_partition_only, matching_partitions, may_match
-from deltasql.spec.schema import PHYSICAL_NAME, Primitive, StructField, StructType
+from deltasql.spec.properties import PHYSICAL_NAME
+from deltasql.spec.schema import Primitive, StructField, StructType
 from tests.unit.log.schemas import schema_of
 
 

@@ -17,7 +17,8 @@ from deltasql.log.pruning.stats_columns import (
     stats_columns,
 )
 from deltasql.log.pruning.stats_keys import file_keys
-from deltasql.spec.schema import PHYSICAL_NAME, Primitive, StructField, StructType
+from deltasql.spec.properties import PHYSICAL_NAME
+from deltasql.spec.schema import Primitive, StructField, StructType
 from tests.unit.log.schemas import schema_of
 
 

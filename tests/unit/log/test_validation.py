@@ -217,3 +217,26 @@ def test_rule_47_enabled_row_tracking_names_its_columns():
 def test_rule_48_clustering_excludes_partitioning():
     bad(*first(by=("day",), features=("clustering",)), at=None, match="can't be partitioned")
     good(*first(features=("clustering",)), at=None)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "_delta_log/part-0.parquet",
+        "_delta_log/00000000000000000001.json",
+        "%5Fdelta_log/x.parquet",
+        "s3://bucket/t/_delta_log/x.parquet",
+        "_delta_log",
+    ],
+)
+def test_data_does_not_lie_in_the_log(path):
+    error = bad(add(path), match="not one a table can have")
+    assert "_delta_log" in error.cause
+    bad(CdcFile(path=path, partition_values={}, size=1, data_change=False), match="not one a table")
+    good(remove(path))
+    good(add("_delta_logs/x.parquet"), add("my_delta_log/y.parquet"))
+
+
+@pytest.mark.parametrize("name", ["sidecar", "checkpointMetadata"])
+def test_actions_of_checkpoints_are_no_commit(name):
+    bad(UnknownAction(name, {"version": 1}), match=f"can't have the action {name}")

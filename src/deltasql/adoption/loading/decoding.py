@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from deltasql.errors import LogFormatError, UnsupportedFeatureError
@@ -180,12 +181,7 @@ def _at(source: str, check: Any) -> None:
     try:
         check()
     except LogFormatError as error:
-        raise type(error)(
-            f"{source}: {error.problem}",
-            cause=error.cause,
-            remedy=error.remedy,
-            **error.details,
-        ) from None
+        raise replace(error, problem=f"{source}: {error.problem}") from None
 
 
 def actions_of(lines: Iterable[Line]) -> list[Action]:

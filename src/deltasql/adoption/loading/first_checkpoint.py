@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
-from urllib.parse import unquote
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,8 +11,8 @@ import pyarrow.parquet as pq
 from deltasql.adoption.loading.checkpoint_adds import AddReader
 from deltasql.adoption.loading.decoding import check_metadata, check_protocol
 from deltasql.adoption.loading.parts import Parts
+from deltasql.delta_log.checkpoint.parquet import decoded, opened, sidecar_name, values_in
 from deltasql.delta_log.listing import FoundCheckpoint
-from deltasql.delta_log.names import SIDECARS
 from deltasql.errors import LogFormatError
 from deltasql.log.pruning.stats_columns import stats_columns
 from deltasql.log.state import TableState
@@ -60,7 +59,9 @@ def load_base(objects: ObjectStore, found: FoundCheckpoint, parts: Parts) -> Tab
                 if isinstance(action, RemoveFile)
             ]
             gone = to_rows(removes, ()).removes
-            parts.take_tombstones(version, [row for row in gone if row[0] + row[1] not in live])
+            parts.take_tombstones(
+                version, [row for row in gone if row.path_key + row.dv_key not in live]
+            )
     for piece in base.written_out:
         # A V2 checkpoint in JSON with its files inline.
         inline = to_rows(piece, state.stats_columns)
@@ -99,7 +100,7 @@ class _Base:
                 case Txn() | DomainMetadata():
                     self.others.append(action)
                 case UnknownAction(name="sidecar", value={"path": str(path)}):
-                    yield f"{SIDECARS}/{unquote(path)}"
+                    yield sidecar_name(path)
 
     def _top_actions(self, name: str) -> Iterator[Action]:
         if name.endswith(".json"):
@@ -143,10 +144,7 @@ class _Base:
     def batches(self, name: str, kind: str) -> Iterator[pa.StructArray]:
         """The actions of a kind, some thousand at a time."""
         try:
-            with (
-                self._objects.open_input(_LOG + name) as source,
-                pq.ParquetFile(source) as file,
-            ):
+            with opened(self._objects, name, _unreadable(name)) as file:
                 columns = _columns(file, kind)
                 if not columns:
                     return
@@ -154,18 +152,20 @@ class _Base:
                     found = batch.column(kind).drop_null()
                     if len(found):
                         yield found
-        except (pa.ArrowException, OSError) as error:
-            raise LogFormatError(
-                f"{_LOG}{name} can't be read",
-                cause=(str(error).splitlines() or [type(error).__name__])[0],
-                remedy="restore it from a copy, or the commit files before it",
-            ) from None
+        except FileNotFoundError as error:
+            raise _unreadable(name)(str(error).splitlines()[0]) from None
 
     def actions(self, batch: pa.StructArray, kind: str, name: str) -> Iterator[Action]:
         """The actions of a batch, decoded one by one."""
-        for fields in batch.to_pylist(maps_as_pydicts="strict"):
-            known = {key: value for key, value in fields.items() if value is not None}
-            yield codec.from_wire({kind: _inner(known)}, source=_LOG + name)
+        return decoded(kind, batch, _LOG + name)
+
+
+def _unreadable(name: str) -> Callable[[str], LogFormatError]:
+    return lambda cause: LogFormatError(
+        f"{_LOG}{name} can't be read",
+        cause=cause,
+        remedy="restore it from a copy, or the commit files before it",
+    )
 
 
 def _columns(file: pq.ParquetFile, kind: str) -> list[str]:
@@ -175,30 +175,6 @@ def _columns(file: pq.ParquetFile, kind: str) -> list[str]:
         return []
     names = [field.name for field in schema.field(kind).type]
     found = [f"{kind}.{name}" for name in names if name not in _TYPED]
-    if kind == "add" and "stats_parsed" in names and not _has_values(file, "add.stats"):
+    if kind == "add" and "stats_parsed" in names and not values_in(file, "add.stats"):
         found.append("add.stats_parsed")
     return found
-
-
-def _has_values(file: pq.ParquetFile, path: str) -> bool:
-    """Whether a column has anything but nulls, by the footer; who does not know says yes."""
-    footer = file.metadata
-    for index in range(footer.num_row_groups):
-        group = footer.row_group(index)
-        for place in range(group.num_columns):
-            column = group.column(place)
-            if column.path_in_schema != path:
-                continue
-            known = column.statistics is not None and column.statistics.has_null_count
-            if not known or column.statistics.null_count < group.num_rows:
-                return True
-    return False
-
-
-def _inner(fields: dict[str, Any]) -> dict[str, Any]:
-    """Absent fields of the structs inside are absent too."""
-    for name in ("deletionVector", "format"):
-        inner = fields.get(name)
-        if inner is not None:
-            fields[name] = {key: value for key, value in inner.items() if value is not None}
-    return fields

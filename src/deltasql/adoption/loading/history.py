@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
@@ -22,6 +20,7 @@ from deltasql.adoption.loading.decoding import (
 from deltasql.adoption.loading.first_checkpoint import load_base
 from deltasql.adoption.loading.foreign_log import LogPlan
 from deltasql.adoption.loading.parts import Parts
+from deltasql.commit.collector import paused
 from deltasql.delta_log.names import commit_name
 from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.log.pruning.stats_columns import StatsColumn, stats_columns
@@ -69,7 +68,7 @@ class Loader:
 
     def load(self, plan: LogPlan) -> None:
         """Load all that the plan has beyond what is loaded, and hand it on."""
-        with _no_collections():
+        with paused():
             self._load(plan)
 
     def _load(self, plan: LogPlan) -> None:
@@ -245,18 +244,6 @@ class Loader:
         self._parts.end_version(self._loaded(version, info, body, timestamp, has_checkpoint=True))
         self._parts.flush()
         self._progress(Progress(version, plan.newest, self._parts.files))
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Without the collector of cycles: rows have none, and it would look at all of them often."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _info(lines: Iterable[Line]) -> CommitInfo | None:

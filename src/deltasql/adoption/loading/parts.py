@@ -6,14 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from deltasql.store.history import HistoryRows, LoadedVersion
-from deltasql.store.rows import CommitRows, Row
+from deltasql.store.rows import AddRow, CommitRows, RemoveRow, Row
 
 MOST_ROWS: Final = 25_000
 MOST_VERSIONS: Final = 2_000
 MOST_BYTES: Final = 32 * 1024 * 1024
-
-# Where a remove's row has what a dead file's row ends with.
-_STAMP, _CHANGE, _ACTION = 3, 4, 6
 
 
 class Parts:
@@ -56,11 +53,11 @@ class Parts:
         if len(self._live) + len(rows.dead) + len(rows.retired) >= MOST_ROWS:
             self.flush()
 
-    def _remove(self, version: int, remove: Row) -> None:
-        key = _key(remove)
+    def _remove(self, version: int, remove: RemoveRow) -> None:
+        key = remove.path_key + remove.dv_key
         add = self._live.pop(key, None)
         if add is not None:
-            end = (version, remove[_STAMP], remove[_CHANGE], remove[_ACTION])
+            end = (version, remove.deletion_timestamp, remove.data_change, remove.action)
             self._rows.dead.append(add + end)
             return
         if key in self._retired:
@@ -69,14 +66,15 @@ class Parts:
         self._retired.add(key)
         self._rows.retired.append((version, *remove))
 
-    def _add(self, version: int, add: Row) -> None:
-        key = _key(add)
+    def _add(self, version: int, add: AddRow) -> None:
+        key = add.path_key + add.dv_key
         old = self._live.get(key)
         if old is not None:
             self._rows.dead.append((*old, version, None, None, None))
         elif not self._is_fresh and key not in self._retired:
             self._retired.add(key)
-            self._rows.retired.append((version, add[0], add[1], "", None, None, None, None))
+            ended = (version, add.path_key, add.dv_key, "", None, None, None, None)
+            self._rows.retired.append(ended)
         self._live[key] = (version, *add)
 
     def take_live(self, adds: Sequence[Row], partitions: Sequence[Row]) -> None:
@@ -121,8 +119,3 @@ class Parts:
         self._begin()
         self._write(rows)
         self._is_fresh = False
-
-
-def _key(row: Row) -> bytes:
-    key: bytes = row[0] + row[1]
-    return key

@@ -9,22 +9,14 @@ import pyarrow as pa
 
 from deltasql.data.layout import Layout, layout_of
 from deltasql.data.reading.reader import read_files
-from deltasql.data.writing.stats import STATS_COLUMNS
 from deltasql.data.writing.writer import CHANGES, write_files
 from deltasql.log.feed import CHANGE_TYPE
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile, CdcFile
-from deltasql.spec.properties import NUM_INDEXED_COLUMNS
-from deltasql.spec.schema import (
-    FIELD_ID,
-    PHYSICAL_NAME,
-    Primitive,
-    StructField,
-    StructType,
-    render_schema,
-)
+from deltasql.spec.properties import FIELD_ID, NUM_INDEXED_COLUMNS, PHYSICAL_NAME, STATS_COLUMNS
+from deltasql.spec.schema import Primitive, StructField, StructType, render_schema
 
 # Beyond every id that a table has given to its columns; Delta's own files have no id there.
 _CHANGE_TYPE_ID = 1 << 30

@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.spec.properties import NUM_INDEXED_COLUMNS as NUM_INDEXED
-from deltasql.spec.properties import PROPERTIES
+from deltasql.spec.properties import PROPERTIES, STATS_COLUMNS
 from deltasql.spec.schema import DeltaType, Primitive, StructField, StructType
 
-STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 DEFAULT_INDEXED = 32
 PREFIX = 32
 

@@ -18,6 +18,7 @@ from deltasql.data.arrow_schema import arrow_type
 from deltasql.data.layout import physical_schema
 from deltasql.data.writing.stats import indexed
 from deltasql.log.state import TableState
+from deltasql.spec.properties import STATS_AS_JSON, STATS_AS_STRUCT
 from deltasql.spec.schema import DeltaType, Primitive, StructType
 
 TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
@@ -80,9 +81,6 @@ SIDECAR: Final = pa.struct(
         ("tags", TEXT_MAP),
     ]
 )
-
-_STATS_AS_JSON: Final = "delta.checkpoint.writeStatsAsJson"
-_STATS_AS_STRUCT: Final = "delta.checkpoint.writeStatsAsStruct"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +157,8 @@ def shape_of(state: TableState) -> CheckpointShape:
     that wants neither keeps the stats of files with deletion vectors, because readers need
     their row counts (rule 20) and delta-rs does not read a file without.
     """
-    typed = _flag(state, _STATS_AS_STRUCT, default=False)
-    as_json = _flag(state, _STATS_AS_JSON, default=True)
+    typed = _flag(state, STATS_AS_STRUCT, default=False)
+    as_json = _flag(state, STATS_AS_JSON, default=True)
     bare = not as_json and not typed
     return CheckpointShape(
         stats="all" if as_json else "vectors" if bare and state.has_deletion_vectors else "none",

@@ -58,6 +58,9 @@ def _at_once(texts: pa.Array, kind: pa.StructType) -> pa.StructArray | None:
     # A text that starts no object could shift the rows after it.
     if not pc.all(pc.starts_with(present, "{")).as_py():
         return None
+    # With some negative exponents the reader takes a decimal for 0.
+    if _has_decimals(kind) and pc.any(pc.match_substring_regex(present, "[0-9][eE]-")).as_py():
+        return None
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(present)], present), "\n")
     data = lines[0].as_buffer()
     wanted = pa.schema([pa.field(item.name, _read_as(item.type)) for item in kind])
@@ -76,6 +79,12 @@ def _at_once(texts: pa.Array, kind: pa.StructType) -> pa.StructArray | None:
         return None
     mask = texts.is_null() if texts.null_count else None
     return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    if pat.is_struct(kind):
+        return any(_has_decimals(item.type) for item in kind)
+    return bool(pat.is_decimal(kind))
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:

@@ -31,6 +31,7 @@ from deltasql.delta_log.checkpoint.writing import (
 from deltasql.delta_log.names import SIDECARS, sidecar_name, v2_checkpoint_name
 from deltasql.errors import ValidationError
 from deltasql.log.state import TableState
+from deltasql.spec.properties import CHECKPOINT_POLICY
 from deltasql.spec.protocol import check_readable
 
 SIDECAR_ACTIONS: Final = 500_000
@@ -57,7 +58,7 @@ class _Sidecar:
 
 def uses_v2(state: TableState) -> bool:
     """Whether the table asks for V2 checkpoints."""
-    policy = state.properties.get("delta.checkpointPolicy", "classic")
+    policy = state.properties.get(CHECKPOINT_POLICY, "classic")
     return policy.lower() == "v2" and "v2Checkpoint" in state.writer_features
 
 

@@ -263,7 +263,7 @@ _EXAMPLES = {
     "string": "text in single quotes: 'north'",
     "boolean": "TRUE or FALSE",
     "binary": "X'00FF'",
-    "date": "DATE '2026-11-01'",
+    "date": "DATE '2026-11-01', in the years 1 to 9999",
     "timestamp": "TIMESTAMP '2026-11-01 12:30:00Z'",
     "timestamp_ntz": "TIMESTAMP '2026-11-01 12:30:00', without a zone",
 }

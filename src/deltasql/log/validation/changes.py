@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from deltasql.errors import ValidationError
 from deltasql.log.state import TableState
-from deltasql.spec.properties import is_true
+from deltasql.spec.properties import TYPE_WIDENING, is_true
 from deltasql.spec.schema import (
     ArrayType,
     DeltaType,
@@ -19,7 +19,7 @@ from deltasql.spec.schema import (
     StructField,
     StructType,
 )
-from deltasql.spec.type_widening import ENABLED, FEATURES, is_recorded, is_widening
+from deltasql.spec.type_widening import FEATURES, is_recorded, is_widening
 
 Key: TypeAlias = Callable[[StructField], str]
 _VOID = Primitive("void")
@@ -57,7 +57,7 @@ class _Comparison:
 
     def __init__(self, after: TableState, before: TableState) -> None:
         self._old, self._new = before.schema, after.schema
-        self._widens = is_true(after.properties, ENABLED) and not FEATURES.isdisjoint(
+        self._widens = is_true(after.properties, TYPE_WIDENING) and not FEATURES.isdisjoint(
             after.writer_features
         )
         # When columns get physical names, the files that are there have only the plain ones.
@@ -146,7 +146,7 @@ class _Comparison:
     ) -> Iterator[str]:
         change = f"column {name!r:.80} changes from {old.name} to {new.name}"
         if not self._widens:
-            yield f"{change}, and {ENABLED} is not true"
+            yield f"{change}, and {TYPE_WIDENING} is not true"
         elif not is_recorded(column.metadata, place, new):
             yield f"{change}, and delta.typeChanges of the column does not say so"
 

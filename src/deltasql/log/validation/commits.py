@@ -28,11 +28,13 @@ from deltasql.spec.actions import (
     UnknownAction,
 )
 from deltasql.spec.codec import check_types
+from deltasql.spec.properties import CLUSTERING_DOMAIN, DELTA_PREFIX, ROW_TRACKING_DOMAIN
 from deltasql.spec.protocol import check_writable
 
 # The system's own domains, and the feature without which nobody may touch them.
-SYSTEM_DOMAINS = {"delta.rowTracking": "rowTracking", "delta.clustering": "clustering"}
+SYSTEM_DOMAINS = {ROW_TRACKING_DOMAIN: "rowTracking", CLUSTERING_DOMAIN: "clustering"}
 
+_OF_CHECKPOINTS = frozenset({"checkpointMetadata", "sidecar"})
 _ONE_OF_A_KIND = {Metadata: "metaData", Protocol: "protocol", CommitInfo: "commitInfo"}
 # Kinds of which a commit may have any number.
 _FILES = frozenset({AddFile, RemoveFile, CdcFile})
@@ -154,7 +156,7 @@ def _check_domains(domains: Sequence[DomainMetadata], table: TableState) -> None
         if domain in seen:
             raise _too_many(f"domainMetadata of {domain!r:.80}")
         seen.add(domain)
-        if domain.startswith("delta."):
+        if domain.startswith(DELTA_PREFIX):
             _check_system_domain(domain, table)
 
 
@@ -186,6 +188,12 @@ def _check_commit_info(info: CommitInfo) -> None:
 
 def _check_unknown(action: UnknownAction) -> None:
     check_text(action.name, "the name of an action")
+    if action.name in _OF_CHECKPOINTS:
+        raise ValidationError(
+            f"a commit can't have the action {action.name}",
+            cause="it belongs to checkpoints, and readers of commit files don't know it",
+            remedy="leave it out: deltasql writes the checkpoints",
+        )
     check_json(action.value, f"the action {action.name!r:.80}")
 
 

@@ -12,7 +12,7 @@ from deltasql.log.state import TableState
 from deltasql.log.validation.values import MAX_TEXT, check_json, check_text, check_texts
 from deltasql.spec.actions import AddFile, CdcFile, DeletionVector, PartitionValues, RemoveFile
 from deltasql.spec.partition_values import UnrepresentableValueError, parse_value
-from deltasql.spec.paths import check_new_path, check_path, is_plain
+from deltasql.spec.paths import LOG_FOLDER, check_new_path, check_path, is_plain
 from deltasql.spec.schema import Primitive
 
 MAX_PATH = 64 * 1024
@@ -39,7 +39,7 @@ class FileChecks:
     def add(self, add: AddFile) -> None:
         """Check one add, and that it is the only one of its path (rule 6)."""
         path = add.path
-        if len(path) > MAX_PATH or not is_plain(path):
+        if len(path) > MAX_PATH or not is_plain(path) or LOG_FOLDER in path:
             self._check_new_path(path)
         if path in self._added:
             raise _twice("added", path)

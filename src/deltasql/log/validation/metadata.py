@@ -13,22 +13,20 @@ from deltasql.log.validation.values import check_json, check_text, check_texts
 from deltasql.spec import codec
 from deltasql.spec.actions import Metadata, Protocol
 from deltasql.spec.features import all_fields, needed_features, type_names
-from deltasql.spec.protocol import check_well_formed, check_writable, implied_features, upgraded
-from deltasql.spec.schema import (
+from deltasql.spec.properties import (
+    COLUMN_MAPPING_MODE,
     FIELD_ID,
+    MAX_COLUMN_ID,
     PHYSICAL_NAME,
-    DeltaType,
-    Primitive,
-    StructField,
-    StructType,
-    parse_schema,
+    ROW_COMMIT_VERSION_COLUMN,
+    ROW_ID_COLUMN,
 )
+from deltasql.spec.protocol import check_well_formed, check_writable, implied_features, upgraded
+from deltasql.spec.schema import DeltaType, Primitive, StructField, StructType, parse_schema
 
-_MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
-_MAPPING_MODE = "delta.columnMapping.mode"
 _ROW_ID_COLUMNS = (
-    "delta.rowTracking.materializedRowIdColumnName",
-    "delta.rowTracking.materializedRowCommitVersionColumnName",
+    ROW_ID_COLUMN,
+    ROW_COMMIT_VERSION_COLUMN,
 )
 # Three levels of JSON a struct: a hundred structs inside each other.
 _SCHEMA_DEPTH = 300
@@ -263,7 +261,7 @@ def _check_mapping(metadata: Metadata, schema: StructType) -> None:
             _check_physical_names(field.type.fields)
     largest = _max_column_id(metadata)
     if largest is None or largest < max(ids, default=0):
-        raise _bad_mapping(f"{_MAX_COLUMN_ID} is missing, or below the largest id")
+        raise _bad_mapping(f"{MAX_COLUMN_ID} is missing, or below the largest id")
 
 
 def _mapped_id(field: StructField) -> int:
@@ -280,7 +278,7 @@ def _check_physical_names(fields: Iterable[StructField]) -> None:
 
 
 def _max_column_id(metadata: Metadata) -> int | None:
-    text = metadata.configuration.get(_MAX_COLUMN_ID, "")
+    text = metadata.configuration.get(MAX_COLUMN_ID, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
 
 
@@ -296,11 +294,11 @@ def _check_mapping_change(after: TableState, before: TableState) -> None:
     old, new = before.column_mapping, after.column_mapping
     if old != new and (old, new) != ("none", "name"):
         raise ValidationError(
-            f"{_MAPPING_MODE} can't go from {old} to {new}",
+            f"{COLUMN_MAPPING_MODE} can't go from {old} to {new}",
             cause="the data files there are could no longer be read",
             remedy="keep the mode; a table without one may change to name",
         )
     largest = _max_column_id(after.metadata)
     known = _max_column_id(before.metadata)
     if new != "none" and known is not None and (largest or 0) < known:
-        raise _bad_mapping(f"{_MAX_COLUMN_ID} goes down from {known} to {largest}")
+        raise _bad_mapping(f"{MAX_COLUMN_ID} goes down from {known} to {largest}")

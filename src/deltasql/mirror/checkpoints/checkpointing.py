@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +22,8 @@ from deltasql.delta_log.names import LAST_CHECKPOINT, LOG, checkpoint_name, comm
 from deltasql.errors import DeltaSqlError, MirrorGapError, StoreError
 from deltasql.log.retention import tombstone_ms, txn_ms
 from deltasql.mirror.checkpoints.soundness import must_be_sound
+from deltasql.mirror.leases import LeaseLostError, kept_alive
 from deltasql.mirror.property_faults import warn_of_faults
-from deltasql.mirror.publishing.publish_run import LEASE_SECONDS, LeaseLostError
 from deltasql.objectstore import ObjectStore
 from deltasql.store.checking.interface import TrustedVersion
 from deltasql.store.interface import LogStore
@@ -154,26 +153,3 @@ class CheckpointRun:
                 path=path,
                 is_transient=True,
             )
-
-
-@contextmanager
-def kept_alive(log: LogStore, lease: Lease) -> Iterator[threading.Event]:
-    """Renew a lease in the background; the event tells that it was lost."""
-    stop, lost = threading.Event(), threading.Event()
-
-    def renew() -> None:
-        while not stop.wait(LEASE_SECONDS / 3):
-            try:
-                if not log.renew_lease(lease, LEASE_SECONDS):
-                    lost.set()
-                    return
-            except DeltaSqlError:
-                continue  # the next try, or the deadline, decides
-
-    thread = threading.Thread(target=renew, name="deltasql-lease", daemon=True)
-    thread.start()
-    try:
-        yield lost
-    finally:
-        stop.set()
-        thread.join()

@@ -44,11 +44,13 @@ def checkpoint_difference(
     if not told.sums.has_files_of(truth.sums):
         return "it lists other files than the commits leave, or says other things of them"
     if truth.metadata is not None and (
-        told.metadata is None or _plain(told.metadata) != _plain(truth.metadata)
+        told.metadata is None
+        or restated_metadata(told.metadata) != restated_metadata(truth.metadata)
     ):
         return "it has another metadata than the commits leave"
     if truth.protocol is not None and (
-        told.protocol is None or _features(told.protocol) != _features(truth.protocol)
+        told.protocol is None
+        or restated_protocol(told.protocol) != restated_protocol(truth.protocol)
     ):
         return "it has another protocol than the commits leave"
     if not _same_txns(told, truth):
@@ -91,13 +93,15 @@ def _same_txns(told: TableContent, truth: TableContent) -> bool:
     return all(truth.txns.get(name) == txn for name, txn in told.txns.items())
 
 
-def _plain(metadata: Metadata) -> Metadata:
-    """Checkpoints don't repeat fields that the spec does not know."""
+def restated_metadata(metadata: Metadata) -> Metadata:
+    """What commit files and checkpoints both say of it: the latter don't repeat fields that the
+    spec does not know.
+    """
     return replace(metadata, extra={}, format=replace(metadata.format, extra={}))
 
 
-def _features(protocol: Protocol) -> tuple[Any, ...]:
-    """Features are a set (rule 38)."""
+def restated_protocol(protocol: Protocol) -> tuple[Any, ...]:
+    """What commit files and checkpoints both say of a protocol; features are a set (rule 38)."""
     features = (protocol.reader_features, protocol.writer_features)
     return (
         protocol.min_reader_version,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 
 from deltasql.delta_log.names import LOG, commit_name
@@ -15,32 +16,37 @@ from deltasql.store.mirroring.interface import PendingVersion
 logger = logging.getLogger("deltasql.mirror")
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How many commit files are visible, and why no more are."""
+
+    count: int
+    failure: DeltaSqlError | None = None
+
+
 def publish_commits(
     objects: ObjectStore, versions: Sequence[PendingVersion], checksums: Sequence[Item]
-) -> None:
-    """Make sound commit files visible, each after the one before, and its checksum after it.
-
-    An error's detail `done` says how many of them are.
-    """
+) -> Published:
+    """Make sound commit files visible, each after the one before, and its checksum after it."""
     items = [(LOG + commit_name(item.version), item.body or b"") for item in versions]
     done = 0
     try:
         while done < len(items):
             put = objects.put_many_if_absent(items[done:], checksums[done:])
-            if all(put):
-                done += len(put)
-                continue
-            # Somebody was here before: ourselves, whose answer was lost, or a stranger.
-            done += len(put) - 1
-            must_be_ours(objects, *items[done])
-            # One that exists stays: it may only be ours, or a stranger's that was right.
-            objects.put_if_absent(*checksums[done])
-            done += 1
+            done += put.count
+            if put.failure is not None:
+                return Published(done, put.failure)
+            if put.exists:
+                # Somebody was here before: ourselves, whose answer was lost, or a stranger.
+                must_be_ours(objects, *items[done])
+                # One that exists stays: it may only be ours, or a stranger's that was right.
+                objects.put_if_absent(*checksums[done])
+                done += 1
     except DeltaSqlError as error:
-        error.details["done"] = done + int(error.details.get("done", 0))
-        raise
+        return Published(done, error)
     if logger.isEnabledFor(logging.INFO):
         _tell(objects, versions)
+    return Published(done)
 
 
 def _tell(objects: ObjectStore, versions: Sequence[PendingVersion]) -> None:
@@ -62,13 +68,7 @@ def must_be_ours(objects: ObjectStore, path: str, body: bytes) -> None:
     """Raise `MirrorConflictError` unless the object has exactly these bytes."""
     found = objects.read(path)
     if found != body:
-        raise MirrorConflictError(
-            f"{path} holds other bytes than SQL",
-            cause="a foreign writer, an older database or a broken copy wrote it",
-            remedy="look at it; mirror.repair(force=True) moves it aside and writes ours",
-            path=path,
-            is_prefix=body.startswith(found),
-        )
+        raise _foreign(path, is_prefix=body.startswith(found))
 
 
 def sound_start(
@@ -105,12 +105,36 @@ def must_be_as_committed(version: int, body: bytes, digest: bytes) -> None:
         )
 
 
-def must_follow(objects: ObjectStore, version: int, earliest: int) -> None:
-    """Raise `MirrorGapError` unless the version before is in the mirror."""
-    if version > earliest and objects.head(LOG + commit_name(version - 1)) is None:
+def must_follow(objects: ObjectStore, version: int, digest: bytes | None) -> None:
+    """Raise `MirrorGapError` unless the version before is in the mirror, and
+    `MirrorConflictError` unless it has the digest; None leaves that out.
+    """
+    path = LOG + commit_name(version - 1)
+    if digest is None:
+        is_there = objects.head(path) is not None
+    else:
+        try:
+            found = objects.read(path)
+        except FileNotFoundError:
+            is_there = False
+        else:
+            is_there = True
+            if sha256(found).digest() != digest:
+                raise _foreign(path, is_prefix=False)
+    if not is_there:
         raise MirrorGapError(
             f"version {version} can't be mirrored before version {version - 1}",
             cause=f"SQL says that {commit_name(version - 1)} was written, and it is gone",
             remedy="run mirror.repair(): it writes what is missing",
             version=version - 1,
         )
+
+
+def _foreign(path: str, *, is_prefix: bool) -> MirrorConflictError:
+    return MirrorConflictError(
+        f"{path} holds other bytes than SQL",
+        cause="a foreign writer, an older database or a broken copy wrote it",
+        remedy="look at it; mirror.repair(force=True) moves it aside and writes ours",
+        path=path,
+        is_prefix=is_prefix,
+    )

@@ -13,24 +13,21 @@ from deltasql.delta_log.names import LOG, crc_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError
 from deltasql.log.retention import checkpoint_interval
 from deltasql.log.state import TableState
+from deltasql.mirror import leases
+from deltasql.mirror.leases import LeaseLostError
 from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.mirror.publishing.commit_files import must_follow, publish_commits, sound_start
 from deltasql.mirror.released import must_be_as_released
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
-from deltasql.store.mirroring.interface import Lease, PendingVersion, Totals
+from deltasql.store.mirroring.interface import Lease, MirrorRecord, PendingVersion, Totals
 
 BATCH = 64
 # Where the store is quick: between batches nothing is written, and each ends with a wait.
 _LARGE_BATCH: Final = 4 * BATCH
 _QUICK: Final = 1.0
-LEASE_SECONDS = 30.0
 # How long SQL may wait for word of what is visible, where nobody waits for that.
 _TELL_EVERY: Final = 0.02
-
-
-class LeaseLostError(Exception):
-    """Somebody else mirrors the table now: whatever they find done, they find done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +55,7 @@ class PublishRun:
         default_interval: int,
         max_attempts: int,
         backoff: Callable[[int], float] | None = None,
+        own: int = -1,
     ) -> None:
         self.lease = lease
         # Whether the last run left what is pending to a later time.
@@ -67,12 +65,19 @@ class PublishRun:
         self._default_interval = default_interval
         self._max_attempts = max_attempts
         self._backoff = backoff
+        # The newest version that this process published.
+        self._own = own
         self._totals = lease.totals
         self._state: TableState | None = None
         # The newest version that is visible, and what SQL does not know of yet.
         self._published = -1
         self._untold: list[_Step] = []
         self._told_at = time.monotonic()
+
+    @property
+    def own(self) -> int:
+        """The newest version that this process is known to have published."""
+        return max(self._own, self._published)
 
     def run(self, *, lazily: bool = False) -> int:
         """Mirror all that is pending; returns how many versions.
@@ -133,25 +138,34 @@ class PublishRun:
         return 0 <= item.age_ms < self._backoff(item.retry_count) * 1000
 
     def _mirror(self, part: Sequence[PendingVersion]) -> None:
-        steps: list[_Step] = []
         try:
             first, earliest = part[0].version, part[0].earliest
             if first - 1 != self._published and not self._follows_checkpoint(first - 1, earliest):
-                must_follow(self._objects, first, earliest)
+                self._must_follow(first, earliest)
             sound, problem = sound_start(part)
             steps = self._steps(sound)
             checksums = [(LOG + crc_name(step.totals.version), step.checksum) for step in steps]
-            publish_commits(self._objects, sound, checksums)
-            if problem is not None:
-                problem.details["done"] = len(sound)
-                raise problem
         except DeltaSqlError as error:
-            done = min(int(error.details.get("done", 0)), len(steps))
-            self._keep(steps[:done])
             self.tell()
-            self._failed(part[done], error)
+            self._failed(part[0], error)
             raise
-        self._keep(steps)
+        published = publish_commits(self._objects, sound, checksums)
+        self._keep(steps[: published.count])
+        failure = published.failure or problem
+        if failure is not None:
+            self.tell()
+            self._failed(part[published.count], failure)
+            raise failure
+
+    def _must_follow(self, version: int, earliest: int) -> None:
+        """What another process wrote last may not be what SQL thinks it is."""
+        if version <= earliest:
+            return
+        known = () if version - 1 == self._own else self._statuses(version - 1)
+        must_follow(self._objects, version, known[0].digest if known else None)
+
+    def _statuses(self, version: int) -> Sequence[MirrorRecord]:
+        return self._log.mirror_status(self.lease.table_id, first=version, last=version)
 
     def _follows_checkpoint(self, before: int, earliest: int) -> bool:
         """Whether the version before is the oldest and was adopted without a commit file."""
@@ -180,7 +194,7 @@ class PublishRun:
                 totals[-1],
                 first=totals[0].version,
                 interval=interval,
-                seconds=LEASE_SECONDS,
+                seconds=leases.LEASE_SECONDS,
             )
             if not recorded:
                 raise LeaseLostError

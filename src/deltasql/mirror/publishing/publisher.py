@@ -15,7 +15,8 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from deltasql.errors import DeltaSqlError
-from deltasql.mirror.publishing.publish_run import LeaseLostError, PublishRun
+from deltasql.mirror.leases import LeaseLostError
+from deltasql.mirror.publishing.publish_run import PublishRun
 from deltasql.store.mirroring.interface import Look
 from deltasql.telemetry import logs
 
@@ -59,11 +60,6 @@ class Publisher:
         self._wanted = self._mirrored = self._given_up = -1
         # How long others took of late: the first look comes no sooner.
         self._patience = 0.0
-
-    @property
-    def is_publishing(self) -> bool:
-        """Whether it mirrors, or waits for more to mirror with the lease in hand."""
-        return self._is_flying
 
     def want(self, version: int) -> None:
         """Tell a publish run that is under way of a version."""

@@ -8,11 +8,8 @@ that is not all ours may be another table's.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from contextlib import suppress
 
 from deltasql.commit.loop import CommitLoop
 from deltasql.delta_log.listing import ASIDE, list_log
@@ -21,20 +18,16 @@ from deltasql.errors import (
     DeltaSqlError,
     LogFormatError,
     MirrorError,
-    StoreError,
     TableNotFoundError,
     VersionNotFoundError,
 )
-from deltasql.mirror.checkpoints.checkpointing import CheckpointRun, kept_alive
+from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.checkpoints.soundness import must_be_sound
 from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.leases import LeaseLostError, Leases, held_leases, is_held
 from deltasql.mirror.publishing.commit_files import must_be_as_committed, publish
 from deltasql.mirror.publishing.conflicts import Conflict, conflicts
-from deltasql.mirror.publishing.publish_run import (
-    LEASE_SECONDS,
-    LeaseLostError,
-    PublishRun,
-)
+from deltasql.mirror.publishing.publish_run import PublishRun
 from deltasql.mirror.released import is_released
 from deltasql.mirror.repairing.checkpoints import (
     delete_with_checksum,
@@ -48,11 +41,6 @@ from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
 from deltasql.store.interface import CommitRecord, LogStore
-from deltasql.store.mirroring.interface import Lease, Work
-
-# A publish run ends, or its lease does: after this long somebody holds it who goes on and on.
-_WAIT: Final = 2 * LEASE_SECONDS
-_ASK_EVERY: Final = 0.003
 
 
 def repair(
@@ -85,46 +73,6 @@ def repair(
             run.report.errors.append("the lease was lost to another process: repair again")
     engine.forget(target)
     return run.report
-
-
-@dataclass(frozen=True, slots=True)
-class Leases:
-    """A table's leases, both: nobody else mirrors it."""
-
-    commits: Lease
-    checkpoints: Lease
-
-
-@contextmanager
-def held_leases(engine: MirrorEngine, log: LogStore, target: Target) -> Iterator[Leases]:
-    """The table's leases, waited for and kept alive, so that no publish run is under way."""
-    with (
-        held_lease(engine, log, target, Work.COMMITS) as commits,
-        held_lease(engine, log, target, Work.CHECKPOINTS) as checkpoints,
-    ):
-        yield Leases(commits, checkpoints)
-
-
-@contextmanager
-def held_lease(engine: MirrorEngine, log: LogStore, target: Target, work: Work) -> Iterator[Lease]:
-    """One of the table's leases, waited for and kept alive."""
-    deadline = time.monotonic() + _WAIT
-    while (lease := log.acquire_lease(target.table_id, engine.holder, LEASE_SECONDS, work)) is None:
-        if time.monotonic() > deadline:
-            raise MirrorError(
-                f"{target.name}: the mirror is busy",
-                cause=f"another process kept the table's lease for {_WAIT:.0f} s",
-                remedy="try again later; dl_mirror_leases names the holder",
-            )
-        # More often than writers, who would else always be faster.
-        time.sleep(_ASK_EVERY)
-    try:
-        with kept_alive(log, lease):
-            yield lease
-    finally:
-        # It ends by itself. What was done while it was held is done, whatever fails here.
-        with suppress(StoreError):
-            log.release_lease(lease)
 
 
 class _Repair:
@@ -161,11 +109,7 @@ class _Repair:
     def _read_head(self) -> int:
         head = self._log.head(self._target.table_id)
         if head is None:
-            raise TableNotFoundError(
-                f"there is no table {self._target.name}",
-                cause="it was dropped",
-                remedy="see lake.tables()",
-            )
+            raise TableNotFoundError.named(self._target.name)
         self._earliest = head.earliest_version
         return head.version
 
@@ -204,7 +148,7 @@ class _Repair:
 
     def _must_hold(self) -> None:
         """What takes an object away is done by the holder of the lease, or not at all."""
-        if not self._log.renew_lease(self._lease, LEASE_SECONDS):
+        if not is_held(self._log, self._lease):
             raise LeaseLostError
 
     def _move_aside(self, name: str) -> None:
@@ -330,8 +274,10 @@ class _Repair:
                 self._log,
                 self._objects,
                 self._lease,
-                default_interval=settings.checkpoint_interval,
-                max_attempts=settings.max_retry_attempts,
+                default_interval=settings.mirror_checkpoint_interval,
+                max_attempts=settings.mirror_max_retry_attempts,
+                # One version alone is written whatever the one before it has in it.
+                own=-1 if version is None else version - 1,
             )
             self.report.mirrored = commits.run() if version is None else commits.run_one(version)
         except DeltaSqlError as error:
@@ -344,7 +290,7 @@ class _Repair:
             self._failed(error)
 
     def _failed(self, error: DeltaSqlError) -> None:
-        path = getattr(error, "path", "") if isinstance(error, MirrorError) else ""
+        path = (error.path or "") if isinstance(error, MirrorError) else ""
         if path.removeprefix(LOG) not in self.report.conflicts:
             self.report.errors.append(f"{error.problem}: {error.cause}")
 
@@ -382,7 +328,7 @@ class _Repair:
             self._log,
             self._objects,
             self._checkpoint_lease,
-            max_attempts=self._engine.settings.max_retry_attempts,
+            max_attempts=self._engine.settings.mirror_max_retry_attempts,
         )
         if only is None:
             publish_run.run()

@@ -11,12 +11,13 @@ from deltasql.delta_log.reading import read_mirror
 from deltasql.errors import DeltaSqlError, TableNotFoundError, VersionNotFoundError
 from deltasql.log.replay import FileKey, Replay
 from deltasql.log.state import TableState
+from deltasql.mirror.checkpoints.content import restated_metadata, restated_protocol
 from deltasql.mirror.engine import Target
 from deltasql.mirror.retained import first_kept
 from deltasql.mirror.validation.cross_check import independent_view
 from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
-from deltasql.spec.actions import AddFile, Metadata, Protocol
+from deltasql.spec.actions import AddFile
 from deltasql.store.file_rows import from_batch
 from deltasql.store.interface import LogStore
 
@@ -77,9 +78,7 @@ def validate(
     # After the listing: whatever was listed and is ours, SQL knows by now.
     head = log.head(target.table_id)
     if head is None:
-        raise TableNotFoundError(
-            f"there is no table {target.name}", cause="it was dropped", remedy="see lake.tables()"
-        )
+        raise TableNotFoundError.named(target.name)
     pending = log.pending(target.table_id, most=1)
     newest = pending[0].version - 1 if pending else head.version
     if version is not None and not head.earliest_version <= version <= newest:
@@ -155,8 +154,8 @@ def _compare_snapshots(
         report.error = f"{error.problem}: {error.cause}"
     else:
         report.checkpoint = mirrored.checkpoint
-        report.metadata_differs = _plain_metadata(metadata) != _plain_metadata(state.metadata)
-        report.protocol_differs = _plain_protocol(protocol) != _plain_protocol(state.protocol)
+        report.metadata_differs = restated_metadata(metadata) != restated_metadata(state.metadata)
+        report.protocol_differs = restated_protocol(protocol) != restated_protocol(state.protocol)
         _compare_files(_adds(log, target, version), mirrored.replay, report)
         _compare_others(log, target, mirrored.replay, version, report)
     _compare_with_independent(log, target, state, report, options)
@@ -194,20 +193,6 @@ def _plain_add(add: AddFile, *, like: AddFile) -> tuple[Any, ...]:
         add.base_row_id,
         add.default_row_commit_version,
         add.clustering_provider,
-    )
-
-
-def _plain_metadata(metadata: Metadata) -> Metadata:
-    return replace(metadata, extra={}, format=replace(metadata.format, extra={}))
-
-
-def _plain_protocol(protocol: Protocol) -> tuple[Any, ...]:
-    """Features are a set (rule 38)."""
-    features = (protocol.reader_features, protocol.writer_features)
-    return (
-        protocol.min_reader_version,
-        protocol.min_writer_version,
-        *(None if names is None else frozenset(names) for names in features),
     )
 
 

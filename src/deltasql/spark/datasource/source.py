@@ -23,6 +23,7 @@ from deltasql.spark.datasource.filters import understood
 from deltasql.spark.sessions import profiles
 from deltasql.spark.sessions.failures import natively
 from deltasql.spec.features import type_names
+from deltasql.spec.properties import DELTA_PREFIX
 from deltasql.spec.protocol import check_readable
 from deltasql.store.file_rows import from_batch
 
@@ -295,7 +296,9 @@ def _strip(kind: Any) -> None:
         return
     for item in kind.get("fields", ()):
         item["metadata"] = {
-            key: value for key, value in item["metadata"].items() if not key.startswith("delta.")
+            key: value
+            for key, value in item["metadata"].items()
+            if not key.startswith(DELTA_PREFIX)
         }
         _strip(item["type"])
     for key in ("elementType", "keyType", "valueType"):

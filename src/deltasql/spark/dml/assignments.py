@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING
 
 from deltasql.errors import SchemaMismatchError, ValidationError
 from deltasql.spark.native.enforcement import ansi_cast, cast_to
+from deltasql.spec.properties import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_ALLOWS_EXPLICIT,
+    IDENTITY_START,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -17,10 +23,6 @@ if TYPE_CHECKING:
     Fields = list[tuple[tuple[str, ...], Column]]
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
-GENERATED = "delta.generationExpression"
-_DEFAULT = "CURRENT_DEFAULT"
-IDENTITY = "delta.identity.start"
-_EXPLICIT = "delta.identity.allowExplicitInsert"
 
 
 def as_column(given: str | Column) -> Column:
@@ -99,13 +101,14 @@ def completed(frame: DataFrame, schema: StructType, *more: str) -> DataFrame:
     """The frame with generated columns computed where no clause has set them."""
     from pyspark.sql import functions as sql
 
-    if not any(GENERATED in field.metadata for field in schema.fields):
+    if not any(GENERATION_EXPRESSION in field.metadata for field in schema.fields):
         return frame
     columns = [
         ansi_cast(
-            sql.coalesce(quoted(field.name), sql.expr(field.metadata[GENERATED])), field.dataType
+            sql.coalesce(quoted(field.name), sql.expr(field.metadata[GENERATION_EXPRESSION])),
+            field.dataType,
         ).alias(field.name)
-        if GENERATED in field.metadata
+        if GENERATION_EXPRESSION in field.metadata
         else sql.col(quoted(field.name))
         for field in schema.fields
     ]
@@ -118,12 +121,12 @@ def _value(field: StructField, found: Mapping[str, Column], old: Mapping[str, Co
     if field.name in found:
         return found[field.name]
     nothing = sql.lit(None).cast(field.dataType)
-    if GENERATED in field.metadata:
+    if GENERATION_EXPRESSION in field.metadata:
         return nothing
     if field.name in old:
         return old[field.name]
-    if _DEFAULT in field.metadata:
-        return ansi_cast(sql.expr(field.metadata[_DEFAULT]), field.dataType)
+    if CURRENT_DEFAULT in field.metadata:
+        return ansi_cast(sql.expr(field.metadata[CURRENT_DEFAULT]), field.dataType)
     return nothing
 
 
@@ -196,9 +199,9 @@ def _nested(kind: DataType, path: Sequence[str], key: str) -> DataType:
 
 
 def _refuse_identity(field: StructField, *, is_update: bool) -> None:
-    if IDENTITY not in field.metadata:
+    if IDENTITY_START not in field.metadata:
         return
-    if is_update or not field.metadata.get(_EXPLICIT, True):
+    if is_update or not field.metadata.get(IDENTITY_ALLOWS_EXPLICIT, True):
         raise ValidationError(
             f"the column {field.name!r} can't be set",
             cause="it is an identity column"

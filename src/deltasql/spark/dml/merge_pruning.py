@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from deltasql.log.predicates import predicate as logic
@@ -42,6 +43,8 @@ _SPARK_NAMES = {
     "string": "string",
     "date": "date",
 }
+_EPOCH = date(1970, 1, 1)
+_FIRST_DAY, _LAST_DAY = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 # More values of a partition column than this are told by their range.
 _MOST_VALUES = 500
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|(`(?:[^`]|``)+`|[A-Za-z_]\w*)(\s*\.)?")
@@ -118,8 +121,10 @@ class MergePruning:
             return {}
         partitions = {name.lower() for name in self._state.partition_columns}
         wanted: list[Any] = []
+        days = {name for name in usable if self._is_date(name)}
         for name, text in usable.items():
-            value = sql.expr(text)
+            # Python holds the dates of the years 1 to 9999 only, Spark many more.
+            value = sql.unix_date(sql.expr(text)) if name in days else sql.expr(text)
             wanted += [sql.min(value), sql.max(value)]
             if name.lower() in partitions:
                 wanted.append(_few(value))
@@ -128,8 +133,15 @@ class MergePruning:
         for name in usable:
             low, high = answer.pop(0), answer.pop(0)
             values = answer.pop(0) if name.lower() in partitions else None
-            parts[name] = _within(name, low, high, values)
+            if name not in days:
+                parts[name] = _within(name, low, high, values)
+            elif (within := _within_days(name, low, high, values)) is not None:
+                parts[name] = within
         return parts
+
+    def _is_date(self, name: str) -> bool:
+        field = self._state.schema.field(name)
+        return field is not None and field.type == Primitive("date")
 
     def _is_exact(self, name: str, text: str, rows: DataFrame) -> bool:
         """Whether Spark compares the two without a cast that changes their order."""
@@ -177,3 +189,23 @@ def _within(name: str, low: Any, high: Any, values: Sequence[Any] | None) -> Pre
     if values is not None:
         return In(column, tuple(values))
     return And((Comparison(">=", column, Literal(low)), Comparison("<=", column, Literal(high))))
+
+
+def _within_days(
+    name: str, low: int | None, high: int | None, values: Sequence[int] | None
+) -> Predicate | None:
+    """The same for days since 1970; None when nothing can be said of them in Python's years."""
+    if low is None or high is None:
+        return Constant(value=False)
+    if values is not None and all(_FIRST_DAY <= day <= _LAST_DAY for day in values):
+        return In(logic.Column((name,)), tuple(_date(day) for day in values))
+    parts: list[Predicate] = []
+    if _FIRST_DAY <= low <= _LAST_DAY:
+        parts.append(Comparison(">=", logic.Column((name,)), Literal(_date(low))))
+    if _FIRST_DAY <= high <= _LAST_DAY:
+        parts.append(Comparison("<=", logic.Column((name,)), Literal(_date(high))))
+    return And(tuple(parts)) if len(parts) > 1 else parts[0] if parts else None
+
+
+def _date(days: int) -> date:
+    return _EPOCH + timedelta(days=days)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from deltasql.errors import SchemaMismatchError
 from deltasql.log.feed import CHANGE_TYPE
 from deltasql.spark.dml.assignments import (
-    IDENTITY,
     as_column,
     column_names,
     completed,
@@ -19,6 +18,7 @@ from deltasql.spark.dml.merge_builder import Clause, Merge, Side
 from deltasql.spark.dml.operation import DmlContext
 from deltasql.spark.dml.row_changes import as_row, once, unfolded
 from deltasql.spark.native.evolution import Plan
+from deltasql.spec.properties import IDENTITY_START
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -110,7 +110,8 @@ class MergeRows:
         return [
             item
             for item in self._schema.fields
-            if IDENTITY in item.metadata and any(item.name.lower() not in set_ for set_ in inserts)
+            if IDENTITY_START in item.metadata
+            and any(item.name.lower() not in set_ for set_ in inserts)
         ]
 
     def _given(self, clause: Clause) -> set[str]:
@@ -162,7 +163,7 @@ class MergeRows:
         missing = [
             item.name
             for item in self._schema.fields
-            if item.name.lower() not in there and IDENTITY not in item.metadata
+            if item.name.lower() not in there and IDENTITY_START not in item.metadata
         ]
         if missing and not self._merge.evolves:
             raise SchemaMismatchError(

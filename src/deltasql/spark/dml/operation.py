@@ -22,10 +22,11 @@ from deltasql.spark.dml.assignments import as_column
 from deltasql.spark.dml.row_ids import RowIds
 from deltasql.spark.native.evolution import Plan
 from deltasql.spark.native.gateway import Gateway, Written
-from deltasql.spark.native.modes import CHANGE_FEED, Writer
+from deltasql.spark.native.modes import Writer
 from deltasql.spark.native.paths import place_of
 from deltasql.spark.native.reading import Condition, Reader
 from deltasql.spec.actions import Action, AddFile, CdcFile
+from deltasql.spec.properties import CHANGE_FEED, is_true
 from deltasql.store.file_rows import from_batch
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class DmlContext:
     @cached_property
     def has_feed(self) -> bool:
         """Whether changes are written down row by row."""
-        return self.state.properties.get(CHANGE_FEED, "").lower() == "true"
+        return is_true(self.state.properties, CHANGE_FEED)
 
     @property
     def marks_rows(self) -> bool:

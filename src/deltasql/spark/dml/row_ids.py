@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from deltasql.log.state import TableState
 from deltasql.spark.dml.assignments import quoted
+from deltasql.spec.properties import ROW_COMMIT_VERSION_COLUMN, ROW_ID_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
-
-_ID = "delta.rowTracking.materializedRowIdColumnName"
-_VERSION = "delta.rowTracking.materializedRowCommitVersionColumnName"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class RowIds:
     @classmethod
     def of(cls, state: TableState, schema: StructType) -> RowIds:
         """Those of a table, from the schema of its rows with their ids."""
-        names = (state.properties[_ID], state.properties[_VERSION])
+        names = (state.properties[ROW_ID_COLUMN], state.properties[ROW_COMMIT_VERSION_COLUMN])
         return cls(names, {name: schema[name].metadata for name in names})
 
     def marked(self, rows: DataFrame) -> DataFrame:

@@ -24,10 +24,10 @@ from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.objectstore import ObjectStore
-from deltasql.spark.native.modes import CHANGE_FEED
 from deltasql.spark.native.reading import Reader
 from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, RemoveFile
 from deltasql.spec.deletion_vectors import inline
+from deltasql.spec.properties import CHANGE_FEED, FIELD_ID, PHYSICAL_NAME, is_true
 from deltasql.spec.schema import Primitive, StructField, StructType, parse_schema, render_schema
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 VERSION = "_commit_version"
 TIMESTAMP = "_commit_timestamp"
-_ID = "delta.columnMapping.id"
-_PHYSICAL = "delta.columnMapping.physicalName"
 # Beyond every id that a table has given to its columns.
 _FIRST_ID = 1 << 30
 
@@ -114,7 +112,7 @@ def must_have_feed(name: str, state: TableState) -> None:
 
 
 def _must_say_feed(name: str, properties: Mapping[str, str], version: int) -> None:
-    if properties.get(CHANGE_FEED, "").lower() != "true":
+    if not is_true(properties, CHANGE_FEED):
         raise ValidationError(
             f"{name} has no change feed at version {version}",
             cause=f"{CHANGE_FEED} is not true there",
@@ -192,6 +190,6 @@ def feed_state(
 def _fields(names: Sequence[str], state: TableState) -> Iterator[StructField]:
     types = {CHANGE_TYPE: "string", VERSION: "long", TIMESTAMP: "timestamp"}
     for number, name in enumerate(names):
-        mapped = {_ID: _FIRST_ID + number, _PHYSICAL: name}
+        mapped = {FIELD_ID: _FIRST_ID + number, PHYSICAL_NAME: name}
         metadata = {} if state.column_mapping == "none" else mapped
         yield StructField(name, Primitive(types[name]), metadata=metadata)

@@ -12,6 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from deltasql.errors import SchemaMismatchError
+from deltasql.spec.properties import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_ALLOWS_EXPLICIT,
+    IDENTITY_START,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -19,8 +25,7 @@ if TYPE_CHECKING:
 
 _CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 # An absent column with one of these gets its values from the writer.
-_FILLED = frozenset({"delta.generationExpression", "delta.identity.start", "CURRENT_DEFAULT"})
-_IDENTITY_EXPLICIT = "delta.identity.allowExplicitInsert"
+_FILLED = frozenset({GENERATION_EXPRESSION, IDENTITY_START, CURRENT_DEFAULT})
 
 
 def fit(frame: DataFrame, schema: StructType, *, change_feed: bool = False) -> DataFrame:
@@ -153,7 +158,7 @@ def _refuse_reserved(
     there: dict[str, StructField], schema: StructType, *, change_feed: bool
 ) -> None:
     for item in schema.fields:
-        allowed = item.metadata.get(_IDENTITY_EXPLICIT)
+        allowed = item.metadata.get(IDENTITY_ALLOWS_EXPLICIT)
         if allowed is False and item.name.lower() in there:
             raise SchemaMismatchError(
                 f"the column {item.name!r} can't be written",

@@ -27,6 +27,14 @@ from deltasql.spec.actions import (
     Protocol,
 )
 from deltasql.spec.features import FENCE
+from deltasql.spec.properties import (
+    CURRENT_DEFAULT,
+    EXISTS_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_ALLOWS_EXPLICIT,
+    IDENTITY_START,
+    IDENTITY_STEP,
+)
 from deltasql.spec.protocol import implied_features
 
 if TYPE_CHECKING:
@@ -375,14 +383,14 @@ def _field(column: Any, plain: dict[str, Any]) -> dict[str, Any]:
         metadata["comment"] = column.comment().get()
     if column.defaultValue().isDefined():
         text = column.defaultValue().get().originalSQL()
-        metadata |= {"CURRENT_DEFAULT": text, "EXISTS_DEFAULT": text}
+        metadata |= {CURRENT_DEFAULT: text, EXISTS_DEFAULT: text}
     if column.generationExpression().isDefined():
-        metadata["delta.generationExpression"] = column.generationExpression().get()
+        metadata[GENERATION_EXPRESSION] = column.generationExpression().get()
     if column.identityColumnSpec().isDefined():
         spec = column.identityColumnSpec().get()
-        metadata["delta.identity.start"] = spec.getStart()
-        metadata["delta.identity.step"] = spec.getStep()
-        metadata["delta.identity.allowExplicitInsert"] = spec.isAllowExplicitInsert()
+        metadata[IDENTITY_START] = spec.getStart()
+        metadata[IDENTITY_STEP] = spec.getStep()
+        metadata[IDENTITY_ALLOWS_EXPLICIT] = spec.isAllowExplicitInsert()
     return {
         "name": column.name(),
         "type": plain["type"],

@@ -49,6 +49,7 @@ from deltasql.spark.native.reading import Condition, Reader
 from deltasql.spark.native.replacement import Replacement
 from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata
 from deltasql.spec.partition_values import UnrepresentableValueError, parse_value
+from deltasql.spec.properties import CHANGE_FEED, is_true
 from deltasql.spec.protocol import check_writable
 from deltasql.spec.schema import Primitive, StructType, parse_schema
 from deltasql.store.file_rows import from_batch
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType as SparkStruct
 
-CHANGE_FEED = "delta.enableChangeDataFeed"
 # So many partitions in one conflict check that checking the whole table is cheaper.
 _MANY_PARTITIONS = 1000
 
@@ -345,4 +345,4 @@ def _spark_schema(metadata: Metadata) -> SparkStruct:
 
 
 def _has_feed(metadata: Metadata) -> bool:
-    return metadata.configuration.get(CHANGE_FEED, "").lower() == "true"
+    return is_true(metadata.configuration, CHANGE_FEED)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from deltasql.log.file_sums import FileSums
 from deltasql.store.history import HistoryRows
-from deltasql.store.rows import Row
+from deltasql.store.rows import AddRow, Row
 
 if TYPE_CHECKING:
     from deltasql.store.interface import Head
@@ -107,6 +107,28 @@ class RebuildLog(Protocol):
         """Let the head and `dl_tables` say what the commits say."""
 
 
+class Removal(NamedTuple):
+    """How a file ended; without an action an add restated it. A live one has none of it."""
+
+    version: int | None
+    deletion_timestamp: int | None
+    data_change: bool | None
+    action: str | None
+
+
+class FileRow(NamedTuple):
+    """A live or dead file; `version` is that of its add, None where that is unknown."""
+
+    version: int | None
+    add: AddRow
+    removal: Removal
+
+    @property
+    def key(self) -> bytes:
+        """What the file is found by."""
+        return self.add.path_key + self.add.dv_key
+
+
 class TrustLog(Protocol):
     """What a check asks of a log store. Streams are one statement each, in bounded memory."""
 
@@ -118,7 +140,7 @@ class TrustLog(Protocol):
         rows.
         """
 
-    def file_rows(self, table_id: int, version: int) -> Iterator[Row]:
+    def file_rows(self, table_id: int, version: int) -> Iterator[FileRow]:
         """Every row of a file that versions up to one have added or removed: version,
         `ADD_COLUMNS`, removed_version, deletion_timestamp, remove_data_change, remove_action.
         """

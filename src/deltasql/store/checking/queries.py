@@ -13,7 +13,9 @@ from deltasql.log.file_sums import FileSums
 from deltasql.store.bodies import unpack
 from deltasql.store.checking.content import CONTENT_COLUMNS
 from deltasql.store.checking.interface import (
+    FileRow,
     Origin,
+    Removal,
     StoredCommit,
     TableColumns,
     TrustedVersion,
@@ -25,6 +27,7 @@ from deltasql.store.rows import (
     METADATA_COLUMNS,
     PROTOCOL_COLUMNS,
     TXN_COLUMNS,
+    AddRow,
     Row,
 )
 
@@ -96,9 +99,11 @@ class TrustQueries(ABC):
         )
         return self._stream(query, KEYS_SCHEMA)
 
-    def file_rows(self, table_id: int, version: int) -> Iterator[Row]:
+    def file_rows(self, table_id: int, version: int) -> Iterator[FileRow]:
         schema = self._schema("version", *ADD_COLUMNS, *_REMOVAL)
-        return tuples(self._at("rows_files", table_id, version, schema))
+        removal = 1 + len(ADD_COLUMNS)
+        for row in tuples(self._at("rows_files", table_id, version, schema)):
+            yield FileRow(row[0], AddRow(*row[1:removal]), Removal(*row[removal:]))
 
     def other_rows(self, table_id: int, kind: str, version: int) -> Iterator[Row]:
         schema = self._schema("version", *_OTHERS[kind])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import duckdb
 import pyarrow as pa
 
-from deltasql.errors import DatabaseError, StoreTimeoutError
+from deltasql.errors import DatabaseError
 
 # The failures of a statement that DuckDB has surely not done; of any other, and of a COMMIT,
 # nobody knows.
@@ -28,6 +28,7 @@ _REFUSING = (
     duckdb.TransactionException,
     duckdb.TypeMismatchException,
 )
+_VIOLATION = "constraint violation"
 _HOLDER = re.compile(r"Conflicting lock is held in (.*?) ?\(PID (\d+)\)")
 
 
@@ -45,12 +46,14 @@ def translate(error: Exception, doing: str, path: str, *, at_commit: bool = Fals
     text = str(error)
     if "Could not set lock on file" in text:
         return _held_elsewhere(text, path)
+    # Some indexes are checked by COMMIT only; it has undone all, and would again.
+    is_violation = isinstance(error, duckdb.TransactionException) and _VIOLATION in text
     return DatabaseError(
         f"DuckDB failed while {doing} in {path}",
         cause=text,
         remedy="see the cause; a commit that failed has written nothing",
-        is_refusal=not at_commit and isinstance(error, _REFUSING),
-        is_transient=isinstance(error, duckdb.TransactionException),
+        is_refusal=is_violation or (not at_commit and isinstance(error, _REFUSING)),
+        is_transient=isinstance(error, duckdb.TransactionException) and not is_violation,
     )
 
 
@@ -74,35 +77,5 @@ def forked(path: str) -> DatabaseError:
         f"{path} can't be used in a forked process",
         cause="a DuckDB file has one process at a time, and the parent is it",
         remedy="commit in the parent, or put the log into SQLite or PostgreSQL",
-        is_refusal=True,
-    )
-
-
-def turn_timeout(path: str, timeout: float) -> StoreTimeoutError:
-    """The error for a writer whose turn did not come."""
-    return StoreTimeoutError(
-        f"the turn to write to {path} did not come within {timeout:g} s",
-        cause="other threads were in the queue all that time, or one holds it and hangs",
-        remedy="try again, or raise sql.timeout",
-        is_refusal=True,
-    )
-
-
-def nested_write(path: str) -> DatabaseError:
-    """The error for a write inside a `locked` block of the same thread."""
-    return DatabaseError(
-        f"a write to {path} began inside a locked block of the same thread",
-        cause="a database has one writer at a time, and the block is it",
-        remedy="write through the block's own log, or after the block",
-        is_refusal=True,
-    )
-
-
-def closed(path: str) -> DatabaseError:
-    """The error for a store that was closed."""
-    return DatabaseError(
-        f"the log in {path} was closed",
-        cause="close() was called on this store",
-        remedy="connect again",
         is_refusal=True,
     )

@@ -22,6 +22,7 @@ from deltasql.store.rows import (
     PROTOCOL_COLUMNS,
     REMOVE_COLUMNS,
     TXN_COLUMNS,
+    AddRow,
     CommitRows,
     Row,
 )
@@ -191,13 +192,13 @@ def prepare(rows: CommitRows) -> PreparedRows:
     )
 
 
-def _check_added_once(adds: Sequence[Row]) -> None:
+def _check_added_once(adds: Sequence[AddRow]) -> None:
     """No index would notice."""
     seen = set()
     for row in adds:
-        if row[0] in seen:
-            raise added_twice(row[ADD_COLUMNS.index("path")])
-        seen.add(row[0])
+        if row.path_key in seen:
+            raise added_twice(row.path)
+        seen.add(row.path_key)
 
 
 def _to_table(columns: Sequence[str], rows: Sequence[Row]) -> pa.Table:

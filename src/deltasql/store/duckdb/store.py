@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from deltasql.store.duckdb import session
 from deltasql.store.duckdb.database import Database, close_database, open_database
-from deltasql.store.duckdb.failures import closed, nested_write, translated, turn_timeout
+from deltasql.store.duckdb.failures import translated
 from deltasql.store.duckdb.history import PreparedHistory, prepare_history, write_history
 from deltasql.store.duckdb.session import SQL, DuckdbSession
 from deltasql.store.embedded.committing import Session
+from deltasql.store.embedded.failures import closed, nested_write, turn_timeout
 from deltasql.store.embedded.store import EmbeddedStore
 from deltasql.store.history import HistoryRows
 from deltasql.store.migrations import is_current, migrate
@@ -70,7 +71,7 @@ class DuckdbStore(EmbeddedStore):
         if database.turns.is_mine():
             raise nested_write(database.path)
         if not database.turns.acquire(self._timeout):
-            raise turn_timeout(database.path, self._timeout)
+            raise turn_timeout(database.path, self._timeout, others="threads")
         try:
             yield
         finally:

@@ -113,7 +113,7 @@ def write_version(session: Session, draft: Draft, *, table_id: int, version: int
     proposal = draft.proposal
     session.write_rows(table_id, version, draft.rows)
     if proposal.rows.metadata:
-        properties = proposal.rows.metadata[0][2]
+        properties = proposal.rows.metadata[0].table_properties
         session.rows("metadata_move", table_id=table_id, version=version)
         session.rows("table_set_properties", table_id=table_id, properties=properties)
     if proposal.rows.protocol:

@@ -125,9 +125,9 @@ class EmbeddedStore(
                 "table_create",
                 name=name,
                 location=location,
-                protocol_min_reader=protocol[0],
-                protocol_min_writer=protocol[1],
-                properties=metadata[2],
+                protocol_min_reader=protocol.min_reader_version,
+                protocol_min_writer=protocol.min_writer_version,
+                properties=metadata.table_properties,
             )
             take_place(session.rows, location, table_id=table_id)
             now = committing.now_ms()

@@ -91,7 +91,7 @@ class PostgresWriter:
         try:
             return self._connections.call(_APPEND_ONE, values, "committing")
         except DatabaseError as error:
-            if not error.details.get("is_duplicate"):
+            if not error.is_duplicate:
                 raise
             return ""
 
@@ -154,9 +154,9 @@ class PostgresWriter:
                 {
                     "name": name,
                     "location": location,
-                    "protocol_min_reader": protocol[0],
-                    "protocol_min_writer": protocol[1],
-                    "properties": metadata[2],
+                    "protocol_min_reader": protocol.min_reader_version,
+                    "protocol_min_writer": protocol.min_writer_version,
+                    "properties": metadata.table_properties,
                 },
             ).fetchone()
             if is_retry:

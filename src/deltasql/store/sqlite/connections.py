@@ -11,8 +11,9 @@ from pathlib import Path
 from threading import Lock
 
 from deltasql.errors import DatabaseError
+from deltasql.store.embedded.failures import closed
 from deltasql.store.migrations import behind
-from deltasql.store.sqlite.failures import closed, forked_in_use, translated
+from deltasql.store.sqlite.failures import forked_in_use, translated
 
 _STATEMENTS = 256
 _OLDEST = (3, 37, 0)

@@ -62,26 +62,6 @@ def translate(error: Exception, doing: str, path: str, *, at_commit: bool = Fals
     )
 
 
-def turn_timeout(path: str, timeout: float) -> StoreTimeoutError:
-    """The error for a writer whose turn did not come."""
-    return StoreTimeoutError(
-        f"the turn to write to {path} did not come within {timeout:g} s",
-        cause="other writers were in the queue all that time, or one holds it and hangs",
-        remedy="try again, or raise sql.timeout; `fuser` on the .lock file names the writers",
-        is_refusal=True,
-    )
-
-
-def nested_write(path: str) -> DatabaseError:
-    """The error for a write inside a `locked` block of the same thread."""
-    return DatabaseError(
-        f"a write to {path} began inside a locked block of the same thread",
-        cause="a database has one writer at a time, and the block is it",
-        remedy="write through the block's own log, or after the block",
-        is_refusal=True,
-    )
-
-
 def forked_in_use(path: str) -> DatabaseError:
     """The error for a child that was forked while its parent was using the file."""
     return DatabaseError(
@@ -89,15 +69,5 @@ def forked_in_use(path: str) -> DatabaseError:
         cause="the fork came while the parent was reading or writing it, and SQLite's locks "
         "do not survive that",
         remedy="fork when nothing is under way, or start processes with spawn",
-        is_refusal=True,
-    )
-
-
-def closed(path: str) -> DatabaseError:
-    """The error for a store that was closed."""
-    return DatabaseError(
-        f"the log in {path} was closed",
-        cause="close() was called on this store",
-        remedy="connect again",
         is_refusal=True,
     )

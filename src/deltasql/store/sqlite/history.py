@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from deltasql.store.history import HistoryRows
-from deltasql.store.rows import CommitRows, Row
+from deltasql.store.rows import AddRow, CommitRows, Row
 from deltasql.store.sqlite.session import SqliteSession, prepare
 
 _OTHERS: Final = {
@@ -23,8 +23,8 @@ _REMOVAL: Final = 4
 
 def prepare_history(part: HistoryRows) -> HistoryRows:
     """The part with its lists as JSON."""
-    adds = prepare(CommitRows(adds=[row[1:] for row in part.adds])).adds
-    dead = prepare(CommitRows(adds=[row[1:-_REMOVAL] for row in part.dead])).adds
+    adds = prepare(CommitRows(adds=[AddRow(*row[1:]) for row in part.adds])).adds
+    dead = prepare(CommitRows(adds=[AddRow(*row[1:-_REMOVAL]) for row in part.dead])).adds
     return replace(
         part,
         adds=[(row[0], *add) for row, add in zip(part.adds, adds, strict=True)],

@@ -11,19 +11,17 @@ import orjson
 
 from deltasql.store import queries
 from deltasql.store.embedded.committing import added_twice, doubled_path
-from deltasql.store.rows import ADD_COLUMNS, CommitRows, Row
+from deltasql.store.rows import AddRow, CommitRows, Row
 from deltasql.store.sqlite.failures import translate
 
 SQL = queries.load("sqlite")
-_FIRST_LIST = ADD_COLUMNS.index("min_keys")
-_AFTER_LISTS = ADD_COLUMNS.index("null_counts") + 1
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
     """A commit's rows with their lists as JSON; the rest is as it was."""
 
-    adds: Sequence[Row]
+    adds: Sequence[AddRow]
     removes: Sequence[Row]
     others: Sequence[tuple[str, Sequence[Row]]]
 
@@ -101,9 +99,9 @@ class SqliteSession:
             self._many("removed_unknown", placed)
         self._many("removed_delete", ((table_id, *row[:2]) for row in removes))
 
-    def _restate(self, table_id: int, version: int, adds: Sequence[Row], written: int) -> None:
+    def _restate(self, table_id: int, version: int, adds: Sequence[AddRow], written: int) -> None:
         """Adds of files that are live already: the old rows become history."""
-        keys = [(table_id, row[0], row[1]) for row in adds]
+        keys = [(table_id, row.path_key, row.dv_key) for row in adds]
         for key in keys:
             clash = self.execute(SQL["restated_clash"], key)
             if clash:
@@ -113,7 +111,7 @@ class SqliteSession:
         self._many("restated_delete", keyed)
         written += self._many("adds_insert", ((table_id, version, *row) for row in adds))
         if written < len(adds):
-            paths = [row[ADD_COLUMNS.index("path")] for row in adds]
+            paths = [row.path for row in adds]
             raise added_twice(next(path for path in paths if paths.count(path) > 1))
 
     def many(self, name: str, rows: Iterable[Row]) -> None:
@@ -145,9 +143,12 @@ def prepare(rows: CommitRows) -> PreparedRows:
     )
 
 
-def _with_json_lists(row: Row) -> Row:
-    lists = [_json_list(item) for item in row[_FIRST_LIST:_AFTER_LISTS]]
-    return (*row[:_FIRST_LIST], *lists, *row[_AFTER_LISTS:])
+def _with_json_lists(row: AddRow) -> AddRow:
+    return row._replace(
+        min_keys=_json_list(row.min_keys),
+        max_keys=_json_list(row.max_keys),
+        null_counts=_json_list(row.null_counts),
+    )
 
 
 def _json_list(items: Sequence[float | None] | None) -> str | None:

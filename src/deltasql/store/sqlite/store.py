@@ -7,23 +7,26 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from deltasql.store.embedded.committing import Session
+from deltasql.store.embedded.failures import nested_write, turn_timeout
 from deltasql.store.embedded.store import EmbeddedStore
 from deltasql.store.history import HistoryRows
 from deltasql.store.migrations import is_current, migrate
 from deltasql.store.rows import CommitRows, Row
 from deltasql.store.sqlite import session
 from deltasql.store.sqlite.connections import Connections
-from deltasql.store.sqlite.failures import nested_write, translate, translated, turn_timeout
+from deltasql.store.sqlite.failures import translate, translated
 from deltasql.store.sqlite.file_queue import FileQueue
 from deltasql.store.sqlite.history import prepare_history, write_history
 from deltasql.store.sqlite.session import SQL, SqliteSession
 
 _BATCH = 8_192
+
+_WHO: Final = "; `fuser` on the .lock file names the writers"
 
 
 class SqliteStore(EmbeddedStore):
@@ -84,7 +87,7 @@ class SqliteStore(EmbeddedStore):
         except OSError as error:
             raise translate(error, "waiting for the turn to write", self._path) from None
         if not has_come:
-            raise turn_timeout(self._path, self._timeout)
+            raise turn_timeout(self._path, self._timeout, others="writers", advice=_WHO)
 
     @contextmanager
     def _writing(self, doing: str) -> Iterator[SqliteSession]:

@@ -10,6 +10,7 @@ import pytest
 from deltasql.errors import TableNotFoundError
 from deltasql.log.file_sums import FileSum, FileSums
 from deltasql.spec.actions import DomainMetadata, Txn
+from deltasql.spec.properties import APPEND_ONLY
 from deltasql.store.checking.interface import (
     OTHERS,
     Origin,
@@ -72,11 +73,18 @@ class TrustContract:
     def test_rows_are_what_was_written(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id = _history(store)
-        rows = {row[13]: row for row in store.file_rows(table_id, 1) if row[20] is None}
+        rows = {
+            row.add.path: row for row in store.file_rows(table_id, 1) if row.removal.version is None
+        }
         (expected,) = to_rows([add("b", "v1")], ()).adds
-        assert rows["b"][:9] == (0, *expected[:8])
-        assert rows["b"][13:20] == expected[12:]
-        ended = {(row[13], row[0], row[20]) for row in store.file_rows(table_id, 3) if row[20]}
+        found = rows["b"]
+        assert (found.version, *found.add[:8]) == (0, *expected[:8])
+        assert found.add[12:] == expected[12:]
+        ended = {
+            (row.add.path, row.version, row.removal.version)
+            for row in store.file_rows(table_id, 3)
+            if row.removal.version
+        }
         assert ended == {("a", 0, 2), ("c", 1, 3), ("unknown", None, 2)}
         assert [row[1:4] for row in store.other_rows(table_id, "txns", 3)] == [
             (key_of("app"), "app", 3)
@@ -84,7 +92,7 @@ class TrustContract:
         assert list(store.other_rows(table_id, "txns", 0)) == []
         assert [row[0] for row in store.other_rows(table_id, "metadata", 3)] == [0]
         columns = store.table_columns(table_id)
-        assert columns == TableColumns('{"delta.appendOnly":"false"}', 1, 2)
+        assert columns == TableColumns(f'{{"{APPEND_ONLY}":"false"}}', 1, 2)
 
     def test_commits_have_their_digests(self, log_store: OpenStore) -> None:
         store = log_store()

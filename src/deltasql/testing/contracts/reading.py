@@ -12,6 +12,7 @@ from deltasql.log.pruning import ranges as r
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.log.pruning.stats_keys import FileKeys
 from deltasql.spec.actions import CdcFile, DomainMetadata, Txn
+from deltasql.spec.properties import CLUSTERING_DOMAIN
 from deltasql.store.rows import FILES_SCHEMA, partition_key_of, to_rows
 from deltasql.testing.proposals import (
     OpenStore,
@@ -101,10 +102,11 @@ class ReadContract:
         found = {file["path"]: file for file in store.files(table_id, 1).read_all().to_pylist()}
         names = [field.name for field in FILES_SCHEMA]
         for row in sent.rows.adds:
-            file = found.pop(row[12])
+            file = found.pop(row.path)
             assert [file[name] for name in names] == [
-                row[12], row[3], row[4], row[13], row[14], row[16], row[5], False, row[15],
-                2**62, 7, row[17], 1, row[18],
+                row.path, row.size_bytes, row.modification_time, row.partition_values, row.stats,
+                row.deletion_vector, row.num_records, False, row.tags, 2**62, 7,
+                row.clustering_provider, 1, row.extra,
             ]  # fmt: skip
         assert not found
         record = store.history(table_id)[0]
@@ -174,7 +176,7 @@ class ReadContract:
     def test_domains_at_versions(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id = create(store)
-        domain = "delta.clustering"
+        domain = CLUSTERING_DOMAIN
         commit(store, table_id, DomainMetadata(domain=domain, configuration="{1}"))
         commit(store, table_id, DomainMetadata(domain="mine", configuration=""))
         commit(store, table_id, DomainMetadata(domain=domain, configuration="", removed=True))

@@ -54,11 +54,19 @@ def translate(error: Exception, doing: str, *, at_commit: bool = False) -> Delta
             is_refusal=True,
         )
     is_refusal = not at_commit and _is_refusal(error)
-    if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
+    if isinstance(error, errors.LockNotAvailable):
         return StoreTimeoutError(
-            f"no lock became available in time while {doing}",
+            f"a lock was not granted in time while {doing}",
             cause=_text(error),
             remedy="another transaction holds the table; try again, or raise sql.timeout",
+            is_refusal=is_refusal,
+        )
+    if isinstance(error, errors.QueryCanceled):
+        return StoreTimeoutError(
+            f"PostgreSQL cancelled a statement while {doing}",
+            cause=_text(error),
+            remedy="it ran, or waited for a lock, longer than sql.timeout allows, or somebody "
+            "cancelled it; try again, or raise sql.timeout",
             is_refusal=is_refusal,
         )
     if is_refusal and isinstance(error, psycopg.Error) and error.sqlstate in _REFUSALS:

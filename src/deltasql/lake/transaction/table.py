@@ -1,28 +1,18 @@
-"""Several tables in one transaction: all of it or none of it."""
+"""One table of a transaction: pinned at the cut, with the transaction's own writes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from deltasql.commit import CommitRequest
-from deltasql.commit.commit_logging import after_commit
 from deltasql.commit.discarding import Abandon
 from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.writer import NewFile
-from deltasql.errors import (
-    CommitStateUnknownError,
-    DeltaSqlError,
-    StoreError,
-    TableNotFoundError,
-    ValidationError,
-)
 from deltasql.lake import writing
 from deltasql.lake.snapshot import FileKey, Overlay, Scan, Snapshot
 from deltasql.lake.table import Table
-from deltasql.lake.writing import txn_actions
 from deltasql.log.conflict import Reads
 from deltasql.log.feed import FeedDebt
 from deltasql.log.predicates.predicate import Predicate
@@ -31,162 +21,9 @@ from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol, RemoveFile
-from deltasql.store.interface import LockedLog
-from deltasql.store.statements import refuse_transaction_control
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
-
-
-@dataclass(slots=True)
-class Statement:
-    """A statement of the application's own that a transaction runs when it commits.
-
-    `rows` is what it returned, once the transaction has committed.
-    """
-
-    text: str
-    parameters: Sequence[Any] = ()
-    rows: Sequence[tuple[Any, ...]] | None = None
-
-
-class Transaction:
-    """Reads from one consistent cut, writes that become visible together.
-
-    Used as a context manager: commits at the end of the block, and leaves nothing behind
-    when the block raises.
-    """
-
-    def __init__(
-        self, lake: Lake, *, app_id: str | None = None, app_version: int | None = None
-    ) -> None:
-        self._lake = lake
-        self._cut: dict[int, int] | None = None
-        self._tables: dict[int, TransactionTable] = {}
-        self._statements: list[Statement] = []
-        self._txn = txn_actions(app_id, app_version)
-        self._is_open = self._is_used = False
-        self.id = writing.new_id()
-        self.versions: Mapping[str, int] = {}
-
-    def __enter__(self) -> Self:
-        if self._is_used:
-            raise _misused("the transaction was used before", "it ends with its with block")
-        self._is_open = self._is_used = True
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._is_open = False
-        if kind is None:
-            self._commit()
-        else:
-            self._discard_files()
-
-    def sql_execute(self, statement: str, parameters: Sequence[Any] = ()) -> Statement:
-        """Run a statement on the application's own tables, in the lake's database.
-
-        It runs when the transaction commits, in the same database transaction, after the
-        tables of the lake: all of it counts, or none. It is not run when `app_id` and
-        `app_version` say that the transaction has happened already. What ends or steers a
-        transaction, such as COMMIT, is refused.
-        """
-        self._must_be_open()
-        refuse_transaction_control(statement)
-        wanted = Statement(statement, parameters)
-        self._statements.append(wanted)
-        return wanted
-
-    def table(self, name: str) -> TransactionTable:
-        """A table as this transaction sees it."""
-        self._must_be_open()
-        table = self._lake.table(name)
-        if self._cut is None:
-            heads = self._lake.store.heads()
-            self._cut = {head.table_id: head.version for head in heads.values()}
-        if table.table_id not in self._cut:
-            raise TableNotFoundError(
-                f"there is no table {name}",
-                cause="it was created after the transaction began",
-                remedy="begin a new transaction",
-            )
-        if table.table_id not in self._tables:
-            self._tables[table.table_id] = TransactionTable(
-                self._lake, table, self._cut[table.table_id], self._must_be_open
-            )
-        return self._tables[table.table_id]
-
-    @property
-    def tables(self) -> Sequence[TransactionTable]:
-        """The tables that were used so far."""
-        return tuple(self._tables.values())
-
-    def _must_be_open(self) -> None:
-        if not self._is_open:
-            raise _misused("the transaction is not open", "it is used outside of its with block")
-
-    def _commit(self) -> None:
-        changed = [table for table in self._tables.values() if table.has_changes]
-        if not changed:
-            self._commit_statements()
-            return
-        requests = [table.request(self.id, self._txn) for table in changed]
-        try:
-            for table in changed:
-                self._lake.engine.must_not_be_ahead(table.target)
-            inside = self._execute if self._statements else None
-            done = self._lake.commits.commit_all(requests, inside=inside)
-        except CommitStateUnknownError:
-            # The files may belong to versions: they stay. So they do on Ctrl-C.
-            raise
-        except DeltaSqlError:
-            self._discard_files(requests)
-            raise
-        self.versions = {
-            table.name: item.version for table, item in zip(changed, done, strict=True)
-        }
-        if not all(item.is_new for item in done):
-            self._discard_files(requests)
-        with after_commit("mirroring", *self.versions):
-            for request in requests:
-                if Metadata in map(type, request.actions):
-                    self._lake.states.forget(request.table_id)
-            self._lake.engine.after_commit(
-                [
-                    (table.target, item.version)
-                    for table, item in zip(changed, done, strict=True)
-                    if item.is_new
-                ]
-            )
-
-    def _commit_statements(self) -> None:
-        if not self._statements:
-            return
-        try:
-            with self._lake.store.locked([]) as log:
-                self._execute(log)
-        except StoreError as error:
-            if error.is_refusal:
-                raise
-            raise CommitStateUnknownError(
-                "it is not known whether the transaction's statements were committed",
-                cause=f"the answer was lost: {error.problem}",
-                remedy="look for what they should have done before you run them again",
-                commit_id=self.id,
-            ) from error
-
-    def _execute(self, log: LockedLog) -> None:
-        for wanted in self._statements:
-            wanted.rows = log.execute(wanted.text, wanted.parameters)
-
-    def _discard_files(self, requests: Sequence[CommitRequest] = ()) -> None:
-        sent = {request.table_id: request for request in requests}
-        for table_id, table in self._tables.items():
-            table.discard_files(sent.get(table_id))
 
 
 class TransactionTable:
@@ -246,7 +83,9 @@ class TransactionTable:
         return found
 
     def _pinned(self) -> Snapshot:
-        found = self._table.snapshot_with(version=self._version, overlay=self._overlay)
+        # A scan that was taken before a write doesn't show that write.
+        overlay = self._overlay.copy()
+        found = self._table.snapshot_with(version=self._version, overlay=overlay)
         if self._metadata is None and self._protocol is None:
             return found
         state = replace(
@@ -392,8 +231,3 @@ class TransactionTable:
         )
         debt.settle()
         self._take(writing.Write(actions=files, operation="CHANGES", files=files))
-
-
-def _misused(problem: str, cause: str) -> ValidationError:
-    remedy = "begin a new one: with lake.transaction() as tx: …"
-    return ValidationError(problem, cause=cause, remedy=remedy)

@@ -1,0 +1,70 @@
+"""An adoption that was begun and not finished, given up: its rows go, and its place is free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deltasql.delta_log.listing import list_log
+from deltasql.delta_log.names import LOG, commit_name
+from deltasql.errors import LogFormatError, MirrorError, TableNotFoundError
+from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.leases import held_lease
+from deltasql.objectstore import ObjectStore
+from deltasql.places import place_of
+from deltasql.spec import codec
+from deltasql.spec.actions import Protocol
+from deltasql.spec.features import FENCE
+from deltasql.store.interface import LogStore
+from deltasql.store.mirroring.interface import Work
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonedAdoption:
+    """An adoption that was given up; `newest` is the last version that had been read.
+
+    `is_fenced` says that the fence is in the log already: other writers stay out of the table
+    until it is adopted and released.
+    """
+
+    table: str
+    location: str
+    newest: int | None
+    is_fenced: bool
+
+
+def abandon(engine: MirrorEngine, log: LogStore, objects: ObjectStore) -> AbandonedAdoption:
+    """Take away what an adoption at the store's root has loaded, and its claim on the place."""
+    place = place_of(objects.location)
+    found = [item for item in log.staged_tables() if place_of(item.location) == place]
+    if not found:
+        raise TableNotFoundError(
+            f"no adoption was begun at {objects.location}",
+            cause="there is none, or it was finished or given up already",
+            remedy="see lake.tables() and lake.dropped() for who holds the place",
+        )
+    staged = found[0]
+    target = Target(staged.table_id, staged.name, staged.location)
+    # Whoever is at it holds the lease, and so long it is not ours to end.
+    with held_lease(engine, log, target, Work.COMMITS) as lease:
+        if not log.trim_history(lease, after=-1):
+            raise MirrorError(
+                f"the adoption of {staged.location} is not given up",
+                cause="another process finished it, or went on with it, meanwhile",
+                remedy="look at lake.tables(); if it is not there, try again",
+            )
+        log.purge_table(staged.table_id)
+    return AbandonedAdoption(staged.name, staged.location, staged.newest, _has_fence(objects))
+
+
+def _has_fence(objects: ObjectStore) -> bool:
+    """Whether the newest commit raised our fence: after it nobody else can have written."""
+    commits = list_log(objects).commits
+    if not commits:
+        return False
+    name = commit_name(max(commits))
+    try:
+        actions = codec.decode_commit(objects.read(LOG + name), source=name)
+        protocols = [action for action in actions if isinstance(action, Protocol)]
+    except LogFormatError:
+        return False
+    return any(FENCE in (protocol.writer_features or ()) for protocol in protocols)

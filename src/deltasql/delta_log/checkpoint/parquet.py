@@ -1,0 +1,66 @@
+"""The Parquet files of checkpoints, read: opened, counted by their footers, decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltasql.delta_log.names import LOG, SIDECARS
+from deltasql.errors import DeltaSqlError
+from deltasql.objectstore import ObjectStore
+from deltasql.spec import codec
+from deltasql.spec.actions import Action
+
+# Structs inside an action, whose absent fields are null in Parquet.
+_STRUCTS: Final = ("deletionVector", "format")
+
+
+@contextmanager
+def opened(
+    objects: ObjectStore, name: str, failure: Callable[[str], DeltaSqlError]
+) -> Iterator[pq.ParquetFile]:
+    """A file of the log; `failure` makes the error for one that can't be read, from its cause."""
+    with objects.open_input(LOG + name) as source:
+        try:
+            with pq.ParquetFile(source) as file:
+                yield file
+        except (pa.ArrowException, OSError) as error:
+            raise failure((str(error).splitlines() or [type(error).__name__])[0]) from None
+
+
+def values_in(file: pq.ParquetFile, path: str) -> int:
+    """In how many rows a column has a value, by the footer; where that does not say, in all."""
+    footer = file.metadata
+    count = 0
+    for index in range(footer.num_row_groups):
+        group = footer.row_group(index)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            if column.path_in_schema == path:
+                known = column.statistics is not None and column.statistics.has_null_count
+                count += group.num_rows - (column.statistics.null_count if known else 0)
+    return count
+
+
+def decoded(kind: str, batch: pa.StructArray, source: str) -> Iterator[Action]:
+    """The actions of a kind in a batch, null where there is none, one by one."""
+    for fields in batch.drop_null().to_pylist(maps_as_pydicts="strict"):
+        known = _present(fields)
+        for name in _STRUCTS:
+            if name in known:
+                known[name] = _present(known[name])
+        yield codec.from_wire({kind: known}, source=source)
+
+
+def sidecar_name(path: str) -> str:
+    """The name, relative to the log, of the sidecar that an action names."""
+    return f"{SIDECARS}/{unquote(path)}"
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

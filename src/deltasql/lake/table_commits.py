@@ -1,0 +1,207 @@
+"""What every commit to a table goes through: its request, its mirror, its files if it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltasql.commit import CommitRequest
+from deltasql.commit.commit_logging import after_commit
+from deltasql.commit.discarding import Abandon
+from deltasql.commit.requirements import Done
+from deltasql.errors import (
+    CommitStateUnknownError,
+    DeltaSqlError,
+    LogFormatError,
+)
+from deltasql.lake import writing
+from deltasql.log.conflict import Reads
+from deltasql.log.predicates.predicate import bind, parse
+from deltasql.log.retention import mirror_mode
+from deltasql.log.state import TableState
+from deltasql.mirror.engine import Target
+from deltasql.objectstore import ObjectStore
+from deltasql.spec import codec
+from deltasql.spec.actions import (
+    Action,
+    AddFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+)
+from deltasql.spec.features import features_of
+from deltasql.spec.protocol import upgraded
+from deltasql.spec.schema import parse_schema
+from deltasql.store.interface import TableRecord
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+
+
+class TableCommits:
+    """A table by its record, and commits to it; `Table` adds rows and reading."""
+
+    def __init__(self, lake: Lake, record: TableRecord) -> None:
+        self._lake = lake
+        self._record = record
+        # Kept as long as the state that it comes from: every commit asks for it.
+        self._target: tuple[TableState, Target] | None = None
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._record.name
+
+    @property
+    def table_id(self) -> int:
+        """The table's id in SQL."""
+        return self._record.table_id
+
+    @property
+    def location(self) -> str:
+        """Where the table's files are."""
+        return self._record.location
+
+    @property
+    def target(self) -> Target:
+        """The table as the mirror knows it."""
+        state, known = self._lake.states.current(self.table_id), self._target
+        if known is None or known[0] is not state:
+            target = Target(self.table_id, self.name, self.location, mirror_mode(state.properties))
+            self._target = known = state, target
+        return known[1]
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The object store at the table's location."""
+        return self._lake.objects(self.location)
+
+    # --- commits ----------------------------------------------------------------------
+
+    def commit(
+        self,
+        actions: Iterable[Action | Mapping[str, Any]],
+        operation: str = "WRITE",
+        operation_params: Mapping[str, Any] | None = None,
+        expected_version: int | None = None,
+        read_version: int | None = None,
+        reads: str | None = None,
+        app_id: str | None = None,
+        app_version: int | None = None,
+    ) -> int:
+        """Commit actions, ours or Delta's JSON objects; returns the version.
+
+        `expected_version` is the version that the commit must become, else
+        `VersionConflictError`. `read_version` is the version that the actions rest on and
+        `reads` what was read of it: None for nothing, "all", or a WHERE text. A txn that was
+        committed before is skipped, and the version that holds it returned.
+        """
+        # Files may be many, and validation looks at their types anyway.
+        parsed = [
+            action if isinstance(action, AddFile | RemoveFile) else codec.parse_action(action)
+            for action in actions
+        ]
+        request = self.request(
+            [*parsed, *writing.txn_actions(app_id, app_version), *self._upgrade(parsed)],
+            operation=operation,
+            operation_params=operation_params or {},
+            expected_version=expected_version,
+            read_version=read_version,
+            reads=self.parse_reads(reads),
+        )
+        done = self.send(request)
+        self.mirror_commit(request, done)
+        return done.version
+
+    def _upgrade(self, actions: Sequence[Action]) -> list[Action]:
+        """The protocol that new metadata or domains need, if it is not there yet."""
+        kinds = {type(action) for action in actions}
+        if Protocol in kinds or not kinds & {Metadata, DomainMetadata}:
+            return []
+        state = self._lake.states.refresh(self.table_id)
+        metadata = next((item for item in actions if isinstance(item, Metadata)), state.metadata)
+        try:
+            schema = parse_schema(metadata.schema_string)
+        except LogFormatError:
+            # Validation says it better.
+            return []
+        needed = upgraded(state.protocol, schema, metadata.configuration, also=features_of(actions))
+        return [] if needed is None else [needed]
+
+    def request(
+        self, actions: Sequence[Action], *, operation: str, **details: Any
+    ) -> CommitRequest:
+        """A commit request to this table."""
+        return CommitRequest(
+            table_id=self.table_id,
+            table_name=self.name,
+            actions=actions,
+            commit_id=writing.new_id(),
+            operation=operation,
+            committer=self._lake.committer,
+            engine=self._lake.engine_info,
+            **details,
+        )
+
+    def send(self, request: CommitRequest) -> Done:
+        """Commit to SQL; `mirror_commit` is what comes after."""
+        self._lake.engine.must_not_be_ahead(self.target)
+        return self._lake.commits.commit(request)
+
+    def mirror_commit(self, request: CommitRequest, done: Done) -> None:
+        """Mirror what was committed; whatever fails here, the version stands."""
+        if not done.is_new:
+            return
+        with after_commit("mirroring", self.name):
+            if not request.is_blind_append and Metadata in map(type, request.actions):
+                # It may say how the table is mirrored from now on.
+                self._lake.states.forget(self.table_id)
+            self._lake.engine.after_commit([(self.target, done.version)])
+
+    def parse_reads(self, reads: str | None) -> Reads:
+        """What a commit read, from the words of the low-level interface."""
+        if reads is None:
+            return Reads.nothing()
+        if reads == "all":
+            return Reads.all()
+        # As the table is now: what this process remembers may lack a column.
+        return Reads.where(bind(parse(reads), self._lake.states.refresh(self.table_id).schema))
+
+    def commit_write(self, write: writing.Write, extra: Sequence[Action] = ()) -> int:
+        """Commit what was written; its files are deleted when they surely don't count."""
+        request = self.request(
+            [*write.actions, *extra],
+            operation=write.operation,
+            operation_params=write.operation_params,
+            reads=write.reads,
+            read_version=write.read_version,
+            is_ours=write.is_plain and not extra,
+        )
+        try:
+            done = self.send(request)
+        except CommitStateUnknownError:
+            # The files may belong to a version: they stay. So they do on Ctrl-C.
+            raise
+        except DeltaSqlError:
+            self._discard(write, request)
+            raise
+        if not done.is_new:
+            self._discard(write, request)
+        self.mirror_commit(request, done)
+        return done.version
+
+    def _discard(self, write: writing.Write, request: CommitRequest) -> None:
+        if write.files:
+            self._lake.discarder.discard(
+                self.location,
+                [file.path for file in write.files],
+                after=-1 if write.read_version is None else write.read_version,
+                table_id=self.table_id,
+                request=request,
+            )
+
+    def abandon(self, after: int) -> Abandon:
+        """For whoever may commit: what deletes files, written from now on, that no commit has."""
+        self._lake.commits.rights.check()
+        return self._lake.discarder.abandoning(self.location, self.table_id, after=after)
