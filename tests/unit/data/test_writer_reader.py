@@ -69,8 +69,7 @@ def test_what_is_written_is_read(table: pa.Table, mode: str) -> None:
 @settings(max_examples=60)
 @given(tables(EVERYTHING))
 def test_what_is_written_may_be_committed(table: pa.Table) -> None:
-    """An append of ours is not validated again (`CommitRequest.is_ours`)."""
-    # By Arrow's writer, and by our own for small files.
+    """Validation, which sees an append's files before the database does, has nothing to say."""
     for rows in (table, table.drop_columns(["m", "n", "map"])):
         metadata = metadata_of(from_arrow(rows.schema))
         state = TableState(
