@@ -23,11 +23,11 @@ Crew = Callable[[int], list[Opener]]
 
 
 def append_one_table(lab: Lab) -> Iterator[Row]:
-    yield _append(lab, tables=1, name="append", bar=15)
+    yield _append(lab, tables=1, name="append", bar=12)
 
 
 def append_eight_tables(lab: Lab) -> Iterator[Row]:
-    yield _append(lab, tables=8, name="append-8", bar=20)
+    yield _append(lab, tables=8, name="append-8", bar=14)
 
 
 def commit_one_add(lab: Lab) -> Iterator[Row]:

@@ -98,7 +98,7 @@ def watch_statements(dialect: str, fuse: Fuse) -> None:
     match dialect:
         case "postgresql":
             psycopg.Connection.execute = fuse.wrapped(psycopg.Connection.execute)
-            LogConnection._call = fuse.wrapped(LogConnection._call)
+            LogConnection.answer = fuse.wrapped(LogConnection.answer)
             psycopg.Copy.write = fuse.wrapped(psycopg.Copy.write)
         case "sqlite":
             connect = sqlite3.connect

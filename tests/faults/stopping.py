@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 from collections.abc import Iterator
 from typing import Any
 
 import deltasql
-from deltasql.store.postgres.bulk import copy_text
+from deltasql.store.postgres.bulk import copy_text, staging
 from tests.stress.writers import new_add
 
 FILES = 3_000
@@ -17,13 +16,7 @@ FILES = 3_000
 
 def commit_and_stop(url: str, location: str, names: list[str]) -> None:
     """Commit many files to tables, as one transaction; stops while the rows are sent."""
-    for name in ("writer", "staging"):
-        try:
-            module: Any = importlib.import_module(f"deltasql.store.postgres.{name}")
-        except ModuleNotFoundError:
-            continue
-        if hasattr(module, "copy_chunks"):
-            module.copy_chunks = _stopping
+    staging.copy_chunks = _stopping
     settings = {"mirror.mode": "off", "sql.timeout": "10s"}
     with deltasql.connect(url, location=location, settings=settings) as lake:
         if len(names) == 1:

@@ -131,7 +131,7 @@ class TestHeadThatMoves:
 
     def test_rows_of_a_commit_that_lost_are_gone(self, lake, table, postgres_url):
         """They were in their place already, under the version that the winner took."""
-        large = proposal(table.table_id, _files(2_000), expected_version=0)
+        large = proposal(table.table_id, _files(2_000), expected_head=0)
         with lake.store.locked([table.table_id], drafts=[large]) as log:
             small = proposal(table.table_id, [new_add("a", 1)])
             assert log.write(small).version == 1

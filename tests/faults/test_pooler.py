@@ -67,7 +67,7 @@ def answer_lost(lake, proxy, monkeypatch):
             proxy.remove(struck[-1])
             struck.append(None)
 
-    call = LogConnection.call
+    call = LogConnection.answer
 
     def calling(self, *arguments, **options):
         try:
@@ -77,7 +77,7 @@ def answer_lost(lake, proxy, monkeypatch):
 
     lake.store.commit = committing
     monkeypatch.setattr(LogConnection, "execute", executing)
-    monkeypatch.setattr(LogConnection, "call", calling)
+    monkeypatch.setattr(LogConnection, "answer", calling)
     yield struck
     monkeypatch.undo()
 

@@ -143,7 +143,7 @@ def _connections(url: str) -> int:
 
 
 class TestOneNewFile:
-    """The statement for it gives way to the function wherever it can't tell the whole story."""
+    """The commonest commit: whatever there is to say of a file is said."""
 
     def test_file_that_is_live_is_restated(self, postgres_url, tmp_path):
         with deltasql.connect(postgres_url, location=tmp_path.as_uri()) as lake:
@@ -165,7 +165,7 @@ class TestOneNewFile:
         ids=lambda special: next(iter(special)),
     )
     def test_file_of_which_more_is_known(self, postgres_url, tmp_path, special):
-        """The statement has no place for it."""
+        """All of it is written."""
         with deltasql.connect(postgres_url, location=tmp_path.as_uri()) as lake:
             tracked = {"delta.enableRowTracking": "true"} if "base_row_id" in special else {}
             table = lake.create_table("a", SCHEMA, properties=tracked)

@@ -41,7 +41,7 @@ class DraftedCommit:
         checked = (draft.metadata_version, draft.protocol_version)
         if checked != (head.metadata_version, head.protocol_version):
             return None
-        return replace(draft, expected_version=head.version)
+        return replace(draft, expected_head=head.version)
 
 
 def draft_large(

@@ -24,7 +24,6 @@ from deltasql.commit.requirements import (
     metadata_must_be_as_read,
     must_be_pinned_at,
     must_have_been_there,
-    pinned_head,
     table_gone,
     txns_must_agree,
 )
@@ -40,13 +39,11 @@ from deltasql.log.state import TableState
 from deltasql.log.validation.commits import validate_commit
 from deltasql.spec import codec
 from deltasql.spec.actions import Txn
-from deltasql.spec.protocol import check_writable
 from deltasql.store.interface import (
     CommitRecord,
     LockedLog,
     LogStore,
     NameTaken,
-    Proposal,
     TxnSeen,
     VersionTaken,
 )
@@ -75,12 +72,11 @@ class CommitLoop:
 
     def commit(self, request: CommitRequest) -> Done:
         """Commit to one table."""
-        state = self._states.current(request.table_id)
-        is_plain = request.is_blind_append and not state.row_tracking
-        way = self._append if is_plain else self._commit_checked
+        # Learned before anything is sent: a failure to learn it is no lost answer.
+        self._states.current(request.table_id)
         (done,) = self._until_known(
             [request],
-            lambda is_retry: [way(request, is_retry=is_retry)],
+            lambda is_retry: [self._commit_one(request, is_retry=is_retry)],
             arrives_late=self._store.commits_arrive_late,
         )
         return done
@@ -136,25 +132,25 @@ class CommitLoop:
 
     # --- one attempt ------------------------------------------------------------------
 
-    def _append(self, request: CommitRequest, *, is_retry: bool) -> Done:
+    def _commit_one(self, request: CommitRequest, *, is_retry: bool) -> Done:
         state = self._states.current(request.table_id)
         if request.read_version is not None and request.read_version > state.version:
             with nothing_sent():
                 state = self._states.refresh(request.table_id)
             must_have_been_there(request, state)
-        while True:
+        # Asked anew after each refusal: what makes it check may have been turned on meanwhile.
+        while request.is_blind_to(state):
             metadata_must_be_as_read(request, state)
             self._must_be_writable(request, state)
-            proposal = _checked_proposal(request, state, pinned_head(request))
+            with paused_for(len(request.actions)):
+                validate_commit(request.actions, state)
+                proposal = propose(request, state, expected_head=request.expected_head)
             outcome = self._store.commit(proposal, is_retry=is_retry)
-            if isinstance(outcome, VersionTaken):
-                must_be_pinned_at(request, outcome.head)
-                state = self._states.refresh(request.table_id)
-                if state.row_tracking:
-                    # Turned on meanwhile: its files need ids now.
-                    return self._commit_checked(request, is_retry=is_retry)
-                continue
-            return answered(request, outcome)
+            if not isinstance(outcome, VersionTaken):
+                return answered(request, outcome)
+            must_be_pinned_at(request, outcome.head)
+            state = self._states.refresh(request.table_id)
+        return self._commit_checked(request, is_retry=is_retry)
 
     def _commit_checked(self, request: CommitRequest, *, is_retry: bool) -> Done:
         with nothing_sent():
@@ -166,8 +162,7 @@ class CommitLoop:
             is_settled = not changes_of(request.actions, state).need_lock
             checked = self._check_outside(request) if is_settled else self._base(request)
         if is_settled:
-            pinned = pinned_head(request)
-            head = checked if pinned is None else pinned
+            head = checked if request.expected_head is None else request.expected_head
             with paused_for(len(request.actions)):
                 proposal = propose(request, state, expected_head=head)
             outcome = self._store.commit(proposal, is_retry=is_retry)
@@ -379,12 +374,3 @@ class CommitLoop:
             return attempt(is_retry)
 
         return guarded
-
-
-def _checked_proposal(request: CommitRequest, state: TableState, head: int | None) -> Proposal:
-    with paused_for(len(request.actions)):
-        if request.is_ours:
-            check_writable(state.protocol)
-        else:
-            validate_commit(request.actions, state)
-        return propose(request, state, expected_head=head)

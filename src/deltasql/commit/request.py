@@ -26,8 +26,8 @@ _HOLE = 8_111_111_111_111_111_111
 class CommitRequest:
     """A commit to one table.
 
-    `reads` and `read_version` say what the actions rest on; `expected_version` is the
-    version that the commit must become.
+    `reads` and `read_version` say what the actions rest on; `expected_head` is the
+    version that the commit must follow.
     """
 
     table_id: int
@@ -38,12 +38,10 @@ class CommitRequest:
     operation_params: Mapping[str, Any] = field(default_factory=dict)
     reads: Reads = field(default_factory=Reads.nothing)
     read_version: int | None = None
-    expected_version: int | None = None
+    expected_head: int | None = None
     committer: str | None = None
     engine: str = "deltasql"
     transaction_id: str | None = None
-    # Whether our own writer made all of its actions: then they are as validation wants them.
-    is_ours: bool = False
     # Whether an attempt to commit it may have been made, or may yet arrive, that nobody knows of.
     may_arrive: bool = False
     # Whether it only adds and rests on nothing: then it can't conflict with data.
@@ -53,6 +51,13 @@ class CommitRequest:
         self.is_blind_append = self.reads.is_nothing and _BLIND_KINDS.issuperset(
             map(type, self.actions)
         )
+
+    def is_blind_to(self, state: TableState) -> bool:
+        """Whether it may be sent as it is to a table in this state, whatever happens meanwhile.
+
+        Where rows are tracked, new files get ids that depend on the version before.
+        """
+        return self.is_blind_append and not state.row_tracking
 
     @property
     def txn_id(self) -> str:
@@ -75,7 +80,7 @@ def propose(
         commit_id=request.commit_id,
         metadata_version=state.metadata_version if state else 0,
         protocol_version=state.protocol_version if state else 0,
-        expected_version=expected_head,
+        expected_head=expected_head,
         body=_body(request, given, params, state),
         rows=to_rows(given, _stats_columns(given, state)),
         committer=request.committer,

@@ -19,19 +19,15 @@ from deltasql.store.interface import Committed, Head, NoTable, TxnSeen
 Done = Committed | TxnSeen
 
 
-def pinned_head(request: CommitRequest) -> int | None:
-    """The head that a pinned commit must find; None for one that is not pinned."""
-    return None if request.expected_version is None else request.expected_version - 1
-
-
 def must_be_pinned_at(request: CommitRequest, head: Head) -> None:
     """Raise `VersionConflictError` if a pinned commit would become another version."""
-    if request.expected_version is not None and head.version != request.expected_version - 1:
+    expected = request.expected_head
+    if expected is not None and head.version != expected:
         raise VersionConflictError(
-            f"{request.table_name}: version {request.expected_version} can't be written",
+            f"{request.table_name}: version {expected + 1} can't be written",
             cause=f"the table is at version {head.version}",
             remedy="read the table again and decide anew, or commit without expected_version",
-            expected=request.expected_version,
+            expected=expected + 1,
             actual=head.version,
         )
 

@@ -9,7 +9,6 @@ from functools import lru_cache
 import pyarrow as pa
 
 from deltasql.data.arrow_schema import arrow_type, to_arrow
-from deltasql.data.small_parquet import SmallFormat
 from deltasql.data.writing import lengths
 from deltasql.data.writing.stats import Indexed, indexed
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
@@ -36,8 +35,8 @@ class Layout:
     """What a writer needs to know of a table; `stored` are the positions that go into files.
 
     `obstacle` says why its rows can't be written from Arrow; None when they can. `limits` are
-    the lengths of texts, `constraints` names and texts of the CHECK constraints, `small` writes
-    files of a few rows. Where it `takes_any`, no value of the right type can be wrong.
+    the lengths of texts, `constraints` names and texts of the CHECK constraints. Where it
+    `takes_any`, no value of the right type can be wrong.
     """
 
     schema: StructType
@@ -50,7 +49,6 @@ class Layout:
     logical: pa.Schema
     physical: pa.Schema
     leaves: tuple[Indexed, ...]
-    small: SmallFormat | None
     takes_any: bool
 
 
@@ -98,7 +96,6 @@ def _layout(
         logical=to_arrow(schema),
         physical=pa.schema([_physical_field(item) for item in stored]),
         leaves=tuple(indexed(kept, configuration)),
-        small=SmallFormat.of(stored),
         takes_any=not limits
         and all(item.nullable and isinstance(item.type, Primitive) for item in schema.fields),
     )

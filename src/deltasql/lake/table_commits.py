@@ -106,7 +106,7 @@ class TableCommits:
             [*parsed, *writing.txn_actions(app_id, app_version), *self._upgrade(parsed)],
             operation=operation,
             operation_params=operation_params or {},
-            expected_version=expected_version,
+            expected_head=None if expected_version is None else expected_version - 1,
             read_version=read_version,
             reads=self.parse_reads(reads),
         )
@@ -154,7 +154,7 @@ class TableCommits:
         if not done.is_new:
             return
         with after_commit("mirroring", self.name):
-            if not request.is_blind_append and Metadata in map(type, request.actions):
+            if Metadata in map(type, request.actions):
                 # It may say how the table is mirrored from now on.
                 self._lake.states.forget(self.table_id)
             self._lake.engine.after_commit([(self.target, done.version)])
@@ -176,7 +176,6 @@ class TableCommits:
             operation_params=write.operation_params,
             reads=write.reads,
             read_version=write.read_version,
-            is_ours=write.is_plain and not extra,
         )
         try:
             done = self.send(request)

@@ -57,9 +57,6 @@ class Write:
     reads: Reads = field(default_factory=Reads.nothing)
     read_version: int | None = None
     files: Sequence[NewFile] = ()
-    # Whether it is nothing but files of ours in a table without partitions, whose values, names
-    # and numbers can't be other than they should.
-    is_plain: bool = False
 
 
 def now_ms() -> int:
@@ -102,7 +99,6 @@ def append(
         operation_params=_append_params(tuple(metadata.partition_columns)),
         read_version=state.version,
         files=files,
-        is_plain=not (changes or metadata.partition_columns),
     )
 
 

@@ -164,8 +164,11 @@ def _take(
     if locked.find_commit(target.table_id, request.commit_id) is not None:
         # Another version has that id.
         request.commit_id = str(uuid.uuid4())
-    request.is_blind_append = bool(_info(request.actions).is_blind_append)
-    proposal = replace(propose(request, state, expected_head=head.version), body=ExactBody.of(body))
+    proposal = replace(
+        propose(request, state, expected_head=head.version),
+        body=ExactBody.of(body),
+        is_blind_append=bool(_info(request.actions).is_blind_append),
+    )
     outcome = locked.take(proposal, in_commit_timestamp=timestamp)
     assert isinstance(outcome, Committed), "the head is locked"
     return outcome

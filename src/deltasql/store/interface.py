@@ -144,14 +144,15 @@ class Proposal:
     """A commit that lacks only what the database decides: its version and its time.
 
     `metadata_version` and `protocol_version` name what the actions were checked against;
-    the store refuses when the table has moved on. `expected_version` pins the head.
+    the store refuses when the table has moved on. `expected_head` is the version that the
+    commit must follow, if it must.
     """
 
     table_id: int
     commit_id: str
     metadata_version: int
     protocol_version: int
-    expected_version: int | None
+    expected_head: int | None
     body: BodyTemplate
     rows: CommitRows
     committer: str | None

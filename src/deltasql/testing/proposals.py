@@ -39,7 +39,7 @@ def proposal(table_id: int, actions: Iterable[Action] = (), **changes: Any) -> P
         commit_id=str(uuid.uuid4()),
         metadata_version=0,
         protocol_version=0,
-        expected_version=None,
+        expected_head=None,
         body=BodyTemplate(
             b'{"commitInfo":{"inCommitTimestamp":',
             b',"operation":"WRITE","timestamp":',

@@ -100,7 +100,7 @@ def striking(strike: Strike) -> Iterator[Striker]:
 
 
 def _watch_postgres(patch: pytest.MonkeyPatch, striker: Striker) -> None:
-    execute, call = psycopg.Connection.execute, LogConnection._call
+    execute, call = psycopg.Connection.execute, LogConnection.answer
 
     def watched_execute(self: Any, query: Any, *arguments: Any, **options: Any) -> Any:
         return striker.run(
@@ -117,7 +117,7 @@ def _watch_postgres(patch: pytest.MonkeyPatch, striker: Striker) -> None:
         )
 
     patch.setattr(psycopg.Connection, "execute", watched_execute)
-    patch.setattr(LogConnection, "_call", watched_call)
+    patch.setattr(LogConnection, "answer", watched_call)
 
 
 def _postgres(connection: Any, execute: Callable[..., Any]) -> Driver:

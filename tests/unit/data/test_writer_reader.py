@@ -63,8 +63,7 @@ def test_what_is_written_is_read(table: pa.Table, mode: str) -> None:
 @settings(max_examples=60)
 @given(tables(EVERYTHING))
 def test_what_is_written_may_be_committed(table: pa.Table) -> None:
-    """An append of ours is not validated again (`CommitRequest.is_ours`)."""
-    # By Arrow's writer, and by our own for small files.
+    """Validation, which sees an append's files before the database does, has nothing to say."""
     for rows in (table, table.drop_columns(["m", "n", "map"])):
         metadata = metadata_of(from_arrow(rows.schema))
         state = TableState(
@@ -117,9 +116,9 @@ def test_paths_names_and_rows_of_partitions() -> None:
     store, metadata = new_store(), metadata_of(from_arrow(table.schema), "p")
     files = write_out(store, metadata, table)
     assert [(file.path, dict(file.partition_values)) for file in files] == [
-        ("p=__HIVE_DEFAULT_PARTITION__/part-00000-id0-c000.parquet", {"p": None}),
-        ("p=a%253Ab/part-00001-id1-c000.parquet", {"p": "a:b"}),
-        ("p=b%20c/part-00002-id2-c000.parquet", {"p": "b c"}),
+        ("p=__HIVE_DEFAULT_PARTITION__/part-00000-id0-c000.snappy.parquet", {"p": None}),
+        ("p=a%253Ab/part-00001-id1-c000.snappy.parquet", {"p": "a:b"}),
+        ("p=b%20c/part-00002-id2-c000.snappy.parquet", {"p": "b c"}),
     ]
     assert [file.modification_time for file in files] == [1234] * 3
     assert [file.size for file in files] == [store.size(object_key(file.path)) for file in files]
@@ -237,3 +236,15 @@ def test_new_ids_are_random_uuids():
     found = [uuid.UUID(new_id()) for _ in range(200)]
     assert {(item.version, item.variant) for item in found} == {(4, uuid.RFC_4122)}
     assert len(set(found)) == 200
+
+
+@pytest.mark.parametrize(("rows", "has_bounds"), [(64, False), (65, True)])
+def test_few_rows_have_their_bounds_in_the_log_alone(rows: int, has_bounds: bool) -> None:
+    table = pa.table({"i": pa.array(range(rows), pa.int64())})
+    store, metadata = new_store(), metadata_of(from_arrow(table.schema))
+    (file,) = write_out(store, metadata, table)
+    assert json.loads(file.stats or "")["maxValues"] == {"i": rows - 1}
+    written = pq.ParquetFile(store.open_input(object_key(file.path)))
+    column = written.metadata.row_group(0).column(0)
+    assert (column.statistics is not None) == has_bounds
+    assert column.compression == "SNAPPY"

@@ -68,25 +68,25 @@ class Collector:
 
     def render(self) -> str:
         """The JSON text."""
-        return render(self._rows, self._leaves, self._found)
-
-
-def render(rows: int, leaves: Sequence[Indexed], found: Sequence[tuple[int, Bounds]]) -> str:
-    """The JSON text of stats, from the nulls and the bounds of each leaf."""
-    lows: dict[str, Any] = {}
-    highs: dict[str, Any] = {}
-    nulls: dict[str, Any] = {}
-    for leaf, (count, bounds) in zip(leaves, found, strict=True):
-        *structs, name = leaf.path
-        (_inner(nulls, structs) if structs else nulls)[name] = count
-        if bounds is not _NOTHING and leaf.bounds is not None:
-            low, high = _rendered(bounds, leaf.bounds)
-            if low is not None:
-                (_inner(lows, structs) if structs else lows)[name] = low
-            if high is not None:
-                (_inner(highs, structs) if structs else highs)[name] = high
-    content = {"numRecords": rows, "minValues": lows, "maxValues": highs, "nullCount": nulls}
-    return orjson.dumps(content).decode()
+        lows: dict[str, Any] = {}
+        highs: dict[str, Any] = {}
+        nulls: dict[str, Any] = {}
+        for leaf, (count, bounds) in zip(self._leaves, self._found, strict=True):
+            *structs, name = leaf.path
+            (_inner(nulls, structs) if structs else nulls)[name] = count
+            if bounds is not _NOTHING and leaf.bounds is not None:
+                low, high = _rendered(bounds, leaf.bounds)
+                if low is not None:
+                    (_inner(lows, structs) if structs else lows)[name] = low
+                if high is not None:
+                    (_inner(highs, structs) if structs else highs)[name] = high
+        content = {
+            "numRecords": self._rows,
+            "minValues": lows,
+            "maxValues": highs,
+            "nullCount": nulls,
+        }
+        return orjson.dumps(content).decode()
 
 
 def indexed(
@@ -125,7 +125,7 @@ def _walk(
     logical = (*logical, item.name.lower())
     physical = (*physical, item.physical_name)
     if not isinstance(item.type, StructType):
-        return [(logical, Indexed(column, inner, physical, bounds_kind(item.type)))]
+        return [(logical, Indexed(column, inner, physical, _bounds_kind(item.type)))]
     return [
         found
         for position, child in enumerate(item.type.fields)
@@ -133,7 +133,7 @@ def _walk(
     ]
 
 
-def bounds_kind(kind: DeltaType) -> str | None:
+def _bounds_kind(kind: DeltaType) -> str | None:
     """Which bounds a type has; booleans, binaries, lists and maps have none."""
     if not isinstance(kind, Primitive):
         return None
@@ -173,7 +173,7 @@ _AS_INTEGER = {"timestamp": pa.int64(), "timestamp_ntz": pa.int64(), "date": pa.
 
 
 def _large_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
-    number = as_number(kind)
+    number = _as_number(kind)
     if number is not None:
         column = column.cast(number)
     nan = kind == "float" and pc.any(pc.is_nan(column)).as_py()
@@ -184,22 +184,22 @@ def _large_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
 
 
 def _small_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
-    number = as_number(kind)
-    values = column.to_pylist() if number is None else numbers_of(column, number)
-    return bounds_of([value for value in values if value is not None], kind)
+    number = _as_number(kind)
+    values = column.to_pylist() if number is None else _numbers_of(column, number)
+    return _bounds_of([value for value in values if value is not None], kind)
 
 
-def as_number(kind: str | None) -> pa.DataType | None:
+def _as_number(kind: str | None) -> pa.DataType | None:
     """The numbers that stand for times in bounds; None for what is no time."""
     return None if kind is None else _AS_INTEGER.get(kind)
 
 
-def numbers_of(column: pa.ChunkedArray, number: pa.DataType) -> list[Any]:
+def _numbers_of(column: pa.ChunkedArray, number: pa.DataType) -> list[Any]:
     """Times as the numbers that they are, not as the objects that Arrow would make."""
     return [value for chunk in column.chunks for value in chunk.view(number).to_pylist()]
 
 
-def bounds_of(values: list[Any], kind: str | None) -> Bounds:
+def _bounds_of(values: list[Any], kind: str | None) -> Bounds:
     """The bounds of values among which there is no null."""
     if kind is None or not values:
         return _NOTHING

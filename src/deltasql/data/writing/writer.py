@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from deltasql.data.layout import Layout, check_conformed, to_physical
 from deltasql.data.writing.partitioning import Values, split
 from deltasql.data.writing.stats import Collector
-from deltasql.data.writing.stats import render as render_stats
 from deltasql.errors import SchemaMismatchError
 from deltasql.log.feed import CHANGE_FOLDER
 from deltasql.objectstore import ObjectStore
@@ -28,8 +27,10 @@ _GATHERED = 256 * MIB
 _ROW_GROUP = 64 * MIB
 _ROW_GROUP_ROWS = 1 << 20
 _UPLOADS = 8
-# A dictionary pays only where values repeat.
-_NO_DICTIONARY = 64
+# Of so few rows a dictionary does not pay, nor do bounds beside those that the log has: to make
+# them is half of the work.
+_FEW_ROWS = 64
+_SUFFIX = "-c000.snappy.parquet"
 _OPTIONS: dict[str, Any] = {
     "compression": "snappy",
     "version": "2.6",
@@ -67,14 +68,6 @@ def write_files(
     that is left to vacuum.
     """
     try:
-        if isinstance(data, pa.Table) and not layout.partition:
-            # The small append, without the machinery for many files.
-            check_conformed(data.schema, layout)
-            small = _small_file(data, layout)
-            if small is not None:
-                name = naming.folder + _file_name(naming, 0, new_id)
-                _put_alone(objects, name, small[0], abandon)
-                return [_added(name, len(small[0]), small[1], {}, now_ms)]
         output = _Output(
             objects,
             layout=layout,
@@ -99,59 +92,6 @@ class NewFile(Protocol):
     @property
     def path(self) -> str:
         """Its path as the log has it."""
-
-
-def _small_file(table: pa.Table, layout: Layout) -> tuple[bytes, str] | None:
-    """A conformed table as a file and its stats; None if it is not small."""
-    if layout.small is None:
-        return None
-    rows = table.num_rows
-    columns = table.columns
-    if len(columns) > len(layout.stored):
-        columns = [columns[place] for place in layout.stored]
-    file = layout.small.encode(columns, rows)
-    if file is None:
-        return None
-    found = file.found
-    return file.data, render_stats(
-        rows, layout.leaves, [found[leaf.column] for leaf in layout.leaves]
-    )
-
-
-def _put_alone(
-    objects: ObjectStore,
-    key: str,
-    data: Bytes,
-    abandon: Callable[[Sequence[str]], None] | None,
-) -> None:
-    try:
-        objects.put(key, data)
-    except Exception:
-        if abandon is not None:
-            abandon([encode_path(key)])
-        raise
-
-
-def _file_name(
-    naming: Naming, number: int, new_id: Callable[[], str], compression: str = ""
-) -> str:
-    return f"{naming.beginning}-{number:05d}-{new_id()}-c000{compression}.parquet"
-
-
-def _added(
-    path: str,
-    size: int,
-    stats: str,
-    partition: Mapping[str, str | None],
-    now_ms: Callable[[], int],
-) -> AddFile:
-    return AddFile(
-        path=path,
-        size=size,
-        modification_time=now_ms(),
-        partition_values=partition,
-        stats=stats,
-    )
 
 
 def _chunks(data: pa.Table | pa.RecordBatchReader) -> Iterator[pa.Table]:
@@ -219,10 +159,6 @@ class _Output:
             self._append(table, ())
             return
         for values, part in split(table, self._layout):
-            small = _small_file(part, self._layout)
-            if small is not None:
-                self._put(small[0], len(small[0]), small[1], values)
-                continue
             self._append(part, values)
             self._close(values)
 
@@ -242,12 +178,10 @@ class _Output:
             return
         data, stats = self._open.finish()
         self._open = None
-        self._put(data, data.size, stats, values, compression=".snappy")
+        self._put(data, stats, values)
 
-    def _put(
-        self, data: Bytes, size: int, stats: str, values: Values, *, compression: str = ""
-    ) -> None:
-        key = _file_name(self._naming, len(self._files), self._new_id, compression)
+    def _put(self, data: pa.Buffer, stats: str, values: Values) -> None:
+        key = f"{self._naming.beginning}-{len(self._files):05d}-{self._new_id()}{_SUFFIX}"
         partition: dict[str, str | None] = {}
         if values:
             names = [item.physical_name for item in self._layout.partition]
@@ -255,7 +189,15 @@ class _Output:
             key = f"{hive_directory(partition.items())}/{key}"
         key = self._naming.folder + key
         self._uploads.put(key, data)
-        self._files.append(_added(encode_path(key), size, stats, partition, self._now_ms))
+        self._files.append(
+            AddFile(
+                path=encode_path(key),
+                size=data.size,
+                modification_time=self._now_ms(),
+                partition_values=partition,
+                stats=stats,
+            )
+        )
 
 
 class _OpenFile:
@@ -272,9 +214,13 @@ class _OpenFile:
     def write(self, table: pa.Table) -> None:
         self._collector.add(table)
         if self._writer is None:
-            dictionary = table.num_rows > _NO_DICTIONARY
+            many = table.num_rows > _FEW_ROWS
             self._writer = pq.ParquetWriter(
-                self._sink, self._layout.physical, use_dictionary=dictionary, **_OPTIONS
+                self._sink,
+                self._layout.physical,
+                use_dictionary=many,
+                write_statistics=many,
+                **_OPTIONS,
             )
         self._writer.write_table(table, row_group_size=table.num_rows)
 
@@ -289,7 +235,7 @@ class _OpenFile:
 
 def _group_rows(table: pa.Table) -> int:
     """How many rows make a row group."""
-    if table.num_rows <= _NO_DICTIONARY:
+    if table.num_rows <= _FEW_ROWS:
         return max(1, int(table.num_rows))
     width = max(1, table.nbytes // table.num_rows)
     return int(max(1, min(_ROW_GROUP_ROWS, _ROW_GROUP // width)))

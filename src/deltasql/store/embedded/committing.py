@@ -96,7 +96,7 @@ def write_next(session: Session, draft: Draft, *, now: int) -> Outcome:
         "head_move",
         table_id=table_id,
         now=now,
-        expected=proposal.expected_version,
+        expected=proposal.expected_head,
         metadata_version=proposal.metadata_version,
         protocol_version=proposal.protocol_version,
     )

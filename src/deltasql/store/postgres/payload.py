@@ -7,16 +7,8 @@ from collections.abc import Sequence
 import orjson
 
 from deltasql.store import rows
-from deltasql.store.interface import Proposal
 from deltasql.store.rows import CommitRows, Row
 
-# What `plain_file` has of an add.
-PLAIN_COLUMNS = (
-    "path_key", "partition_key", "size_bytes", "modification_time", "num_records",
-    "min_keys", "max_keys", "null_counts", "path", "partition_values", "stats",
-)  # fmt: skip
-# Of a row: no ids and a change of data; neither tags, vector, clustering nor unknown fields.
-_NO_ROW_IDS, _NOTHING_SPECIAL = (None, None, True), (None,) * 4
 _BETWEEN_FIELDS = '}","{'
 
 
@@ -44,26 +36,6 @@ def added_files(adds: Sequence[Row]) -> str | None:
     if not adds:
         return None
     return "{" + ",".join([_quoted(_record(row)) for row in adds]) + "}"
-
-
-def plain_file(row: Row) -> list[bytes | None] | None:
-    """An add as encoded values in the order of `PLAIN_COLUMNS`; None if there is more to it."""
-    if row[1] or row[6:9] != _NO_ROW_IDS or row[15:] != _NOTHING_SPECIAL:
-        return None
-    path_key, _, partition_key, size, modified, records = row[:6]
-    path, partition, stats = row[12:15]
-    lists = orjson.dumps(row[9:12])[2:-2].replace(b"],[", b"}\0{")
-    return [
-        path_key,
-        b"%d" % partition_key,
-        b"%d" % size,
-        b"%d" % modified,
-        None if records is None else b"%d" % records,
-        *(b"{" + lists + b"}").split(b"\0"),
-        path.encode(),
-        partition.encode(),
-        None if stats is None else stats.encode(),
-    ]
 
 
 def _record(row: Row) -> str:
@@ -104,15 +76,3 @@ def _lists(lists: tuple[Sequence[float | None], ...], *, between: str) -> str:
     # Arrays are JSON's but for the brackets; orjson prints numbers many times faster than Python.
     text = orjson.dumps(lists)[2:-2].decode()
     return f"{{{text.replace('],[', between)}}}"
-
-
-def is_one_new_file(proposal: Proposal) -> bool:
-    """Whether the commit is one add, and nothing else."""
-    found = proposal.rows
-    return (
-        len(found.adds) == 1
-        and not proposal.may_have_vectors
-        and proposal.transaction_id is None
-        and not (found.removes or found.txns or found.domains or found.cdc)
-        and not (found.partitions or found.metadata or found.protocol)
-    )

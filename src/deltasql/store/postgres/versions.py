@@ -18,8 +18,6 @@ from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.postgres.payload import added_files, json_rows, other_rows
 from deltasql.store.postgres.reader import SQL
 
-WHO = ("committer", "operation", "operation_params", "is_blind_append")
-
 
 def write_version(
     connection: LogConnection,
@@ -51,7 +49,7 @@ def write_version(
             "body": stored.data,
             "body_start": stored.data,
             "transaction_id": proposal.transaction_id,
-            **dict(zip(WHO, who(proposal), strict=True)),
+            **who(proposal),
         },
         binary=True,
     )
@@ -84,14 +82,14 @@ def _write_rows(connection: LogConnection, proposal: Proposal, place: Mapping[st
             check_doubled(connection, place)
 
 
-def who(proposal: Proposal) -> tuple[Any, ...]:
-    """The values of `WHO`."""
-    return (
-        proposal.committer,
-        proposal.operation,
-        proposal.operation_params,
-        proposal.is_blind_append,
-    )
+def who(proposal: Proposal) -> dict[str, Any]:
+    """Who committed, and what: the columns of the version that say so."""
+    return {
+        "committer": proposal.committer,
+        "operation": proposal.operation,
+        "operation_params": proposal.operation_params,
+        "is_blind_append": proposal.is_blind_append,
+    }
 
 
 def txns(proposal: Proposal) -> str | None:

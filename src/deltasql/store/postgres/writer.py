@@ -12,7 +12,6 @@ from typing import Any
 
 from psycopg import errors
 
-from deltasql.errors import DatabaseError
 from deltasql.store import rows
 from deltasql.store.claims import take_place
 from deltasql.store.embedded.committing import known_files
@@ -37,32 +36,13 @@ from deltasql.store.postgres.bulk.staging import (
     is_large,
     stage,
 )
-from deltasql.store.postgres.connections.connection import Call, LogConnection, encoded
+from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.postgres.connections.pool import Connections
 from deltasql.store.postgres.history import placing
 from deltasql.store.postgres.own_statements import OwnStatements
-from deltasql.store.postgres.payload import (
-    PLAIN_COLUMNS,
-    added_files,
-    is_one_new_file,
-    json_rows,
-    other_rows,
-    plain_file,
-)
+from deltasql.store.postgres.payload import added_files, json_rows, other_rows
 from deltasql.store.postgres.reader import SQL
-from deltasql.store.postgres.versions import WHO, txns, who, write_version
-
-_PLACE = (
-    "table_id", "commit_id", "expected", "metadata_version", "protocol_version",
-    "body_start", "body_middle", "body_end",
-)  # fmt: skip
-_WHAT = (
-    "is_retry", "lock_timeout", "adds", "removes", "txns", "other", "may_have_vectors",
-    "transaction_id",
-)  # fmt: skip
-_BODY = ("body_start", "body_middle", "body_end")
-_COMMIT_ONE = Call(SQL["commit_one"], [*_PLACE, *_WHAT, *WHO], binary=_BODY)
-_APPEND_ONE = Call(SQL["append_one"], [*_PLACE, *PLAIN_COLUMNS, *WHO], binary=[*_BODY, "path_key"])
+from deltasql.store.postgres.versions import txns, who, write_version
 
 
 class PostgresWriter:
@@ -74,26 +54,9 @@ class PostgresWriter:
     def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
         if len(proposal.rows.adds) >= COPY_FROM:
             return self._commit_large(proposal, is_retry=is_retry)
-        lock_timeout = self._connections.lock_timeout
-        answer = ""
-        if lock_timeout is None and not is_retry and is_one_new_file(proposal):
-            answer = self._append_one(proposal)
-        if not answer:
-            values = _values(proposal, is_retry=is_retry, lock_timeout=lock_timeout)
-            answer = self._connections.call(_COMMIT_ONE, values, "committing")
+        values = _values(proposal, is_retry=is_retry, lock_timeout=self._connections.lock_timeout)
+        answer = self._connections.answer(SQL["commit_one"], values, "committing")
         return outcome_of(proposal.table_id, answer)
-
-    def _append_one(self, proposal: Proposal) -> str:
-        file = plain_file(proposal.rows.adds[0])
-        if file is None:
-            return ""
-        values = [*_place(proposal), *file, *encoded(who(proposal))]
-        try:
-            return self._connections.call(_APPEND_ONE, values, "committing")
-        except DatabaseError as error:
-            if not error.is_duplicate:
-                raise
-            return ""
 
     def _commit_large(self, proposal: Proposal, *, is_retry: bool) -> Outcome:
         with self.locked([proposal.table_id], drafts=[proposal]) as log:
@@ -265,9 +228,8 @@ class PostgresLockedLog:
             self._staging.take(self._connection, proposal)
             # The transaction has set its limit on waiting for locks.
             values = _values(proposal, is_retry=False, lock_timeout=None)
-            outcome = outcome_of(
-                proposal.table_id, self._connection.call_inside(_COMMIT_ONE, values)
-            )
+            answer = self._connection.answer(SQL["commit_one"], values)
+            outcome = outcome_of(proposal.table_id, answer)
         else:
             outcome = self._write_large(proposal)
         if isinstance(outcome, Committed):
@@ -293,7 +255,7 @@ class PostgresLockedLog:
     def _write_next(self, proposal: Proposal, ict: int) -> Outcome:
         head = self._heads[proposal.table_id]
         expected = (
-            head.version if proposal.expected_version is None else proposal.expected_version,
+            head.version if proposal.expected_head is None else proposal.expected_head,
             proposal.metadata_version,
             proposal.protocol_version,
         )
@@ -322,30 +284,25 @@ def _lock(connection: LogConnection, table_ids: Collection[int]) -> list[tuple[A
     return connection.execute(SQL["heads_lock"], {"table_ids": list(table_ids)}).fetchall()
 
 
-def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> list[bytes | None]:
-    what = (
-        is_retry,
-        lock_timeout,
-        added_files(proposal.rows.adds),
-        json_rows(rows.REMOVE_COLUMNS, proposal.rows.removes),
-        txns(proposal),
-        other_rows(proposal.rows),
-        proposal.may_have_vectors,
-        proposal.transaction_id,
-    )
-    return [*_place(proposal), *encoded(what), *encoded(who(proposal))]
-
-
-def _place(proposal: Proposal) -> tuple[bytes | None, ...]:
-    """The values of `_PLACE`, encoded."""
-    body, expected = proposal.body, proposal.expected_version
-    return (
-        b"%d" % proposal.table_id,
-        proposal.commit_id.encode(),
-        None if expected is None else b"%d" % expected,
-        b"%d" % proposal.metadata_version,
-        b"%d" % proposal.protocol_version,
-        body.start,
-        body.middle,
-        body.end,
-    )
+def _values(proposal: Proposal, *, is_retry: bool, lock_timeout: str | None) -> dict[str, Any]:
+    """The parameters of `commit_one`."""
+    body, given = proposal.body, proposal.rows
+    return {
+        "table_id": proposal.table_id,
+        "commit_id": proposal.commit_id,
+        "is_retry": is_retry,
+        "lock_timeout": lock_timeout,
+        "expected": proposal.expected_head,
+        "metadata_version": proposal.metadata_version,
+        "protocol_version": proposal.protocol_version,
+        "body_start": body.start,
+        "body_middle": body.middle,
+        "body_end": body.end,
+        "transaction_id": proposal.transaction_id,
+        "adds": added_files(given.adds),
+        "removes": json_rows(rows.REMOVE_COLUMNS, given.removes),
+        "txns": txns(proposal),
+        "other": other_rows(given),
+        "may_have_vectors": proposal.may_have_vectors,
+        **who(proposal),
+    }

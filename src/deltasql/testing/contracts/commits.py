@@ -66,11 +66,11 @@ class CommitContract:
     def test_pinned_version(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id = create(store)
-        commit(store, table_id, add("a"), expected_version=0)
-        lost = store.commit(proposal(table_id, [add("b")], expected_version=0))
+        commit(store, table_id, add("a"), expected_head=0)
+        lost = store.commit(proposal(table_id, [add("b")], expected_head=0))
         assert isinstance(lost, VersionTaken)
         assert lost.head.version == 1
-        ahead = store.commit(proposal(table_id, [add("b")], expected_version=2))
+        ahead = store.commit(proposal(table_id, [add("b")], expected_head=2))
         assert isinstance(ahead, VersionTaken)
         assert live(store, table_id, 1) == [("a", 1)]
         assert len(store.history(table_id)) == 2
@@ -78,7 +78,7 @@ class CommitContract:
     def test_retry_answers_the_same_and_writes_once(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id = create(store)
-        sent = proposal(table_id, [add("a")], expected_version=0)
+        sent = proposal(table_id, [add("a")], expected_head=0)
         first = store.commit(sent)
         commit(store, table_id, add("b"))
         assert store.commit(sent, is_retry=True) == first

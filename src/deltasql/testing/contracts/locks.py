@@ -79,10 +79,10 @@ class LockContract:
         store = log_store()
         table_id = create(store)
         with store.locked([table_id]) as log:
-            first = log.write(proposal(table_id, [add("a")], expected_version=0))
+            first = log.write(proposal(table_id, [add("a")], expected_head=0))
             assert isinstance(first, Committed)
             assert log.heads[table_id].version == 1
-            lost = log.write(proposal(table_id, [add("b")], expected_version=0))
+            lost = log.write(proposal(table_id, [add("b")], expected_head=0))
             assert isinstance(lost, VersionTaken)
             changed = Metadata(id="m", schema_string="{}")
             second = log.write(proposal(table_id, [changed, Txn(app_id="x", version=1)]))
@@ -120,7 +120,7 @@ class LockContract:
             for number, time in enumerate(times, start=1):
                 txn = Txn(app_id="x", version=10 - number)
                 # Restated files and a txn that goes down: of a foreign log the last one holds.
-                sent = proposal(table_id, [*files, txn], expected_version=number - 1)
+                sent = proposal(table_id, [*files, txn], expected_head=number - 1)
                 taken = log.take(replace(sent, body=ExactBody.of(body)), in_commit_timestamp=time)
                 assert taken == Committed(number, time)
                 assert log.heads[table_id].last_ict == time
@@ -139,7 +139,7 @@ class LockContract:
         commit(store, table_id, add("a"))
         head = store.head(table_id)
         assert head is not None
-        late = proposal(table_id, [add("b")], expected_version=0, body=ExactBody.of(b"{}\n"))
+        late = proposal(table_id, [add("b")], expected_head=0, body=ExactBody.of(b"{}\n"))
         with store.locked([table_id]) as log:
             taken = log.take(late, in_commit_timestamp=head.last_ict + 1)
             assert taken == VersionTaken(head)
@@ -182,7 +182,7 @@ class LockContract:
                 thread.start()
             assert done[theirs].wait(5 if apart else 0.2) is apart
             assert not done[mine].wait(0.2)
-            assert log.write(proposal(mine, [add("b")], expected_version=0)) is not None
+            assert log.write(proposal(mine, [add("b")], expected_head=0)) is not None
         for thread in threads:
             thread.join(10)
         assert live(store, mine, 2) == [("a", 2), ("b", 1)]

@@ -153,7 +153,7 @@ def check_doubled(connection: LogConnection, place: Mapping[str, int]) -> None:
 
 
 def _may_follow(proposal: Proposal, head: Head | None) -> bool:
-    if head is None or proposal.expected_version not in (None, head.version):
+    if head is None or proposal.expected_head not in (None, head.version):
         return False
     checked = (proposal.metadata_version, proposal.protocol_version)
     return checked == (head.metadata_version, head.protocol_version)

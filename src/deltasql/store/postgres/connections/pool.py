@@ -9,21 +9,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import psycopg
 import pyarrow as pa
-from psycopg import pq
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
 from deltasql.errors import DatabaseError
 from deltasql.store import queries
 from deltasql.store.postgres.bulk.arrow import ArrowConnections
-from deltasql.store.postgres.connections.connection import Call, LogConnection, Values
+from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.postgres.connections.failures import (
     FAILURES,
     not_committed,
@@ -33,11 +31,6 @@ from deltasql.store.postgres.connections.failures import (
 from deltasql.store.postgres.connections.forks import forget_after_fork, keep_untouched
 from deltasql.store.postgres.connections.limits import Limits
 from deltasql.store.postgres.connections.takeover import ServerWatch, TakenOverError
-
-# Looked up once: an enumeration's members are slow to reach.
-_IDLE = pq.TransactionStatus.IDLE
-# How often a connection is used before the pool gets to look at it.
-_USES_AT_HAND = 1_000
 
 
 class Connections:
@@ -64,13 +57,8 @@ class Connections:
         self._arrow = ArrowConnections(self._conninfo, size=size, places=self)
         self._pool: ConnectionPool[LogConnection] | None = None
         self.servers = ServerWatch()
-        self._begin_empty()
+        self._opening = threading.Lock()
         forget_after_fork(self)
-
-    def _begin_empty(self) -> None:
-        self._at_hand: deque[LogConnection] = deque()
-        self._waiting = 0
-        self._counting = threading.Lock()
 
     def open(self) -> None:
         """Connect; fails with the server's own words rather than by a timeout."""
@@ -98,15 +86,15 @@ class Connections:
 
     def forget(self) -> None:
         """In a forked child: leave the parent's connections alone, and get others when needed."""
-        keep_untouched(self._pool, self._at_hand)
+        keep_untouched(self._pool)
         self._pool = None
-        self._begin_empty()
+        self._opening = threading.Lock()
         self._arrow.forget()
 
     def _opened(self) -> ConnectionPool[LogConnection]:
         """The pool; in a forked child it begins with the first who needs it."""
         if self._pool is None:
-            with self._counting:
+            with self._opening:
                 if self._pool is None:
                     self._pool = self._new_pool()
         return self._pool
@@ -157,13 +145,13 @@ class Connections:
         yield
         connection.execute(limit, {"milliseconds": 0})
 
-    def call(self, call: Call, values: Values, doing: str) -> str:
-        """The answer to a call that is a transaction of its own."""
-        # Written out: context managers would take longer than the work between them.
+    def answer(self, query: str, parameters: Mapping[str, Any], doing: str) -> str:
+        """The text that a statement answers, which is a transaction of its own."""
+        # Written out: it is the hot path, and context managers cost as much as the pool.
         try:
             connection = self._take()
             try:
-                return connection.call(call, values)
+                return connection.answer(query, parameters)
             finally:
                 self._give_back(connection)
         except FAILURES as error:
@@ -171,32 +159,16 @@ class Connections:
 
     def _take(self) -> LogConnection:
         takeovers = self.servers.takeovers
-        try:
-            connection = self._at_hand.pop()
-        except IndexError:
-            connection = self._wait_for_one()
+        pool = self._opened()
+        if self._arrow.idle and self._is_exhausted(pool):
+            self._arrow.close_one()
+        connection = pool.getconn()
         if connection.takeovers != takeovers:
             self._refuse(connection)
         connection.patience = self._limits.patience
         connection.cancels = self.lock_timeout is not None
         connection.pulse = None
         return connection
-
-    def _wait_for_one(self) -> LogConnection:
-        with self._counting:
-            self._waiting += 1
-        try:
-            # Whoever gave one back before seeing us wait has left it here.
-            if self._at_hand:
-                with suppress(IndexError):
-                    return self._at_hand.pop()
-            pool = self._opened()
-            if self._arrow.idle and self._is_exhausted(pool):
-                self._arrow.close_one()
-            return pool.getconn()
-        finally:
-            with self._counting:
-                self._waiting -= 1
 
     def _is_exhausted(self, pool: ConnectionPool[LogConnection]) -> bool:
         stats = pool.get_stats()
@@ -213,44 +185,29 @@ class Connections:
         raise TakenOverError
 
     def _give_back(self, connection: LogConnection) -> None:
-        """Keep one connection at hand, past the pool: its bookkeeping is a tenth of a commit.
-
-        It goes to the pool now and then, which retires old ones, and at once when it is not as
-        it was or somebody waits there.
-        """
         if connection.is_inherited:
             keep_untouched(connection)
             return
         if connection.is_spent:
             connection.close()
-        connection.uses += 1
-        is_clean = connection.pgconn.transaction_status == _IDLE
-        if not is_clean or connection.uses % _USES_AT_HAND == 0:
-            self._opened().putconn(connection)
-            return
-        self._at_hand.append(connection)
-        if self._waiting or len(self._at_hand) > 1:
-            with suppress(IndexError):
-                self._opened().putconn(self._at_hand.popleft())
+        self._opened().putconn(connection)
 
     @property
     def has_room(self) -> bool:
         """Whether a connection is to be had at once."""
-        return bool(self._at_hand) or not self._is_exhausted(self._opened())
+        return not self._is_exhausted(self._opened())
 
     @property
     def is_wanted(self) -> bool:
         """Whether somebody waits for a connection."""
-        return self._waiting > 0
+        return self._opened().get_stats().get("requests_waiting", 0) > 0
 
     def take_place(self) -> LogConnection:
         """Room for a connection of ADBC's: one of ours that is closed, and not replaced until it
         is given back. So both kinds together are never more than the pool may have.
         """
         with translated("reading files"):
-            pool = self._opened()
-            # The one at hand is of use to others, unless there can be no more.
-            connection = self._take() if self._is_exhausted(pool) else pool.getconn()
+            connection = self._take()
             connection.close()
             connection.is_place = True
             return connection
@@ -315,7 +272,7 @@ class Connections:
     def usage(self) -> tuple[int, int]:
         """How many connections are in use, and how many threads wait for one."""
         stats = self._opened().get_stats()
-        idle = stats.get("pool_available", 0) + len(self._at_hand) + self._arrow.idle
+        idle = stats.get("pool_available", 0) + self._arrow.idle
         return stats.get("pool_size", 0) - idle, stats.get("requests_waiting", 0)
 
     def connect_alone(self) -> LogConnection:
@@ -326,8 +283,6 @@ class Connections:
         """Close every connection."""
         # A forked child that never needed one has no pool; it gets none after its end.
         pool = self._pool = self._pool or self._new_pool(is_open=False)
-        while self._at_hand:
-            pool.putconn(self._at_hand.pop())
         pool.close()
         self._arrow.close()
 

@@ -47,48 +47,6 @@ SELECT dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :me
                  :operation_params, :transaction_id, :is_blind_append, :adds, :removes, :txns,
                  :other, :may_have_vectors);
 
--- name: append_one
--- The commonest commit, one new file of which nothing special is known, without the function
--- around it. It answers nothing where the head is not as expected, and fails where the file is live
--- already: then commit_one gives the answer.
-WITH head AS (
-    UPDATE dl_table_heads AS h
-    SET current_version = h.current_version + 1,
-        last_ict = greatest(
-            (date_part('epoch', clock_timestamp()) * 1000)::bigint, h.last_ict + 1)
-    WHERE h.table_id = :table_id::bigint
-      AND (:expected::bigint IS NULL OR h.current_version = :expected::bigint)
-      AND h.metadata_version = :metadata_version::bigint
-      AND h.protocol_version = :protocol_version::bigint
-    RETURNING h.table_id, h.current_version AS version, h.last_ict AS ict
-), added AS (
-    INSERT INTO dl_active_files
-    SELECT table_id, version, :path_key::bytea, '', :partition_key::bigint, :size_bytes::bigint,
-           :modification_time::bigint, :num_records::bigint, NULL, NULL, true,
-           :min_keys::double precision[], :max_keys::double precision[], :null_counts::bigint[],
-           :path::text, :partition_values::text, :stats::text
-    FROM head
-), versioned AS (
-    INSERT INTO dl_table_versions
-    SELECT table_id, version, :commit_id::text,
-           to_timestamp(ict / 1000.0::double precision), ict,
-           :committer::text, :operation::text, :operation_params::text, NULL,
-           :is_blind_append::boolean, sha256(body), 'raw', body
-    FROM (
-        SELECT table_id, version, ict,
-               :body_start::bytea || ict::text::bytea || :body_middle::bytea || ict::text::bytea
-               || :body_end::bytea AS body
-        FROM head
-        -- So that the body is put together once.
-        OFFSET 0
-    ) AS filled
-    RETURNING table_id, version, digest
-), pending AS (
-    INSERT INTO dl_mirror_status (table_id, version, status, digest)
-    SELECT table_id, version, 'PENDING', digest FROM versioned
-)
-SELECT 'COMMITTED ' || version || ' ' || ict FROM head;
-
 -- name: txn_seen
 SELECT dl_seen_txn(:table_id, :txns);
 
