@@ -28,8 +28,8 @@ from deltasql.lake.adoption import (
     adopt,
     rehearse,
 )
-from deltasql.lake.checks import LakeChecks
 from deltasql.lake.history import HistoryEntry
+from deltasql.lake.maintaining import LakeUpkeep
 from deltasql.lake.mirror import LakeMirror
 from deltasql.lake.purging import DroppedTable, PurgeReport
 from deltasql.lake.table import Table
@@ -103,7 +103,7 @@ class AuditEntry:
     entry: HistoryEntry
 
 
-class Lake(LakeChecks):
+class Lake(LakeUpkeep):
     """Tables whose log is in one SQL database."""
 
     def __init__(
@@ -155,6 +155,7 @@ class Lake(LakeChecks):
     def close(self) -> None:
         """Give back connections and locks."""
         self.engine.close()
+        self.presence.close()
         metrics.STORES.unwatch(self.store)
         self.store.close()
 

@@ -21,12 +21,12 @@ from deltasql.errors import (
     LogFormatError,
     MetadataChangedError,
     ProtocolChangedError,
-    TableNotFoundError,
     ValidationError,
     VersionNotFoundError,
 )
 from deltasql.lake import writing
 from deltasql.lake.history import Change, HistoryEntry
+from deltasql.lake.maintaining import TableUpkeep, gone, must_be_ready, writes
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.snapshot import Overlay, Scan, Snapshot
 from deltasql.log.conflict import Reads
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 _SCHEMA_RETRIES = 5
 
 
-class Table:
+class Table(TableUpkeep):
     """A table of the lake; cheap to make and safe to share between threads."""
 
     def __init__(self, lake: Lake, record: TableRecord) -> None:
@@ -114,7 +114,7 @@ class Table:
         """The newest version."""
         head = self._lake.store.head(self.table_id)
         if head is None:
-            raise _gone(self.name)
+            raise gone(self.name)
         return head.version
 
     def release(self, *, keep_timestamps: bool | None = None) -> int:
@@ -166,14 +166,15 @@ class Table:
         metrics.METADATA_OPEN_LATENCY.observe((time.monotonic() - started) * 1000)
         if record is None:
             if self._lake.store.head(self.table_id) is None:
-                raise _gone(self.name)
+                raise gone(self.name)
             raise self._no_version(f"version {version}")
         state = record.parsed()
         # An adopted table may have versions from before a feature was dropped.
         check_readable(state.protocol)
         if not is_given:
             self.must_be_current(state, timestamp)
-        return Snapshot(self._lake.store, self.objects, self.table_id, state, overlay)
+        hold = self._lake.presence.reading
+        return Snapshot(self._lake.store, self.objects, self.table_id, state, overlay, hold)
 
     def must_be_current(self, state: TableState, timestamp: Timestamp | None = None) -> None:
         """Raise `TableError` if the table was released, and others have gone on from this state."""
@@ -203,6 +204,7 @@ class Table:
 
     # --- writing ----------------------------------------------------------------------
 
+    @writes
     def append(
         self,
         data: Any,
@@ -238,6 +240,7 @@ class Table:
                 self._lake.states.refresh(self.table_id)
         raise AssertionError("unreachable")
 
+    @writes
     def overwrite(self, data: Any, where: str | None = None) -> int:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
         snapshot = self.snapshot()
@@ -313,7 +316,7 @@ class Table:
 
     def send(self, request: CommitRequest) -> Done:
         """Commit to SQL; `mirror_commit` is what comes after."""
-        self._lake.engine.must_not_be_ahead(self.target)
+        must_be_ready(self._lake, [self.target], [request])
         return self._lake.commits.commit(request)
 
     def mirror_commit(self, request: CommitRequest, done: Done) -> None:
@@ -392,9 +395,3 @@ class Table:
             f"({from_ms(head.last_ict).isoformat()})",
             remedy="ask for one of these",
         )
-
-
-def _gone(name: str) -> TableNotFoundError:
-    return TableNotFoundError(
-        f"there is no table {name}", cause="it was dropped and purged", remedy="see lake.tables()"
-    )

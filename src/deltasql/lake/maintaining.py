@@ -1,0 +1,229 @@
+"""Upkeep as users see it: `table.vacuum`, `lake.vacuum`, `lake.sessions`, pins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
+
+from deltasql.commit import CommitRequest
+from deltasql.errors import CommitError, TableNotFoundError
+from deltasql.lake.checks import LakeChecks
+from deltasql.log.timestamps import Timestamp, from_ms
+from deltasql.maintenance.presence import PIN_SECONDS, Presence
+from deltasql.maintenance.vacuuming import run
+from deltasql.maintenance.vacuuming.report import CLOCK_MARGIN, VacuumReport
+from deltasql.mirror.engine import Target
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.actions import AddFile, CdcFile
+from deltasql.spec.paths import is_absolute, object_key
+from deltasql.store.upkeep.interface import PinRecord
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+    from deltasql.lake.snapshot import Snapshot
+    from deltasql.lake.table import Table
+
+__all__ = ["LakeUpkeep", "SessionInfo", "TableUpkeep", "VacuumReport"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """A process that writes, by the database's clock.
+
+    `writing_since` is when the oldest write began that was under way when the process was last
+    heard of. A process that was silent for ten minutes is not `is_alive`. `holds` are the
+    versions it keeps open, as (table, version).
+    """
+
+    session_id: str
+    kind: str
+    host: str
+    pid: int
+    committer: str | None
+    started_at: datetime
+    heartbeat_at: datetime
+    writing_since: datetime | None
+    is_alive: bool
+    holds: tuple[tuple[str | None, int], ...] = ()
+
+
+class LakeUpkeep(LakeChecks):
+    """What a lake does to keep its tables in shape."""
+
+    __slots__ = ()
+
+    @cached_property
+    def presence(self) -> Presence:
+        """What this process is doing with the lake, as far as vacuum has to know."""
+        lake = cast("Lake", self)
+        return Presence(lake.store, committer=lake.committer)
+
+    def vacuum(
+        self,
+        retention: timedelta | str | float | None = None,
+        dry_run: bool = True,  # noqa: FBT001, FBT002 - the public name
+        *,
+        enforce_retention_duration: bool = True,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> list[VacuumReport]:
+        """`Table.vacuum` of every table that deltasql may write, by name.
+
+        `progress` is called with the table's name and how many of its files are gone.
+        """
+        lake = cast("Lake", self)
+        return [
+            table.vacuum(
+                retention,
+                dry_run,
+                enforce_retention_duration=enforce_retention_duration,
+                progress=_named(progress, table.name),
+            )
+            for table in lake.tables()
+            if table.read_only is None
+        ]
+
+    def sessions(self) -> list[SessionInfo]:
+        """The processes that write to the lake, oldest first."""
+        store = cast("Lake", self).store
+        pins = store.pins()
+        return [
+            SessionInfo(
+                session_id=item.session_id,
+                kind=item.kind,
+                host=item.host,
+                pid=item.pid,
+                committer=item.committer,
+                started_at=from_ms(item.started_at),
+                heartbeat_at=from_ms(item.heartbeat_at),
+                writing_since=None if item.writing_since is None else from_ms(item.writing_since),
+                is_alive=item.is_alive,
+                holds=tuple(
+                    (pin.table, pin.version) for pin in pins if pin.session_id == item.session_id
+                ),
+            )
+            for item in store.sessions()
+        ]
+
+    def pins(self) -> list[PinRecord]:
+        """The versions that somebody holds open: vacuum keeps their files."""
+        return cast("Lake", self).store.pins()
+
+
+class TableUpkeep:
+    """What a table does to keep in shape."""
+
+    __slots__ = ()
+
+    def vacuum(
+        self,
+        retention: timedelta | str | float | None = None,
+        dry_run: bool = True,  # noqa: FBT001, FBT002 - the public name
+        *,
+        enforce_retention_duration: bool = True,
+        find_orphans: bool = True,
+        clock_margin: timedelta = CLOCK_MARGIN,
+        progress: Callable[[int], None] | None = None,
+    ) -> VacuumReport:
+        """Delete the files that no version within the retention needs; by default only tell.
+
+        `retention` is a duration, a text such as `7 days`, or a number of hours; by default that
+        of `delta.deletedFileRetentionDuration`. A shorter one needs
+        `enforce_retention_duration=False`, and one shorter than a write under way is refused.
+        Orphans, files that no version knows, are looked for by a listing unless `find_orphans`
+        is False; they must be older than the retention and than every live writer's writes, by
+        `clock_margin` at least, since their times come from another clock.
+        """
+        table = cast("Table", self)
+        lake = table._lake
+        # As it is now: what this process wrote a moment ago is committed.
+        lake.presence.beat()
+        subject = run.Subject(
+            table_id=table.table_id,
+            name=table.name,
+            location=table.location,
+            state=lake.states.refresh(table.table_id),
+            objects=table.objects,
+        )
+        wish = run.Wish(
+            retention=retention,
+            dry_run=dry_run,
+            enforce_retention_duration=enforce_retention_duration,
+            clock_margin=clock_margin,
+            find_orphans=find_orphans,
+            committer=lake.committer,
+        )
+        return run.vacuum(lake.store, subject, wish, progress)
+
+    @contextmanager
+    def pin(
+        self,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+        *,
+        reason: str = "pin",
+        ttl: timedelta = timedelta(seconds=PIN_SECONDS),
+    ) -> Iterator[Snapshot]:
+        """A snapshot whose files vacuum keeps until the block ends, however long that takes.
+
+        The pin outlives a process that dies by `ttl` at most.
+        """
+        table = cast("Table", self)
+        snapshot = table.snapshot(version, timestamp)
+        presence = table._lake.presence
+        seconds = ttl.total_seconds()
+        with presence.pinned(table.table_id, snapshot.version, reason, seconds=seconds):
+            yield snapshot
+
+
+def writes(
+    method: Callable[Concatenate[Table, P], R],
+) -> Callable[Concatenate[Table, P], R]:
+    """A method that writes files and commits them: vacuum spares them meanwhile."""
+
+    @wraps(method)
+    def writing(self: Table, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lake.presence.writing():
+            return method(self, *args, **kwargs)
+
+    return writing
+
+
+def must_be_ready(lake: Lake, targets: Sequence[Target], requests: Sequence[CommitRequest]) -> None:
+    """Raise if one of the mirrors is ahead of SQL, or if files of the commits are gone."""
+    for target in targets:
+        lake.engine.must_not_be_ahead(target)
+    if lake.presence.was_given_up():
+        for target, request in zip(targets, requests, strict=True):
+            _must_still_exist(lake.objects(target.location), request)
+
+
+def _must_still_exist(objects: ObjectStore, request: CommitRequest) -> None:
+    """Raise `CommitError` if vacuum took this process for dead, and deleted what it wrote."""
+    for action in request.actions:
+        if not isinstance(action, AddFile | CdcFile) or is_absolute(action.path):
+            continue
+        if objects.head(object_key(action.path)) is None:
+            raise CommitError(
+                f"{request.table_name}: {action.path} is gone; nothing was committed",
+                cause="this process was silent for so long that vacuum took it for dead, and "
+                "deleted files that it had not committed yet",
+                remedy="write the rows again",
+            )
+
+
+def gone(name: str) -> TableNotFoundError:
+    """The error for a table that is no longer there."""
+    return TableNotFoundError(
+        f"there is no table {name}", cause="it was dropped and purged", remedy="see lake.tables()"
+    )
+
+
+def _named(progress: Callable[[str, int], None] | None, name: str) -> Callable[[int], None] | None:
+    return None if progress is None else lambda count: progress(name, count)
