@@ -44,6 +44,8 @@ class CommitRequest:
     transaction_id: str | None = None
     # Whether our own writer made all of its actions: then they are as validation wants them.
     is_ours: bool = False
+    # Whether it leaves exactly the files of an older version, under the metadata of that version.
+    restores: bool = False
     # Whether an attempt to commit it may have been made, or may yet arrive, that nobody knows of.
     may_arrive: bool = False
     # Whether it only adds and rests on nothing: then it can't conflict with data.

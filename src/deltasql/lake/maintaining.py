@@ -10,10 +10,15 @@ from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from deltasql.commit import CommitRequest
-from deltasql.errors import CommitError, TableNotFoundError
+from deltasql.errors import CommitError, TableNotFoundError, ValidationError
 from deltasql.lake.checks import LakeChecks
-from deltasql.log.timestamps import Timestamp, from_ms
+from deltasql.lake.writing import now_ms
+from deltasql.log.conflict import Reads
+from deltasql.log.timestamps import Timestamp, from_ms, to_ms
+from deltasql.maintenance import restoring
+from deltasql.maintenance.existing import must_exist
 from deltasql.maintenance.presence import PIN_SECONDS, Presence
+from deltasql.maintenance.restoring import RestoreReport
 from deltasql.maintenance.vacuuming import run
 from deltasql.maintenance.vacuuming.report import CLOCK_MARGIN, VacuumReport
 from deltasql.mirror.engine import Target
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
 
-__all__ = ["LakeUpkeep", "SessionInfo", "TableUpkeep", "VacuumReport"]
+__all__ = ["LakeUpkeep", "RestoreReport", "SessionInfo", "TableUpkeep", "VacuumReport"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -161,6 +166,24 @@ class TableUpkeep:
         )
         return run.vacuum(lake.store, subject, wish, progress)
 
+    def restore(
+        self, version: int | None = None, timestamp: Timestamp | None = None
+    ) -> RestoreReport:
+        """Make the table what it was at a version or at a time, as a new commit.
+
+        Files and metadata are those of then; the versions in between stay in the history. A file
+        that is gone stops it before anything is committed. A commit of somebody else meanwhile is
+        a conflict, and nothing is lost.
+        """
+        if (version is None) == (timestamp is None):
+            raise ValidationError(
+                "a restore needs to know where to",
+                cause="neither a version nor a timestamp was given, or both",
+                remedy="give one of the two",
+            )
+        table = cast("Table", self)
+        return restore(table, table.snapshot(version, timestamp), version, timestamp)
+
     @contextmanager
     def pin(
         self,
@@ -180,6 +203,42 @@ class TableUpkeep:
         seconds = ttl.total_seconds()
         with presence.pinned(table.table_id, snapshot.version, reason, seconds=seconds):
             yield snapshot
+
+
+def restore(
+    table: Table, then: Snapshot, version: int | None, timestamp: Timestamp | None
+) -> RestoreReport:
+    """See `Table.restore`."""
+    lake = table._lake
+    name = f"{table.name} can't be restored to version {then.version}"
+    with lake.presence.writing(), lake.presence.pinned(table.table_id, then.version, "restore"):
+        now = table.snapshot()
+        wanted = restoring.plan(
+            now=now.state,
+            then=then.state,
+            files_now=now.adds(),
+            files_then=then.adds(),
+            domains_now=now.domains,
+            domains_then=then.domains,
+            deletion_timestamp=now_ms(),
+        )
+        must_exist(lake.store, table.objects, table.table_id, wanted.added, what=name)
+        request = table.request(
+            wanted.actions,
+            operation="RESTORE",
+            operation_params={
+                "version": version,
+                "timestamp": None if timestamp is None else from_ms(to_ms(timestamp)).isoformat(),
+            },
+            reads=Reads.all(),
+            read_version=now.version,
+            restores=True,
+        )
+        done = table.send(request)
+    table.mirror_commit(request, done)
+    return RestoreReport(
+        version=done.version, restored_version=then.version, metrics=wanted.metrics
+    )
 
 
 def writes(

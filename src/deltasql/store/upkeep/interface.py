@@ -210,9 +210,6 @@ class UpkeepLog(Protocol):
     def pins(self) -> list[PinRecord]:
         """The versions that are held."""
 
-    def vacuumed_of(self, table_id: int, version: int) -> int:
-        """How many data files of a version vacuum has deleted, or is about to."""
-
     def same_place(self, table_id: int, location: str) -> set[int]:
         """The tables that lie where a table lies, itself included, whatever became of them."""
 

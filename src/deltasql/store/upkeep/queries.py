@@ -199,10 +199,6 @@ class UpkeepQueries:
 
     # --- vacuum -------------------------------------------------------------------------
 
-    def vacuumed_of(self, table_id: int, version: int) -> int:
-        ((count,),) = self._rows("journaled_at_version", table_id=table_id, version=version)
-        return int(count)
-
     def same_place(self, table_id: int, location: str) -> set[int]:
         place = place_of(location)
         same = {claim.table_id for claim in self.claims(location) if claim.place == place}

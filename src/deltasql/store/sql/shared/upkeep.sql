@@ -144,14 +144,6 @@ FROM dl_tables AS t
 JOIN dl_places AS p ON p.table_id = t.table_id
 WHERE p.place = '';
 
--- name: journaled_at_version
--- Files of a version that vacuum has deleted, or is about to.
-SELECT count(*)
-FROM dl_dead_files AS f
-JOIN dl_vacuum_files AS j ON j.table_id = f.table_id AND j.path_key = f.path_key
-                         AND j.at_version >= f.removed_version
-WHERE f.table_id = :table_id AND f.version <= :version AND f.removed_version > :version;
-
 -- name: purge_pins
 DELETE FROM dl_pins WHERE table_id = :table_id;
 

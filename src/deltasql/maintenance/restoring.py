@@ -1,0 +1,164 @@
+"""Restore: the files and the metadata of an older version, as a new commit.
+
+As stock Delta's RESTORE: what came since is removed, what went is added again. What a table can't
+go back on stays as it is now: the protocol, in-commit timestamps, row tracking, column mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from deltasql.log.removal import every_row, removes
+from deltasql.log.state import TableState
+from deltasql.spec.actions import Action, AddFile, CommitInfo, DomainMetadata
+from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, max_column_id
+from deltasql.spec.properties import (
+    FENCE,
+    TIMESTAMPS,
+    TIMESTAMPS_SINCE,
+    TIMESTAMPS_SINCE_TIME,
+)
+from deltasql.spec.protocol import upgraded
+from deltasql.spec.schema import (
+    FIELD_ID,
+    PHYSICAL_NAME,
+    ArrayType,
+    DeltaType,
+    MapType,
+    StructField,
+    StructType,
+    parse_schema,
+    render_schema,
+)
+
+_CLUSTERING: Final = "delta.clustering"
+_KEPT: Final = (
+    FENCE,
+    MODE,
+    TIMESTAMPS,
+    TIMESTAMPS_SINCE,
+    TIMESTAMPS_SINCE_TIME,
+    "delta.enableRowTracking",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+    "delta.rowTracking.materializedRowIdColumnName",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What a restore did; `metrics` are those of stock Delta's RESTORE."""
+
+    version: int
+    restored_version: int
+    metrics: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoration:
+    """The actions that make a table what it was, and what they come to."""
+
+    actions: tuple[Action, ...]
+    added: tuple[AddFile, ...]
+    metrics: Mapping[str, int]
+
+
+def plan(
+    *,
+    now: TableState,
+    then: TableState,
+    files_now: Iterable[AddFile],
+    files_then: Iterable[AddFile],
+    domains_now: Mapping[str, str],
+    domains_then: Mapping[str, str],
+    deletion_timestamp: int,
+) -> Restoration:
+    """What leads from the table as it is to the one it was."""
+    current = {(add.path, add.dv_id): add for add in files_now}
+    wanted = {(add.path, add.dv_id): add for add in files_then}
+    added = tuple(
+        replace(add, data_change=True) for key, add in wanted.items() if key not in current
+    )
+    gone = [add for key, add in current.items() if key not in wanted]
+    metrics = {
+        "numRestoredFiles": len(added),
+        "restoredFilesSize": sum(add.size for add in added),
+        "numRemovedFiles": len(gone),
+        "removedFilesSize": sum(add.size for add in gone),
+        "numOfFilesAfterRestore": len(wanted),
+        "tableSizeAfterRestore": sum(add.size for add in wanted.values()),
+    }
+    told = {name: str(value) for name, value in metrics.items()}
+    actions: list[Action] = [
+        CommitInfo(extra={"operationMetrics": told}),
+        *_metadata(now, then),
+        *_clustering(domains_now, domains_then),
+        *removes(every_row(gone), deletion_timestamp=deletion_timestamp),
+        *added,
+    ]
+    return Restoration(actions=tuple(actions), added=added, metrics=metrics)
+
+
+def _metadata(now: TableState, then: TableState) -> list[Action]:
+    configuration = {key: value for key, value in then.properties.items() if key not in _KEPT} | {
+        key: now.properties[key] for key in _KEPT if key in now.properties
+    }
+    schema_text = then.metadata.schema_string
+    if now.column_mapping != "none":
+        highest = max(max_column_id(now.properties), max_column_id(then.properties))
+        if then.column_mapping == "none":
+            mapped = _Mapped(highest)
+            schema_text = render_schema(mapped.struct(then.schema, now.schema))
+            highest = mapped.highest
+        configuration[MAX_COLUMN_ID] = str(highest)
+    metadata = replace(then.metadata, schema_string=schema_text, configuration=configuration)
+    if metadata == now.metadata:
+        return []
+    protocol = upgraded(now.protocol, parse_schema(schema_text), configuration)
+    found: list[Action] = [metadata]
+    return found if protocol is None else [*found, protocol]
+
+
+def _clustering(now: Mapping[str, str], then: Mapping[str, str]) -> list[DomainMetadata]:
+    if now.get(_CLUSTERING) == then.get(_CLUSTERING):
+        return []
+    if _CLUSTERING in then:
+        return [DomainMetadata(domain=_CLUSTERING, configuration=then[_CLUSTERING])]
+    return [DomainMetadata(domain=_CLUSTERING, configuration=now[_CLUSTERING], removed=True)]
+
+
+class _Mapped:
+    """A schema from before column mapping: its columns are in the files by their plain names."""
+
+    def __init__(self, highest: int) -> None:
+        self.highest = highest
+
+    def struct(self, old: StructType, known: StructType | None) -> StructType:
+        by_name = {} if known is None else {item.physical_name: item for item in known.fields}
+        return StructType(tuple(self._field(item, by_name.get(item.name)) for item in old.fields))
+
+    def _field(self, item: StructField, same: StructField | None) -> StructField:
+        number = None if same is None else same.field_id
+        if number is None:
+            self.highest += 1
+            number = self.highest
+        metadata = {**item.metadata, FIELD_ID: number, PHYSICAL_NAME: item.name}
+        kind = self._type(item.type, None if same is None else same.type)
+        return replace(item, type=kind, metadata=metadata)
+
+    def _type(self, kind: DeltaType, same: DeltaType | None) -> DeltaType:
+        match kind, same:
+            case StructType(), StructType():
+                return self.struct(kind, same)
+            case StructType(), _:
+                return self.struct(kind, None)
+            case ArrayType(element, null), _:
+                inner = same.element if isinstance(same, ArrayType) else None
+                return ArrayType(self._type(element, inner), null)
+            case MapType(key, value, null), _:
+                keys = same.key if isinstance(same, MapType) else None
+                values = same.value if isinstance(same, MapType) else None
+                return MapType(self._type(key, keys), self._type(value, values), null)
+            case _:
+                return kind
