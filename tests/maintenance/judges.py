@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import duckdb
+from functools import cache
+
 import pyarrow as pa
-from deltalake import DeltaTable
-from duckdb_extensions import import_extension
 
 import deltasql
 from deltasql.lake.table import Table
 from tests.maintenance.tables import folder
+from tests.readers.engines import DeltaRs, DuckDb
+
+
+@cache
+def _readers() -> dict[str, DeltaRs | DuckDb]:
+    return {"delta-rs": DeltaRs(), "DuckDB": DuckDb()}
 
 
 def seen_by_all(lake: deltasql.Lake, table: Table) -> list[dict[str, object]]:
     """The rows of a table, after every reader has agreed on them."""
     lake.mirror.run(once=True)
-    place = str(folder(table))
     ours = _sorted(table.scan().to_arrow())
-    assert _sorted(pa.table(DeltaTable(place).to_pyarrow_table())) == ours, "delta-rs"
-    with duckdb.connect() as connection:
-        import_extension("delta", con=connection)
-        connection.execute("LOAD delta")
-        found = connection.execute("SELECT * FROM delta_scan(?)", [place]).to_arrow_table()
-    assert _sorted(found) == ours, "DuckDB"
+    for name, reader in _readers().items():
+        assert _sorted(reader.rows(str(folder(table)), None)) == ours, name
     return ours
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from deltasql.commit import CommitRequest
 from deltasql.errors import CommitError, TableNotFoundError, ValidationError
+from deltasql.lake.altering import TableAlter
 from deltasql.lake.checks import LakeChecks
 from deltasql.lake.writing import now_ms
 from deltasql.log.conflict import Reads
@@ -121,7 +122,7 @@ class LakeUpkeep(LakeChecks):
         return cast("Lake", self).store.pins()
 
 
-class TableUpkeep:
+class TableUpkeep(TableAlter):
     """What a table does to keep in shape."""
 
     __slots__ = ()

@@ -12,6 +12,7 @@ from typing import Final
 
 from deltasql.log.removal import every_row, removes
 from deltasql.log.state import TableState
+from deltasql.maintenance.altering.mapping import named_as_in_files
 from deltasql.spec.actions import Action, AddFile, CommitInfo, DomainMetadata
 from deltasql.spec.column_mapping import MAX_COLUMN_ID, MODE, max_column_id
 from deltasql.spec.properties import (
@@ -21,17 +22,7 @@ from deltasql.spec.properties import (
     TIMESTAMPS_SINCE_TIME,
 )
 from deltasql.spec.protocol import upgraded
-from deltasql.spec.schema import (
-    FIELD_ID,
-    PHYSICAL_NAME,
-    ArrayType,
-    DeltaType,
-    MapType,
-    StructField,
-    StructType,
-    parse_schema,
-    render_schema,
-)
+from deltasql.spec.schema import parse_schema, render_schema
 
 _CLUSTERING: Final = "delta.clustering"
 _KEPT: Final = (
@@ -108,9 +99,8 @@ def _metadata(now: TableState, then: TableState) -> list[Action]:
     if now.column_mapping != "none":
         highest = max(max_column_id(now.properties), max_column_id(then.properties))
         if then.column_mapping == "none":
-            mapped = _Mapped(highest)
-            schema_text = render_schema(mapped.struct(then.schema, now.schema))
-            highest = mapped.highest
+            mapped, highest = named_as_in_files(then.schema, known=now.schema, highest=highest)
+            schema_text = render_schema(mapped)
         configuration[MAX_COLUMN_ID] = str(highest)
     metadata = replace(then.metadata, schema_string=schema_text, configuration=configuration)
     if metadata == now.metadata:
@@ -126,39 +116,3 @@ def _clustering(now: Mapping[str, str], then: Mapping[str, str]) -> list[DomainM
     if _CLUSTERING in then:
         return [DomainMetadata(domain=_CLUSTERING, configuration=then[_CLUSTERING])]
     return [DomainMetadata(domain=_CLUSTERING, configuration=now[_CLUSTERING], removed=True)]
-
-
-class _Mapped:
-    """A schema from before column mapping: its columns are in the files by their plain names."""
-
-    def __init__(self, highest: int) -> None:
-        self.highest = highest
-
-    def struct(self, old: StructType, known: StructType | None) -> StructType:
-        by_name = {} if known is None else {item.physical_name: item for item in known.fields}
-        return StructType(tuple(self._field(item, by_name.get(item.name)) for item in old.fields))
-
-    def _field(self, item: StructField, same: StructField | None) -> StructField:
-        number = None if same is None else same.field_id
-        if number is None:
-            self.highest += 1
-            number = self.highest
-        metadata = {**item.metadata, FIELD_ID: number, PHYSICAL_NAME: item.name}
-        kind = self._type(item.type, None if same is None else same.type)
-        return replace(item, type=kind, metadata=metadata)
-
-    def _type(self, kind: DeltaType, same: DeltaType | None) -> DeltaType:
-        match kind, same:
-            case StructType(), StructType():
-                return self.struct(kind, same)
-            case StructType(), _:
-                return self.struct(kind, None)
-            case ArrayType(element, null), _:
-                inner = same.element if isinstance(same, ArrayType) else None
-                return ArrayType(self._type(element, inner), null)
-            case MapType(key, value, null), _:
-                keys = same.key if isinstance(same, MapType) else None
-                values = same.value if isinstance(same, MapType) else None
-                return MapType(self._type(key, keys), self._type(value, values), null)
-            case _:
-                return kind
