@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from deltasql.lake.catalog import AuditEntry, Lake, connect
     from deltasql.lake.checks import CheckReport, RebuildReport, TableCheck
     from deltasql.lake.history import Change, HistoryEntry
+    from deltasql.lake.maintaining import RestoreReport, SessionInfo, VacuumReport
     from deltasql.lake.purging import DroppedTable, PurgeReport
     from deltasql.lake.recovering import RecoveredTable, RecoveryReport
     from deltasql.lake.snapshot import Scan, Snapshot
@@ -107,9 +108,11 @@ __all__ = [
     "RecoveredTable",
     "RecoveryReport",
     "RemoveFile",
+    "RestoreReport",
     "Scan",
     "SchemaMismatchError",
     "SchemaVersionError",
+    "SessionInfo",
     "Snapshot",
     "StoreError",
     "StoreTimeoutError",
@@ -123,6 +126,7 @@ __all__ = [
     "Txn",
     "UnknownAction",
     "UnsupportedFeatureError",
+    "VacuumReport",
     "ValidationError",
     "VersionConflictError",
     "VersionNotFoundError",
@@ -141,6 +145,9 @@ _MODULES = {
     "CheckReport": "deltasql.lake.checks",
     "RebuildReport": "deltasql.lake.checks",
     "TableCheck": "deltasql.lake.checks",
+    "RestoreReport": "deltasql.lake.maintaining",
+    "SessionInfo": "deltasql.lake.maintaining",
+    "VacuumReport": "deltasql.lake.maintaining",
     "DroppedTable": "deltasql.lake.purging",
     "PurgeReport": "deltasql.lake.purging",
     "Scan": "deltasql.lake.snapshot",

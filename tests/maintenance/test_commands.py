@@ -63,7 +63,7 @@ def test_alter(place: list[str], capsys: pytest.CaptureFixture[str]):
                 "price",
                 "decimal(10,2)",
                 "--comment",
-                "in euro",
+                "euro",
                 "--after",
                 "id",
             ],
