@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from deltasql.commit import CommitRequest
 from deltasql.errors import CommitError, TableNotFoundError, ValidationError
+from deltasql.lake import cloning
 from deltasql.lake.altering import TableAlter
 from deltasql.lake.checks import LakeChecks
 from deltasql.lake.writing import now_ms
@@ -184,6 +186,22 @@ class TableUpkeep(TableAlter):
             )
         table = cast("Table", self)
         return restore(table, table.snapshot(version, timestamp), version, timestamp)
+
+    def clone(
+        self,
+        name: str,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+        *,
+        location: str | os.PathLike[str] | None = None,
+    ) -> Table:
+        """A shallow clone: a new table whose rows are this one's, without copying a file.
+
+        Each goes its own way from there. Vacuum and purge of this table spare what a clone in the
+        same lake still names.
+        """
+        table = cast("Table", self)
+        return cloning.clone(table, table.snapshot(version, timestamp), name, location)
 
     @contextmanager
     def pin(

@@ -99,11 +99,11 @@ def _known(store: LogStore, place: Place, tables: Iterable[int]) -> set[str]:
     return known | named_elsewhere(store, place)
 
 
-def named_elsewhere(store: LogStore, place: Place) -> set[str]:
-    """The keys at this place that any table of the lake names by an absolute path."""
+def named_elsewhere(store: LogStore, place: Place, *, but: int = 0) -> set[str]:
+    """The keys at this place that any table of the lake, `but` one, names by an absolute path."""
     return {
         key
-        for batch in store.absolute_files()
+        for batch in store.absolute_files(but=but)
         for row in batch.to_pylist()
         for path in (row["path"], _vector(row["deletion_vector"]))
         if path is not None and is_absolute(path)

@@ -227,8 +227,8 @@ class UpkeepLog(Protocol):
     def deleted_paths(self, table_id: int) -> pa.RecordBatchReader:
         """The vectors and changes that vacuum deleted before (`PATHS_SCHEMA`)."""
 
-    def absolute_files(self) -> pa.RecordBatchReader:
-        """Files of any table whose paths may be absolute (`claims.KNOWN_SCHEMA`)."""
+    def absolute_files(self, *, but: int = 0) -> pa.RecordBatchReader:
+        """Files of any table, `but` one, whose paths may be absolute (`claims.KNOWN_SCHEMA`)."""
 
     def begin_vacuum(
         self,

@@ -220,8 +220,8 @@ class UpkeepQueries:
     def deleted_paths(self, table_id: int) -> pa.RecordBatchReader:
         return self._of_table("vacuum_deleted", table_id, PATHS_SCHEMA)
 
-    def absolute_files(self) -> pa.RecordBatchReader:
-        return self._stream(self._text("elsewhere_named"), KNOWN_SCHEMA)
+    def absolute_files(self, *, but: int = 0) -> pa.RecordBatchReader:
+        return self._of_table("elsewhere_named", but, KNOWN_SCHEMA)
 
     def _of_table(self, name: str, table_id: int, schema: pa.Schema) -> pa.RecordBatchReader:
         return self._stream(self._text(name).format(table_id=int(table_id)), schema)

@@ -133,10 +133,10 @@ WHERE table_id = {table_id} AND kind IN ('VECTOR', 'CHANGE') AND deleted_at IS N
 -- name: elsewhere_named
 -- Files that tables name by absolute paths: they may lie at the place of any table.
 SELECT path, deletion_vector FROM dl_active_files
-WHERE path LIKE '%:%' OR deletion_vector LIKE '%"storageType":"p"%'
+WHERE table_id <> {table_id} AND (path LIKE '%:%' OR deletion_vector LIKE '%"storageType":"p"%')
 UNION ALL
 SELECT path, deletion_vector FROM dl_dead_files
-WHERE path LIKE '%:%' OR deletion_vector LIKE '%"storageType":"p"%';
+WHERE table_id <> {table_id} AND (path LIKE '%:%' OR deletion_vector LIKE '%"storageType":"p"%');
 
 -- name: places_given_up
 SELECT t.table_id, t.location
