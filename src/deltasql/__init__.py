@@ -47,13 +47,14 @@ if TYPE_CHECKING:
     )
     from deltasql.lake.adoption import AbandonedAdoption, AdoptionReport
     from deltasql.lake.catalog import AuditEntry, Lake, connect
-    from deltasql.lake.checks import CheckReport, RebuildReport, TableCheck
     from deltasql.lake.history import Change, HistoryEntry
-    from deltasql.lake.purging import DroppedTable, PurgeReport
-    from deltasql.lake.recovering import RecoveredTable, RecoveryReport
     from deltasql.lake.snapshot import Scan, Snapshot
     from deltasql.lake.table import Table
     from deltasql.lake.transaction import Transaction, TransactionTable
+    from deltasql.lake.upkeep.checks import CheckReport, RebuildReport, TableCheck
+    from deltasql.lake.upkeep.maintaining import RestoreReport, SessionInfo, VacuumReport
+    from deltasql.lake.upkeep.purging import DroppedTable, PurgeReport
+    from deltasql.lake.upkeep.recovering import RecoveredTable, RecoveryReport
     from deltasql.spec.actions import (
         AddFile,
         CdcFile,
@@ -108,9 +109,11 @@ __all__ = [
     "RecoveredTable",
     "RecoveryReport",
     "RemoveFile",
+    "RestoreReport",
     "Scan",
     "SchemaMismatchError",
     "SchemaVersionError",
+    "SessionInfo",
     "Snapshot",
     "StoreError",
     "StoreTimeoutError",
@@ -124,6 +127,7 @@ __all__ = [
     "Txn",
     "UnknownAction",
     "UnsupportedFeatureError",
+    "VacuumReport",
     "ValidationError",
     "VersionConflictError",
     "VersionNotFoundError",
@@ -140,11 +144,14 @@ _MODULES = {
     "AuditEntry": "deltasql.lake.catalog",
     "Lake": "deltasql.lake.catalog",
     "connect": "deltasql.lake.catalog",
-    "CheckReport": "deltasql.lake.checks",
-    "RebuildReport": "deltasql.lake.checks",
-    "TableCheck": "deltasql.lake.checks",
-    "DroppedTable": "deltasql.lake.purging",
-    "PurgeReport": "deltasql.lake.purging",
+    "CheckReport": "deltasql.lake.upkeep.checks",
+    "RebuildReport": "deltasql.lake.upkeep.checks",
+    "TableCheck": "deltasql.lake.upkeep.checks",
+    "RestoreReport": "deltasql.lake.upkeep.maintaining",
+    "SessionInfo": "deltasql.lake.upkeep.maintaining",
+    "VacuumReport": "deltasql.lake.upkeep.maintaining",
+    "DroppedTable": "deltasql.lake.upkeep.purging",
+    "PurgeReport": "deltasql.lake.upkeep.purging",
     "Scan": "deltasql.lake.snapshot",
     "Snapshot": "deltasql.lake.snapshot",
     "AddFile": "deltasql.spec.actions",
@@ -160,8 +167,8 @@ _MODULES = {
     "UnknownAction": "deltasql.spec.actions",
     "Change": "deltasql.lake.history",
     "HistoryEntry": "deltasql.lake.history",
-    "RecoveredTable": "deltasql.lake.recovering",
-    "RecoveryReport": "deltasql.lake.recovering",
+    "RecoveredTable": "deltasql.lake.upkeep.recovering",
+    "RecoveryReport": "deltasql.lake.upkeep.recovering",
     "Table": "deltasql.lake.table",
     "Transaction": "deltasql.lake.transaction",
     "TransactionTable": "deltasql.lake.transaction",

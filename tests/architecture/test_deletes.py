@@ -12,6 +12,7 @@ MAY_DELETE = {
     "mirror/repairing/": "the mirror's own log files",
     "mirror/cleanup.py": "the mirror's own log files",
     "mirror/purging.py": "the files of a table that its owner purges",
+    "maintenance/vacuuming/journal.py": "what no version needs, written down in SQL first",
     "objectstore/": "the stores themselves",
     "testing/": "no part of a running program",
 }

@@ -1,4 +1,4 @@
-"""The database of the log: migrate, status, grants, check, rebuild."""
+"""The database of the log: migrate, status, grants, check, rebuild, sessions."""
 
 from __future__ import annotations
 
@@ -134,3 +134,24 @@ def rebuild(session: Session, table: TableName) -> None:
         f"version {done.version}",
         asdict(done),
     )
+
+
+@command(app, "sessions", examples=["deltasql db sessions", "deltasql db sessions --output json"])
+def sessions(session: Session) -> None:
+    """List who writes to the lake, and which versions are held.
+
+    Vacuum keeps what they may have written and not committed yet, and what they hold.
+    """
+    with session.lake() as lake:
+        found = lake.sessions()
+    session.out.table(
+        ("kind", "host", "pid", "committer", "started", "heartbeat", "writing since", "alive",
+         "holds", "session"),
+        [
+            (item.kind, item.host, item.pid, item.committer, item.started_at, item.heartbeat_at,
+             item.writing_since, item.is_alive,
+             ", ".join(f"{table} at {version}" for table, version in item.holds), item.session_id)
+            for item in found
+        ],
+        brief=("kind", "host", "pid", "committer", "heartbeat", "writing since", "holds"),
+    )  # fmt: skip

@@ -10,7 +10,7 @@ import typer
 from deltasql.cli.session import Session, TableName, command
 
 if TYPE_CHECKING:
-    from deltasql.lake.purging import PurgeReport
+    from deltasql.lake.upkeep.purging import PurgeReport
 
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation.")]
 

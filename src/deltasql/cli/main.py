@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from deltasql.cli import adoption, configuring, database, demo, dropping, looking, mirror
+from deltasql.cli import (
+    adoption,
+    altering,
+    configuring,
+    database,
+    demo,
+    dropping,
+    looking,
+    maintaining,
+    mirror,
+)
 from deltasql.cli.failures import (
     DONE,
     FAILED,
@@ -86,9 +96,10 @@ for register in (
     looking.register,
     adoption.register,
     dropping.register,
+    maintaining.register,
 ):
     register(app)
-for group in (mirror.app, database.app, configuring.app):
+for group in (altering.app, mirror.app, database.app, configuring.app):
     app.add_typer(group)
 demo.register(app)
 

@@ -63,7 +63,8 @@ def fitted(
     """
     after = changes_of(request.actions, state).after
     actions = _with_enablement_kept(request.actions, after, state)
-    breaks, numbers = breaking_change(after, state), turns_on_row_ids(after, state)
+    breaks = None if request.restores else breaking_change(after, state)
+    numbers = turns_on_row_ids(after, state)
     if breaks is None and not numbers:
         return request if actions is request.actions else replace(request, actions=actions)
     if breaks is not None and _stays(actions, log.files(request.table_id, base)):

@@ -42,6 +42,8 @@ class CommitRequest:
     committer: str | None = None
     engine: str = "deltasql"
     transaction_id: str | None = None
+    # Whether it leaves exactly the files of an older version, under the metadata of that version.
+    restores: bool = False
     # Whether an attempt to commit it may have been made, or may yet arrive, that nobody knows of.
     may_arrive: bool = False
     # Whether it only adds and rests on nothing: then it can't conflict with data.

@@ -19,15 +19,16 @@ from deltasql.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from deltasql.lake import locations, new_table, purging, recovering
+from deltasql.lake import locations, new_table
 from deltasql.lake.adoption import LakeAdoptions
-from deltasql.lake.checks import LakeChecks
 from deltasql.lake.history import HistoryEntry
 from deltasql.lake.mirror import LakeMirror
 from deltasql.lake.object_stores import ObjectStores
-from deltasql.lake.purging import DroppedTable, PurgeReport
 from deltasql.lake.table import Table
 from deltasql.lake.transaction import Transaction
+from deltasql.lake.upkeep import purging, recovering
+from deltasql.lake.upkeep.maintaining import LakeUpkeep
+from deltasql.lake.upkeep.purging import DroppedTable, PurgeReport
 from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.mirror.engine import MirrorEngine
 from deltasql.settings import keys
@@ -97,7 +98,7 @@ class AuditEntry:
     entry: HistoryEntry
 
 
-class Lake(LakeAdoptions, LakeChecks):
+class Lake(LakeAdoptions, LakeUpkeep):
     """Tables whose log is in one SQL database."""
 
     def __init__(
@@ -149,6 +150,7 @@ class Lake(LakeAdoptions, LakeChecks):
     def close(self) -> None:
         """Give back connections and locks."""
         self.engine.close()
+        self.presence.close()
         metrics.STORES.unwatch(self.store)
         self.store.close()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _EXACT_LIMIT = 20_000
 
 FileKey = tuple[str, str]
+# What keeps vacuum from a table's version while it is read.
+Hold = Callable[[int, int], AbstractContextManager[None]]
 
 
 @dataclass(slots=True)
@@ -57,7 +60,9 @@ class Snapshot:
         table_id: int,
         state: TableState,
         overlay: Overlay | None = None,
+        hold: Hold | None = None,
     ) -> None:
+        self._hold = hold
         self._reader = reader
         self._objects = objects
         self._table_id = table_id
@@ -69,7 +74,13 @@ class Snapshot:
 
     def with_state(self, state: TableState) -> Snapshot:
         """The same files under other metadata: that of an uncommitted transaction."""
-        return Snapshot(self._reader, self._objects, self._table_id, state, self._overlay)
+        return Snapshot(
+            self._reader, self._objects, self._table_id, state, self._overlay, self._hold
+        )
+
+    def held(self) -> AbstractContextManager[None]:
+        """While a read goes on: vacuum keeps the files of the version."""
+        return nullcontext() if self._hold is None else self._hold(self._table_id, self.version)
 
     @property
     def version(self) -> int:
@@ -263,15 +274,21 @@ class Scan:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows batch by batch, in bounded memory."""
         state = self._snapshot.state
-        return read_files(
-            self._objects,
-            self._snapshot.adds(self._predicate),
-            schema=state.schema,
-            partition_columns=state.partition_columns,
-            column_mapping=state.column_mapping,
-            columns=self._columns,
-            predicate=self._predicate,
+        return self._held(
+            read_files(
+                self._objects,
+                self._snapshot.adds(self._predicate),
+                schema=state.schema,
+                partition_columns=state.partition_columns,
+                column_mapping=state.column_mapping,
+                columns=self._columns,
+                predicate=self._predicate,
+            )
         )
+
+    def _held(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with self._snapshot.held():
+            yield from batches
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""

@@ -14,7 +14,6 @@ from deltasql.data.conform import as_arrow
 from deltasql.errors import (
     MetadataChangedError,
     ProtocolChangedError,
-    TableNotFoundError,
     ValidationError,
     VersionNotFoundError,
 )
@@ -23,6 +22,7 @@ from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.snapshot import Overlay, Scan, Snapshot
 from deltasql.lake.table_commits import TableCommits
+from deltasql.lake.upkeep.maintaining import TableUpkeep, gone, writes
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
 from deltasql.spec import codec
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _SCHEMA_RETRIES = 5
 
 
-class Table(TableCommits):
+class Table(TableCommits, TableUpkeep):
     """A table of the lake; cheap to make and safe to share between threads."""
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class Table(TableCommits):
         """The newest version."""
         head = self._lake.store.head(self.table_id)
         if head is None:
-            raise _gone(self.name)
+            raise gone(self.name)
         return head.version
 
     def release(self, *, keep_timestamps: bool | None = None) -> int:
@@ -109,14 +109,15 @@ class Table(TableCommits):
         metrics.METADATA_OPEN_LATENCY.observe((time.monotonic() - started) * 1000)
         if record is None:
             if self._lake.store.head(self.table_id) is None:
-                raise _gone(self.name)
+                raise gone(self.name)
             raise self._no_version(f"version {version}")
         state = record.parsed()
         # An adopted table may have versions from before a feature was dropped.
         check_readable(state.protocol)
         if not is_given:
             self.must_be_current(state, timestamp)
-        return Snapshot(self._lake.store, self.objects, self.table_id, state, overlay)
+        hold = self._lake.presence.reading
+        return Snapshot(self._lake.store, self.objects, self.table_id, state, overlay, hold)
 
     def must_be_current(self, state: TableState, timestamp: Timestamp | None = None) -> None:
         """Raise `TableError` if the table was released, and others have gone on from this state."""
@@ -152,6 +153,7 @@ class Table(TableCommits):
 
     # --- writing ----------------------------------------------------------------------
 
+    @writes
     def append(
         self,
         data: Any,
@@ -187,6 +189,7 @@ class Table(TableCommits):
                 self._lake.states.refresh(self.table_id)
         raise AssertionError("unreachable")
 
+    @writes
     def overwrite(self, data: Any, where: str | None = None) -> int:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
         snapshot = self.snapshot()
@@ -213,7 +216,3 @@ class Table(TableCommits):
             f"({from_ms(head.last_ict).isoformat()})",
             remedy="ask for one of these",
         )
-
-
-def _gone(name: str) -> TableNotFoundError:
-    return TableNotFoundError.named(name, cause="it was dropped and purged")

@@ -15,6 +15,7 @@ from deltasql.errors import (
     LogFormatError,
 )
 from deltasql.lake import writing
+from deltasql.lake.upkeep.maintaining import must_be_ready
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.log.retention import mirror_mode
@@ -146,7 +147,7 @@ class TableCommits:
 
     def send(self, request: CommitRequest) -> Done:
         """Commit to SQL; `mirror_commit` is what comes after."""
-        self._lake.engine.must_not_be_ahead(self.target)
+        must_be_ready(self._lake, [self.target], [request])
         return self._lake.commits.commit(request)
 
     def mirror_commit(self, request: CommitRequest, done: Done) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,10 @@ class Cut:
         self._pinned: ContextVar[Mapping[int, int] | None] = ContextVar(
             "deltasql_cut", default=None
         )
+        # By table: what keeps vacuum from the version, once it was read.
+        self._held: ContextVar[tuple[ExitStack, set[int]] | None] = ContextVar(
+            "deltasql_held", default=None
+        )
 
     @contextmanager
     def taken(self) -> Iterator[Mapping[int, int]]:
@@ -33,10 +37,13 @@ class Cut:
         heads = self._lake.store.heads()
         versions = {head.table_id: head.version for head in heads.values()}
         token = self._pinned.set(versions)
-        try:
-            yield versions
-        finally:
-            self._pinned.reset(token)
+        with ExitStack() as stack:
+            held = self._held.set((stack, set()))
+            try:
+                yield versions
+            finally:
+                self._held.reset(held)
+                self._pinned.reset(token)
 
     def version_of(self, table: Table) -> int | None:
         """The version that the table is pinned at; None outside of a cut."""
@@ -49,4 +56,11 @@ class Cut:
                 cause="it was created after the snapshot was taken",
                 remedy="read it outside of the block, or take a new snapshot",
             )
-        return pinned[table.table_id]
+        version = pinned[table.table_id]
+        held = self._held.get()
+        if held is not None and table.table_id not in held[1]:
+            held[0].enter_context(
+                self._lake.presence.reading(table.table_id, version, "db.snapshot()")
+            )
+            held[1].add(table.table_id)
+        return version

@@ -129,6 +129,12 @@ class Database:
         """
         wanted = write_options(mode, options)
         extra = txn_actions(app_id, app_version)
+        with self.lake.presence.writing():
+            return self._write(df, name, mode, wanted, extra)
+
+    def _write(
+        self, df: DataFrame, name: str, mode: str, wanted: WriteOptions, extra: Sequence[Action]
+    ) -> int:
         record = self.lake.store.table(name)
         if record is None:
             created = self._create_from(df, name, wanted, extra)

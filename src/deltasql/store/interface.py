@@ -20,6 +20,7 @@ from deltasql.store.claims import ClaimLog
 from deltasql.store.history import HistoryLog
 from deltasql.store.mirroring.interface import MirrorLog
 from deltasql.store.rows import CommitRows
+from deltasql.store.upkeep.interface import UpkeepLog
 
 # --- what is in the log ---------------------------------------------------------------
 
@@ -367,7 +368,9 @@ class TxnLogWriter(Protocol):
         """
 
 
-class LogStore(TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, ClaimLog, Protocol):
+class LogStore(
+    TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, ClaimLog, UpkeepLog, Protocol
+):
     """A SQL database that holds the log of a lake.
 
     `locks_tables_apart` says whether a block of `locked` holds up the writers of its own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +19,7 @@ from deltasql.errors import (
 )
 from deltasql.lake import writing
 from deltasql.lake.transaction.table import TransactionTable
+from deltasql.lake.upkeep.maintaining import must_be_ready
 from deltasql.lake.writing import txn_actions
 from deltasql.spec.actions import Metadata
 from deltasql.store.interface import LockedLog
@@ -55,6 +57,7 @@ class Transaction:
         self._statements: list[Statement] = []
         self._txn = txn_actions(app_id, app_version)
         self._is_open = self._is_used = False
+        self._present = ExitStack()
         self.id = writing.new_id()
         self.versions: Mapping[str, int] = {}
 
@@ -62,6 +65,7 @@ class Transaction:
         if self._is_used:
             raise _misused("the transaction was used before", "it ends with its with block")
         self._is_open = self._is_used = True
+        self._present.enter_context(self._lake.presence.writing())
         return self
 
     def __exit__(
@@ -71,10 +75,8 @@ class Transaction:
         trace: TracebackType | None,
     ) -> None:
         self._is_open = False
-        if kind is None:
-            self._commit()
-        else:
-            self._discard_files()
+        with self._present:
+            self._commit() if kind is None else self._discard_files()
 
     def sql_execute(self, statement: str, parameters: Sequence[Any] = ()) -> Statement:
         """Run a statement on the application's own tables, in the lake's database.
@@ -125,8 +127,7 @@ class Transaction:
             return
         requests = [table.request(self.id, self._txn) for table in changed]
         try:
-            for table in changed:
-                self._lake.engine.must_not_be_ahead(table.target)
+            must_be_ready(self._lake, [table.target for table in changed], requests)
             inside = self._execute if self._statements else None
             done = self._lake.commits.commit_all(requests, inside=inside)
         except CommitStateUnknownError:

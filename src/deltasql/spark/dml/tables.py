@@ -120,6 +120,15 @@ class SparkTable:
         retries: int,
         extra: Sequence[Action],
     ) -> int:
+        with self._database.lake.presence.writing():
+            return self._try(operation, retries, extra)
+
+    def _try(
+        self,
+        operation: Callable[[DmlContext], writing.Write | None],
+        retries: int,
+        extra: Sequence[Action],
+    ) -> int:
         for attempt in range(retries + 1):
             context = self._database.context(self._table)
             write = operation(context)

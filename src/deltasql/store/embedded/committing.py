@@ -192,6 +192,15 @@ class EmbeddedLockedLog:
             paths=self._session.text_list(paths),
         )
 
+    def ask(self, name: str, /, **parameters: Any) -> list[Row]:
+        return self._session.rows(name, **parameters)
+
+    def packed(self, values: Sequence[str] | Sequence[bytes]) -> Any:
+        keys = [value for value in values if isinstance(value, bytes)]
+        if keys:
+            return self._session.key_list(keys)
+        return self._session.text_list([value for value in values if isinstance(value, str)])
+
     def set_read_only(self, table_id: int, reason: str) -> None:
         self._session.rows("read_only_set", table_id=table_id, reason=reason)
 

@@ -22,6 +22,7 @@ from deltasql.store.embedded.reading import QueryReader
 from deltasql.store.interface import Head, NameTaken, Outcome, Proposal
 from deltasql.store.mirroring.queries import MirrorQueries
 from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
+from deltasql.store.upkeep.queries import UpkeepQueries
 
 # DuckDB refuses parameters that a statement does not name.
 _KEPT = ("table_id", "token", "last_version", "files", "bytes", "milliseconds")
@@ -29,7 +30,13 @@ _MARKED = ("table_id", "first_version", "last_version", "interval")
 
 
 class EmbeddedStore(
-    QueryReader, MirrorQueries, EmbeddedHistory, TrustQueries, EmbeddedRebuilding, ClaimQueries
+    QueryReader,
+    MirrorQueries,
+    EmbeddedHistory,
+    TrustQueries,
+    EmbeddedRebuilding,
+    ClaimQueries,
+    UpkeepQueries,
 ):
     """A log store whose commits queue for the whole database.
 

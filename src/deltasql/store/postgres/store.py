@@ -13,9 +13,12 @@ from deltasql.store.postgres.history import PostgresHistory, placing
 from deltasql.store.postgres.reader import SQL, PostgresReader
 from deltasql.store.postgres.rebuilding import PostgresRebuilding
 from deltasql.store.postgres.writer import PostgresWriter
+from deltasql.store.upkeep.queries import UpkeepQueries
 
 
-class PostgresStore(PostgresReader, PostgresWriter, PostgresHistory, PostgresRebuilding):
+class PostgresStore(
+    PostgresReader, PostgresWriter, PostgresHistory, PostgresRebuilding, UpkeepQueries
+):
     """A log in PostgreSQL."""
 
     locks_tables_apart = True

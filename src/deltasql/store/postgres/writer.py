@@ -217,6 +217,12 @@ class PostgresLockedLog:
             paths=list(paths),
         )
 
+    def ask(self, name: str, /, **parameters: Any) -> list[rows.Row]:
+        return self._connection.execute(SQL[name], parameters).fetchall()
+
+    def packed(self, values: Sequence[str] | Sequence[bytes]) -> Any:
+        return list(values)
+
     def set_read_only(self, table_id: int, reason: str) -> None:
         self._connection.execute(SQL["read_only_set"], {"table_id": table_id, "reason": reason})
 

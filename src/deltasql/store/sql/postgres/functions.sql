@@ -310,3 +310,22 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION dl_commit IS
     'Commit one version. Answers COMMITTED version time, TXN_SEEN version, NO_TABLE, or VERSION_TAKEN and the head: version time metadata_version protocol_version';
+
+CREATE FUNCTION active_files_at(p_table_id bigint, p_version bigint)
+RETURNS TABLE (path text, size_bytes bigint, partition_values text, stats text,
+               modification_time bigint, deletion_vector text, version bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT f.path, f.size_bytes, f.partition_values, f.stats, f.modification_time,
+           f.deletion_vector, f.version
+    FROM dl_active_files AS f
+    WHERE f.table_id = p_table_id AND f.version <= p_version
+    UNION ALL
+    SELECT f.path, f.size_bytes, f.partition_values, f.stats, f.modification_time,
+           f.deletion_vector, f.version
+    FROM dl_dead_files AS f
+    WHERE f.version IS NOT NULL
+      AND int8range((f.table_id << 40) | f.version, (f.table_id << 40) | f.removed_version)
+          @> ((p_table_id << 40) | p_version)
+      AND f.table_id = p_table_id
+$$;
+COMMENT ON FUNCTION active_files_at IS 'The files that are live at a version of a table';

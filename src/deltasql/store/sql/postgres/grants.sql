@@ -21,9 +21,10 @@ GRANT SELECT ON
     {schema}.dl_partitions, {schema}.dl_metadata_updates, {schema}.dl_protocol_updates,
     {schema}.dl_txn_actions, {schema}.dl_domain_metadata, {schema}.dl_cdc_files,
     {schema}.dl_mirror_status, {schema}.dl_mirror_leases, {schema}.dl_trusted_versions,
-    {schema}.dl_places, {schema}.dl_purges,
+    {schema}.dl_places, {schema}.dl_purges, {schema}.dl_sessions, {schema}.dl_pins,
+    {schema}.dl_vacuums, {schema}.dl_vacuum_files,
     {schema}.dl_add_files, {schema}.dl_remove_files,
-    {schema}.vw_latest_action_per_path, {schema}.vw_active_files
+    {schema}.vw_latest_action_per_path, {schema}.vw_active_files, {schema}.vw_file_lifetimes
 TO {reader}, {writer}, {mirror};
 
 -- Commits: rows are added; only heads, tables and live files change. Large ones are quicker with
@@ -37,6 +38,11 @@ TO {writer};
 GRANT UPDATE, DELETE ON {schema}.dl_table_heads TO {writer};
 GRANT UPDATE ON {schema}.dl_tables, {schema}.dl_places TO {writer};
 GRANT DELETE ON {schema}.dl_active_files TO {writer};
+
+-- Upkeep: who is at work, what is held, and what vacuum deletes.
+GRANT INSERT, UPDATE, DELETE ON {schema}.dl_sessions, {schema}.dl_pins TO {writer};
+GRANT INSERT, UPDATE ON {schema}.dl_vacuums TO {writer};
+GRANT INSERT, UPDATE, DELETE ON {schema}.dl_vacuum_files TO {writer};
 
 -- The mirror: its status, its leases, what its checkpoints rest on, and the switch that pauses a
 -- table.

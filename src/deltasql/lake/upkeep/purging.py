@@ -22,10 +22,12 @@ from deltasql.errors import (
     ValidationError,
 )
 from deltasql.log.timestamps import from_ms
+from deltasql.maintenance.vacuuming.keys import Place
+from deltasql.maintenance.vacuuming.orphans import named_elsewhere
 from deltasql.mirror.engine import Target
 from deltasql.mirror.leases import held_leases
 from deltasql.mirror.purging import PurgeReport, PurgeRun, newest_version
-from deltasql.places import place_of
+from deltasql.places import LOCAL, place_of
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -109,6 +111,7 @@ def purge(lake: Lake, table: str | int) -> PurgeReport:
     record = _find(store, table)
     if record.read_only_reason is None and not record.is_purging:
         must_not_be_ahead(lake, record.table_id, record.name, record.location)
+    _must_not_be_named_elsewhere(lake, record)
     begun = store.begin_purge(record.table_id)
     if begun is None:
         raise _gone(table)
@@ -125,6 +128,18 @@ def purge(lake: Lake, table: str | int) -> PurgeReport:
     facts = {"table": record.name, "files": report.files, "kept": report.kept_count}
     logger.info("purged", extra=facts)
     return report
+
+
+def _must_not_be_named_elsewhere(lake: Lake, record: DroppedRecord) -> None:
+    """Raise `ValidationError` if another table, such as a shallow clone, needs the files."""
+    place = Place(record.location, is_local=place_of(record.location).startswith(LOCAL))
+    needed = named_elsewhere(lake.store, place, but=record.table_id)
+    if needed:
+        raise ValidationError(
+            f"{record.name} is not purged: other tables name {len(needed)} of its files",
+            cause=f"shallow clones read {min(needed)} where it is",
+            remedy="drop and purge the clones first, or leave the table dropped",
+        )
 
 
 def _delete_files(lake: Lake, record: DroppedRecord) -> PurgeReport:

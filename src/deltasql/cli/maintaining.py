@@ -1,0 +1,110 @@
+"""Tables kept in shape: vacuum, restore."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deltasql.cli.session import Session, TableName, command, complete_table
+
+if TYPE_CHECKING:
+    from deltasql.maintenance.vacuuming.report import VacuumReport
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(
+        app,
+        "vacuum",
+        examples=[
+            "deltasql vacuum sales.orders",
+            "deltasql vacuum sales.orders --delete",
+            'deltasql vacuum --retention "30 days" --delete',
+        ],
+    )(vacuum)
+    command(
+        app,
+        "restore",
+        examples=[
+            "deltasql restore sales.orders --version 7",
+            "deltasql restore sales.orders --timestamp 2026-11-01T12:00:00Z",
+        ],
+    )(restore)
+
+
+def vacuum(
+    session: Session,
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            help="Which table; all by default.", metavar="[TABLE]", autocompletion=complete_table
+        ),
+    ] = None,
+    retention: Annotated[
+        str | None,
+        typer.Option(
+            "--retention",
+            help="How long old versions stay readable, e.g. '7 days'; the table's own by default.",
+            metavar="DURATION",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run/--delete", help="Only tell, or delete for good.")
+    ] = True,
+    enforce_retention: Annotated[
+        bool,
+        typer.Option(
+            "--enforce-retention/--no-enforce-retention",
+            help="Refuse a shorter retention than the table's own.",
+        ),
+    ] = True,
+) -> None:
+    """Delete files that no version within the retention needs.
+
+    By default nothing is deleted, only told. A vacuum that was cut off goes on with the same
+    command.
+    """
+    with session.lake() as lake:
+        tables = lake.tables() if table is None else [lake.table(table)]
+        for item in tables:
+            if table is None and item.read_only is not None:
+                continue
+            _tell(
+                session,
+                item.vacuum(retention, dry_run, enforce_retention_duration=enforce_retention),
+            )
+
+
+def _tell(session: Session, report: VacuumReport) -> None:
+    done = "would go" if report.dry_run else "gone"
+    told = (
+        f"{report.table}: {report.count} files {done} ({report.bytes} bytes): {report.dead} dead, "
+        f"{report.vectors} deletion vectors, {report.changes} changes, {report.orphans} orphans"
+    )
+    session.out.done(told, asdict(report))
+
+
+def restore(
+    session: Session,
+    table: TableName,
+    version: Annotated[
+        int | None, typer.Option("--version", help="Which version.", metavar="N")
+    ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", help="As of which time.", metavar="TIME")
+    ] = None,
+) -> None:
+    """Make a table what it was, as a new commit.
+
+    The versions in between stay in the history.
+    """
+    with session.lake() as lake:
+        done = lake.table(table).restore(version, timestamp)
+    session.out.done(
+        f"{table} is as it was at version {done.restored_version}: version {done.version}, "
+        f"{done.metrics['numRestoredFiles']} files restored, "
+        f"{done.metrics['numRemovedFiles']} removed",
+        asdict(done),
+    )

@@ -1,0 +1,1 @@
+"""Upkeep as users meet it: vacuum, restore, alter, clone, check, purge, recover."""

@@ -1,0 +1,379 @@
+"""`table.add_column`, `table.set_properties`, …: changes that write no rows, one commit each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.errors import ValidationError
+from deltasql.lake.writing import new_id
+from deltasql.log.conflict import Reads
+from deltasql.maintenance.altering import columns as edits
+from deltasql.maintenance.altering import rules
+from deltasql.maintenance.altering.types import (
+    changed_column,
+    delta_type,
+    rendered,
+    with_mapping,
+)
+from deltasql.spec import codec
+from deltasql.spec.actions import Action, Metadata
+from deltasql.spec.column_mapping import (
+    assign_column_mapping,
+    max_column_id,
+)
+from deltasql.spec.features import stored_properties
+from deltasql.spec.properties import (
+    COLUMN_MAPPING_MODE,
+    MAX_COLUMN_ID,
+    ROW_COMMIT_VERSION_COLUMN,
+    ROW_ID_COLUMN,
+    ROW_TRACKING,
+    TYPE_WIDENING,
+    canonical_keys,
+    is_true,
+)
+from deltasql.spec.protocol import upgraded
+from deltasql.spec.schema import Primitive, StructField, StructType, parse_schema, render_schema
+
+if TYPE_CHECKING:
+    from deltasql.lake.snapshot import Snapshot
+    from deltasql.lake.table import Table
+
+_ROW_TRACKING_COLUMNS = {
+    ROW_ID_COLUMN: "_row-id-col",
+    ROW_COMMIT_VERSION_COLUMN: "_row-commit-version-col",
+}
+
+
+class TableAlter:
+    """What changes a table without writing rows. Every method returns the version."""
+
+    __slots__ = ()
+
+    # --- columns ------------------------------------------------------------------------
+
+    def add_column(
+        self,
+        name: str,
+        type: pa.DataType | str,  # noqa: A002 - the field's own word
+        *,
+        nullable: bool = True,
+        comment: str | None = None,
+        first: bool = False,
+        after: str | None = None,
+    ) -> int:
+        """Add a column, null in the rows that are there; `address.zip` adds it to a struct."""
+        metadata = {} if comment is None else {"comment": comment}
+        parent, _, last = name.rpartition(".")
+        snapshot = _snapshot(self)
+        if parent and snapshot.state.schema.field(parent.partition(".")[0]) is None:
+            parent, last = "", name
+        field = StructField(last, delta_type(type), nullable, metadata)
+        return _add(self, snapshot, [field], parent or None, first=first, after=after)
+
+    def add_columns(self, schema: pa.Schema | StructType | Mapping[str, pa.DataType | str]) -> int:
+        """Add several columns behind the last one."""
+        snapshot = _snapshot(self)
+        if isinstance(schema, pa.Schema):
+            mapped = snapshot.state.column_mapping != "none"
+            schema = from_arrow(schema, column_mapping=mapped)
+        if isinstance(schema, StructType):
+            fields = list(schema.fields)
+        else:
+            fields = [StructField(name, delta_type(kind)) for name, kind in schema.items()]
+        return _add(self, snapshot, fields, None)
+
+    def rename_column(
+        self, name: str, new_name: str, *, enable_column_mapping: bool = False
+    ) -> int:
+        """Give a column another name; the files stay as they are.
+
+        That takes column mapping: with `enable_column_mapping` a table without it gets it first,
+        by a commit of its own, and its readers must know it from then on.
+        """
+        snapshot = _mapped(self, "renamed", enable=enable_column_mapping)
+        state = snapshot.state
+        column = edits.find(state.schema, name)
+        rules.must_be_unused(state, column, name, "renamed")
+        partitions = tuple(
+            new_name if part.lower() == name.lower() else part
+            for part in state.metadata.partition_columns
+        )
+        metadata = replace(
+            state.metadata,
+            schema_string=render_schema(edits.rename(state.schema, name, new_name)),
+            partition_columns=partitions,
+        )
+        params = {"oldColumnPath": name, "newColumnPath": new_name}
+        return _commit(self, snapshot, metadata, "RENAME COLUMN", params)
+
+    def drop_column(self, name: str, *, enable_column_mapping: bool = False) -> int:
+        """Take a column away; its values stay in the files and are read no more.
+
+        For `enable_column_mapping` see `rename_column`.
+        """
+        snapshot = _mapped(self, "dropped", enable=enable_column_mapping)
+        state = snapshot.state
+        column = edits.find(state.schema, name)
+        rules.must_not_shape_the_table(state, column, name, snapshot.domains)
+        rules.must_be_unused(state, column, name, "dropped")
+        schema = edits.drop(state.schema, name)
+        return _commit_schema(self, snapshot, schema, "DROP COLUMNS", {"columns": [name]})
+
+    def reorder_columns(self, names: Sequence[str]) -> int:
+        """Put columns first, in this order; the others follow as they are."""
+        snapshot = _snapshot(self)
+        schema = edits.reorder(snapshot.state.schema, names)
+        return _commit_schema(self, snapshot, schema, "CHANGE COLUMN", {"order": list(names)})
+
+    def set_nullable(self, column: str, nullable: bool = True) -> int:  # noqa: FBT001, FBT002
+        """Let a column have nulls; that it has none can be said of a table without files only."""
+        snapshot = _snapshot(self)
+        schema = edits.change(
+            snapshot.state.schema, column, lambda item: replace(item, nullable=nullable)
+        )
+        return _commit_schema(
+            self, snapshot, schema, "CHANGE COLUMN", changed_column(schema, column)
+        )
+
+    def set_comment(self, comment: str | None, column: str | None = None) -> int:
+        """Describe a column, or the table itself; None takes the comment away."""
+        snapshot = _snapshot(self)
+        if column is None:
+            metadata = replace(snapshot.metadata, description=comment)
+            return _commit(self, snapshot, metadata, "CHANGE TABLE", {"comment": comment})
+        schema = edits.describe(snapshot.state.schema, column, comment)
+        return _commit_schema(
+            self, snapshot, schema, "CHANGE COLUMN", changed_column(schema, column)
+        )
+
+    def widen_type(
+        self,
+        column: str,
+        type: pa.DataType | str,  # noqa: A002 - the field's own word
+        *,
+        enable_type_widening: bool = False,
+    ) -> int:
+        """Give a column a wider type, such as long for integer; the files stay as they are.
+
+        With `enable_type_widening` a table without that feature gets it in the same commit, and
+        its readers must know it from then on.
+        """
+        snapshot = _snapshot(self)
+        state = snapshot.state
+        configuration = dict(state.properties)
+        if not is_true(configuration, TYPE_WIDENING):
+            if not enable_type_widening:
+                raise ValidationError(
+                    f"without type widening {column!r:.80} can't change its type",
+                    cause="readers must know that older files have the narrower one",
+                    remedy="pass enable_type_widening=True: readers must know the feature then",
+                )
+            configuration[TYPE_WIDENING] = "true"
+        kind = delta_type(type)
+        if not isinstance(kind, Primitive):
+            raise ValidationError(f"{type} is no scalar type", remedy="only scalars are widened")
+        schema = edits.widen(state.schema, column, kind)
+        metadata = replace(
+            state.metadata, schema_string=render_schema(schema), configuration=configuration
+        )
+        return _commit(self, snapshot, metadata, "CHANGE COLUMN", changed_column(schema, column))
+
+    # --- properties, constraints, features ------------------------------------------------
+
+    def set_properties(self, properties: Mapping[str, str]) -> int:
+        """Set table properties; the protocol is raised where one of them asks for it."""
+        snapshot = _snapshot(self)
+        wanted = canonical_keys(properties)
+        rules.must_be_plain(wanted)
+        configuration = {**snapshot.properties, **wanted}
+        if is_true(configuration, ROW_TRACKING):
+            for key, start in _ROW_TRACKING_COLUMNS.items():
+                configuration.setdefault(key, f"{start}-{new_id()}")
+        metadata = snapshot.metadata
+        if snapshot.state.column_mapping == "none" and configuration.get(COLUMN_MAPPING_MODE) in (
+            "name",
+            "id",
+        ):
+            metadata, configuration = with_mapping(metadata, snapshot.state.schema, configuration)
+        return _commit(
+            self,
+            snapshot,
+            replace(metadata, configuration=stored_properties(configuration)),
+            "SET TBLPROPERTIES",
+            {"properties": dict(wanted)},
+            asked=configuration,
+        )
+
+    def unset_properties(self, keys: Iterable[str], *, if_exists: bool = False) -> int:
+        """Take table properties away."""
+        snapshot = _snapshot(self)
+        wanted = list(canonical_keys(dict.fromkeys(keys, "")))
+        rules.must_be_plain(dict.fromkeys(wanted, ""))
+        missing = [key for key in wanted if key not in snapshot.properties]
+        if missing and not if_exists:
+            raise ValidationError(
+                f"the table has no property {missing[0]!r:.120}",
+                remedy="leave it out, or pass if_exists=True",
+            )
+        left = {key: value for key, value in snapshot.properties.items() if key not in wanted}
+        metadata = replace(snapshot.metadata, configuration=left)
+        params = {"properties": wanted, "ifExists": if_exists}
+        return _commit(self, snapshot, metadata, "UNSET TBLPROPERTIES", params)
+
+    def add_constraint(self, name: str, expression: str) -> int:
+        """Add a CHECK constraint, once every row that is there satisfies it."""
+        snapshot = _snapshot(self)
+        key = rules.constraint_key(name)
+        if key in snapshot.properties:
+            raise ValidationError(
+                f"there is a constraint {name} already",
+                cause=f"it says {snapshot.properties[key]:.200}",
+                remedy="drop it first",
+            )
+        condition = rules.enforceable(snapshot.state.schema, name, expression)
+        rules.must_hold(
+            snapshot.state.schema,
+            lambda names: snapshot.scan(columns=names or None).to_batches(),
+            condition,
+            f"{name}: {expression}",
+        )
+        configuration = {**snapshot.properties, key: expression}
+        metadata = replace(snapshot.metadata, configuration=configuration)
+        params = {"name": name, "expr": expression}
+        # Rows that somebody adds meanwhile were not looked at.
+        return _commit(self, snapshot, metadata, "ADD CONSTRAINT", params, reads=Reads.all())
+
+    def drop_constraint(self, name: str, *, if_exists: bool = False) -> int:
+        """Take a CHECK constraint away."""
+        snapshot = _snapshot(self)
+        key = rules.constraint_key(name)
+        if key not in snapshot.properties:
+            if if_exists:
+                return snapshot.version
+            raise ValidationError(
+                f"there is no constraint {name}",
+                remedy="table.snapshot().properties tells them, or pass if_exists=True",
+            )
+        left = {known: text for known, text in snapshot.properties.items() if known != key}
+        metadata = replace(snapshot.metadata, configuration=left)
+        params = {"name": name, "expr": snapshot.properties[key]}
+        return _commit(self, snapshot, metadata, "DROP CONSTRAINT", params)
+
+    def enable_feature(self, name: str) -> int:
+        """Add a feature to the table's protocol, with those that it rests on."""
+        snapshot = _snapshot(self)
+        feature = rules.known_feature(name)
+        protocol = upgraded(
+            snapshot.protocol, snapshot.state.schema, snapshot.properties, also=[feature]
+        )
+        if protocol is None:
+            return snapshot.version
+        params = {"newProtocol": codec.to_wire(protocol)["protocol"]}
+        return _send(self, snapshot, [protocol], "UPGRADE PROTOCOL", params, Reads.nothing())
+
+
+# --- schemas ------------------------------------------------------------------------------
+
+
+def _add(
+    target: TableAlter,
+    snapshot: Snapshot,
+    fields: Sequence[StructField],
+    parent: str | None,
+    *,
+    first: bool = False,
+    after: str | None = None,
+) -> int:
+    state = snapshot.state
+    mapped = state.column_mapping != "none"
+    check_names((item.name for item in fields), column_mapping=mapped)
+    schema = edits.add(state.schema, parent, fields, first=first, after=after)
+    told = [
+        {"column": {"name": item.name, "type": rendered(item), "nullable": item.nullable}}
+        for item in fields
+    ]
+    return _commit_schema(target, snapshot, schema, "ADD COLUMNS", {"columns": told})
+
+
+def _commit_schema(
+    target: TableAlter,
+    snapshot: Snapshot,
+    schema: StructType,
+    operation: str,
+    params: Mapping[str, Any],
+) -> int:
+    state = snapshot.state
+    configuration = dict(state.properties)
+    if state.column_mapping != "none":
+        schema, highest = assign_column_mapping(
+            schema, highest=max_column_id(configuration), new_id=new_id
+        )
+        configuration[MAX_COLUMN_ID] = str(highest)
+    metadata = replace(
+        state.metadata, schema_string=render_schema(schema), configuration=configuration
+    )
+    return _commit(target, snapshot, metadata, operation, params)
+
+
+def _mapped(target: TableAlter, doing: str, *, enable: bool) -> Snapshot:
+    """A snapshot with column mapping, turned on if the caller says so."""
+    snapshot = _snapshot(target)
+    if enable and snapshot.state.column_mapping == "none":
+        target.set_properties({COLUMN_MAPPING_MODE: "name"})
+        snapshot = _snapshot(target)
+    rules.must_be_mapped(snapshot.state, doing)
+    return snapshot
+
+
+# --- commits ------------------------------------------------------------------------------
+
+
+def _snapshot(target: TableAlter) -> Snapshot:
+    return cast("Table", target).snapshot()
+
+
+def _commit(
+    target: TableAlter,
+    snapshot: Snapshot,
+    metadata: Metadata,
+    operation: str,
+    params: Mapping[str, Any],
+    *,
+    reads: Reads | None = None,
+    asked: Mapping[str, str] | None = None,
+) -> int:
+    """Commit new metadata, and the protocol that it needs; `asked` has wishes for that, too."""
+    schema = parse_schema(metadata.schema_string)
+    needed = upgraded(snapshot.protocol, schema, asked or metadata.configuration)
+    actions: list[Action] = [] if metadata == snapshot.metadata else [metadata]
+    actions += [] if needed is None else [needed]
+    return _send(target, snapshot, actions, operation, params, reads or Reads.nothing())
+
+
+def _send(
+    target: TableAlter,
+    snapshot: Snapshot,
+    actions: Sequence[Action],
+    operation: str,
+    params: Mapping[str, Any],
+    reads: Reads,
+) -> int:
+    if not actions:
+        return snapshot.version
+    table = cast("Table", target)
+    request = table.request(
+        actions,
+        operation=operation,
+        operation_params=params,
+        reads=reads,
+        read_version=snapshot.version,
+    )
+    done = table.send(request)
+    table.mirror_commit(request, done)
+    return done.version

@@ -1,0 +1,115 @@
+"""Shallow clones: a table of its own whose files are those of another, by absolute paths.
+
+What the clone writes goes to its own place. Vacuum and purge of the source spare what a clone of
+the same lake names.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deltasql.errors import TableExistsError
+from deltasql.lake import locations
+from deltasql.lake.writing import new_id, now_ms
+from deltasql.maintenance.existing import must_exist
+from deltasql.maintenance.vacuuming.keys import vector_file
+from deltasql.places import scheme_of
+from deltasql.spec.actions import Action, AddFile, DeletionVector
+from deltasql.spec.features import FEATURES, features_of
+from deltasql.spec.features import FENCE as FENCE_FEATURE
+from deltasql.spec.paths import encode_path, is_absolute
+from deltasql.spec.properties import (
+    FENCE,
+    TIMESTAMPS,
+    TIMESTAMPS_SINCE,
+    TIMESTAMPS_SINCE_TIME,
+)
+from deltasql.spec.protocol import implied_features, protocol_for, upgraded
+
+if TYPE_CHECKING:
+    from deltasql.lake.snapshot import Snapshot
+    from deltasql.lake.table import Table
+
+_SINCE = (TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME)
+
+
+def clone(
+    table: Table, snapshot: Snapshot, name: str, location: str | os.PathLike[str] | None
+) -> Table:
+    """See `Table.clone`."""
+    lake = table._lake
+    place = lake.place(name) if location is None else locations.check_new(lake, location)
+    with lake.presence.pinned(table.table_id, snapshot.version, f"clone to {name}"):
+        root = _uri(table.objects.location)
+        files = list(snapshot.adds())
+        what = f"{table.name} can't be cloned at version {snapshot.version}"
+        must_exist(lake.store, table.objects, table.table_id, files, what=what)
+        made = lake.create_with(
+            name,
+            place,
+            _actions(snapshot, [_absolute(add, root) for add in files]),
+            operation="CLONE",
+            operation_params={
+                "source": table.name,
+                "sourceVersion": snapshot.version,
+                "isShallow": True,
+            },
+        )
+    if made is None:
+        raise TableExistsError(
+            f"there is a table {name} already", remedy="choose another name, or drop it"
+        )
+    return made
+
+
+def _actions(snapshot: Snapshot, files: list[AddFile]) -> list[Action]:
+    state = snapshot.state
+    configuration = {key: value for key, value in state.properties.items() if key not in _SINCE} | {
+        TIMESTAMPS: "true"
+    }
+    fence = configuration.get(FENCE, "true").lower() != "false"
+    protocol = protocol_for(state.schema, configuration, fence=fence)
+    features = {
+        feature
+        for feature in implied_features(state.protocol)[1] | features_of(files)
+        if feature != FENCE_FEATURE and FEATURES[feature].commit
+    }
+    more = upgraded(protocol, state.schema, configuration, also=features)
+    metadata = replace(
+        state.metadata, id=new_id(), configuration=configuration, created_time=now_ms()
+    )
+    return [more or protocol, metadata, *files]
+
+
+def _absolute(add: AddFile, root: str) -> AddFile:
+    """The file as another table names it; its rows get ids of the clone's own."""
+    return replace(
+        add,
+        path=_named(add.path, root),
+        deletion_vector=_absolute_vector(add.deletion_vector, root),
+        data_change=True,
+        base_row_id=None,
+        default_row_commit_version=None,
+    )
+
+
+def _absolute_vector(vector: DeletionVector | None, root: str) -> DeletionVector | None:
+    path = None if vector is None else vector_file(vector)
+    if vector is None or path is None:
+        return vector
+    return replace(vector, storage_type="p", path_or_inline_dv=_named(path, root))
+
+
+def _named(path: str, root: str) -> str:
+    return path if is_absolute(path) else f"{root}/{path}"
+
+
+def _uri(location: str) -> str:
+    """A store's location as the log writes it: percent-encoded, as those of local disks are."""
+    scheme = scheme_of(location)
+    if scheme in (None, "file"):
+        return location.rstrip("/")
+    host, _, key = location.split("://", 1)[1].partition("/")
+    return f"{scheme}://{host}/{encode_path(key)}".rstrip("/") if key else f"{scheme}://{host}"

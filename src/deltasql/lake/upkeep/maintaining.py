@@ -1,0 +1,305 @@
+"""Upkeep as users see it: `table.vacuum`, `lake.vacuum`, `lake.sessions`, pins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
+
+from deltasql.commit import CommitRequest
+from deltasql.errors import CommitError, TableNotFoundError, ValidationError
+from deltasql.lake.upkeep import cloning
+from deltasql.lake.upkeep.altering import TableAlter
+from deltasql.lake.upkeep.checks import LakeChecks
+from deltasql.lake.writing import now_ms
+from deltasql.log.conflict import Reads
+from deltasql.log.timestamps import Timestamp, from_ms, to_ms
+from deltasql.maintenance import restoring
+from deltasql.maintenance.existing import must_exist
+from deltasql.maintenance.presence import PIN_SECONDS, Presence
+from deltasql.maintenance.restoring import RestoreReport
+from deltasql.maintenance.vacuuming import run
+from deltasql.maintenance.vacuuming.report import CLOCK_MARGIN, VacuumReport
+from deltasql.mirror.engine import Target
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.actions import AddFile, CdcFile
+from deltasql.spec.paths import is_absolute, object_key
+from deltasql.store.upkeep.interface import PinRecord
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+    from deltasql.lake.snapshot import Snapshot
+    from deltasql.lake.table import Table
+
+__all__ = ["LakeUpkeep", "RestoreReport", "SessionInfo", "TableUpkeep", "VacuumReport"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """A process that writes, by the database's clock.
+
+    `writing_since` is when the oldest write began that was under way when the process was last
+    heard of. A process that was silent for ten minutes is not `is_alive`. `holds` are the
+    versions it keeps open, as (table, version).
+    """
+
+    session_id: str
+    kind: str
+    host: str
+    pid: int
+    committer: str | None
+    started_at: datetime
+    heartbeat_at: datetime
+    writing_since: datetime | None
+    is_alive: bool
+    holds: tuple[tuple[str | None, int], ...] = ()
+
+
+class LakeUpkeep(LakeChecks):
+    """What a lake does to keep its tables in shape."""
+
+    __slots__ = ()
+
+    @cached_property
+    def presence(self) -> Presence:
+        """What this process is doing with the lake, as far as vacuum has to know."""
+        lake = cast("Lake", self)
+        return Presence(lake.store, committer=lake.committer)
+
+    def vacuum(
+        self,
+        retention: timedelta | str | float | None = None,
+        dry_run: bool = True,  # noqa: FBT001, FBT002 - the public name
+        *,
+        enforce_retention_duration: bool = True,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> list[VacuumReport]:
+        """`Table.vacuum` of every table that deltasql may write, by name.
+
+        `progress` is called with the table's name and how many of its files are gone.
+        """
+        lake = cast("Lake", self)
+        return [
+            table.vacuum(
+                retention,
+                dry_run,
+                enforce_retention_duration=enforce_retention_duration,
+                progress=_named(progress, table.name),
+            )
+            for table in lake.tables()
+            if table.read_only is None
+        ]
+
+    def sessions(self) -> list[SessionInfo]:
+        """The processes that write to the lake, oldest first."""
+        store = cast("Lake", self).store
+        pins = store.pins()
+        return [
+            SessionInfo(
+                session_id=item.session_id,
+                kind=item.kind,
+                host=item.host,
+                pid=item.pid,
+                committer=item.committer,
+                started_at=from_ms(item.started_at),
+                heartbeat_at=from_ms(item.heartbeat_at),
+                writing_since=None if item.writing_since is None else from_ms(item.writing_since),
+                is_alive=item.is_alive,
+                holds=tuple(
+                    (pin.table, pin.version) for pin in pins if pin.session_id == item.session_id
+                ),
+            )
+            for item in store.sessions()
+        ]
+
+    def pins(self) -> list[PinRecord]:
+        """The versions that somebody holds open: vacuum keeps their files."""
+        return cast("Lake", self).store.pins()
+
+
+class TableUpkeep(TableAlter):
+    """What a table does to keep in shape."""
+
+    __slots__ = ()
+
+    def vacuum(
+        self,
+        retention: timedelta | str | float | None = None,
+        dry_run: bool = True,  # noqa: FBT001, FBT002 - the public name
+        *,
+        enforce_retention_duration: bool = True,
+        find_orphans: bool = True,
+        clock_margin: timedelta = CLOCK_MARGIN,
+        progress: Callable[[int], None] | None = None,
+    ) -> VacuumReport:
+        """Delete the files that no version within the retention needs; by default only tell.
+
+        `retention` is a duration, a text such as `7 days`, or a number of hours; by default that
+        of `delta.deletedFileRetentionDuration`. A shorter one needs
+        `enforce_retention_duration=False`, and one shorter than a write under way is refused.
+        Orphans, files that no version knows, are looked for by a listing unless `find_orphans`
+        is False; they must be older than the retention and than every live writer's writes, by
+        `clock_margin` at least, since their times come from another clock.
+        """
+        table = cast("Table", self)
+        lake = table._lake
+        # As it is now: what this process wrote a moment ago is committed.
+        lake.presence.beat()
+        subject = run.Subject(
+            table_id=table.table_id,
+            name=table.name,
+            location=table.location,
+            state=lake.states.refresh(table.table_id),
+            objects=table.objects,
+        )
+        wish = run.Wish(
+            retention=retention,
+            dry_run=dry_run,
+            enforce_retention_duration=enforce_retention_duration,
+            clock_margin=clock_margin,
+            find_orphans=find_orphans,
+            committer=lake.committer,
+        )
+        return run.vacuum(lake.store, subject, wish, progress)
+
+    def restore(
+        self, version: int | None = None, timestamp: Timestamp | None = None
+    ) -> RestoreReport:
+        """Make the table what it was at a version or at a time, as a new commit.
+
+        Files and metadata are those of then; the versions in between stay in the history. A file
+        that is gone stops it before anything is committed. A commit of somebody else meanwhile is
+        a conflict, and nothing is lost.
+        """
+        if (version is None) == (timestamp is None):
+            raise ValidationError(
+                "a restore needs to know where to",
+                cause="neither a version nor a timestamp was given, or both",
+                remedy="give one of the two",
+            )
+        table = cast("Table", self)
+        return restore(table, table.snapshot(version, timestamp), version, timestamp)
+
+    def clone(
+        self,
+        name: str,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+        *,
+        location: str | os.PathLike[str] | None = None,
+    ) -> Table:
+        """A shallow clone: a new table whose rows are this one's, without copying a file.
+
+        Each goes its own way from there. Vacuum and purge of this table spare what a clone in the
+        same lake still names.
+        """
+        table = cast("Table", self)
+        return cloning.clone(table, table.snapshot(version, timestamp), name, location)
+
+    @contextmanager
+    def pin(
+        self,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+        *,
+        reason: str = "pin",
+        ttl: timedelta = timedelta(seconds=PIN_SECONDS),
+    ) -> Iterator[Snapshot]:
+        """A snapshot whose files vacuum keeps until the block ends, however long that takes.
+
+        The pin outlives a process that dies by `ttl` at most.
+        """
+        table = cast("Table", self)
+        snapshot = table.snapshot(version, timestamp)
+        presence = table._lake.presence
+        seconds = ttl.total_seconds()
+        with presence.pinned(table.table_id, snapshot.version, reason, seconds=seconds):
+            yield snapshot
+
+
+def restore(
+    table: Table, then: Snapshot, version: int | None, timestamp: Timestamp | None
+) -> RestoreReport:
+    """See `Table.restore`."""
+    lake = table._lake
+    name = f"{table.name} can't be restored to version {then.version}"
+    with lake.presence.writing(), lake.presence.pinned(table.table_id, then.version, "restore"):
+        now = table.snapshot()
+        wanted = restoring.plan(
+            now=now.state,
+            then=then.state,
+            files_now=now.adds(),
+            files_then=then.adds(),
+            domains_now=now.domains,
+            domains_then=then.domains,
+            deletion_timestamp=now_ms(),
+        )
+        must_exist(lake.store, table.objects, table.table_id, wanted.added, what=name)
+        request = table.request(
+            wanted.actions,
+            operation="RESTORE",
+            operation_params={
+                "version": version,
+                "timestamp": None if timestamp is None else from_ms(to_ms(timestamp)).isoformat(),
+            },
+            reads=Reads.all(),
+            read_version=now.version,
+            restores=True,
+        )
+        done = table.send(request)
+    table.mirror_commit(request, done)
+    return RestoreReport(
+        version=done.version, restored_version=then.version, metrics=wanted.metrics
+    )
+
+
+def writes(
+    method: Callable[Concatenate[Table, P], R],
+) -> Callable[Concatenate[Table, P], R]:
+    """A method that writes files and commits them: vacuum spares them meanwhile."""
+
+    @wraps(method)
+    def writing(self: Table, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lake.presence.writing():
+            return method(self, *args, **kwargs)
+
+    return writing
+
+
+def must_be_ready(lake: Lake, targets: Sequence[Target], requests: Sequence[CommitRequest]) -> None:
+    """Raise if one of the mirrors is ahead of SQL, or if files of the commits are gone."""
+    for target in targets:
+        lake.engine.must_not_be_ahead(target)
+    if lake.presence.was_given_up():
+        for target, request in zip(targets, requests, strict=True):
+            _must_still_exist(lake.objects(target.location), request)
+
+
+def _must_still_exist(objects: ObjectStore, request: CommitRequest) -> None:
+    """Raise `CommitError` if vacuum took this process for dead, and deleted what it wrote."""
+    for action in request.actions:
+        if not isinstance(action, AddFile | CdcFile) or is_absolute(action.path):
+            continue
+        if objects.head(object_key(action.path)) is None:
+            raise CommitError(
+                f"{request.table_name}: {action.path} is gone; nothing was committed",
+                cause="this process was silent for so long that vacuum took it for dead, and "
+                "deleted files that it had not committed yet",
+                remedy="write the rows again",
+            )
+
+
+def gone(name: str) -> TableNotFoundError:
+    """The error for a table that is no longer there."""
+    return TableNotFoundError.named(name, cause="it was dropped and purged")
+
+
+def _named(progress: Callable[[str, int], None] | None, name: str) -> Callable[[int], None] | None:
+    return None if progress is None else lambda count: progress(name, count)

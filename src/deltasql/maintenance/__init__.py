@@ -1,0 +1,1 @@
+"""Upkeep of tables: sessions and pins, vacuum, restore, alter."""

@@ -1,0 +1,166 @@
+"""What must hold before a table is altered: who uses a column, and which constraints there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from deltasql.data.reading.row_filter import row_mask
+from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
+from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
+from deltasql.log.state import TableState
+from deltasql.spec.features import FEATURES, all_fields
+from deltasql.spec.properties import (
+    CLUSTERING_DOMAIN,
+    COLUMN_MAPPING_MODE,
+    CONSTRAINT_PREFIX,
+    GENERATION_EXPRESSION,
+    STATS_COLUMNS,
+    TIMESTAMPS,
+)
+from deltasql.spec.schema import StructField, StructType
+
+# The rows of some columns.
+Scan: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
+
+_NAME: Final = re.compile(r"\w+")
+
+
+def must_be_mapped(state: TableState, doing: str) -> None:
+    """Raise unless columns have names apart from those in the files."""
+    if state.column_mapping == "none":
+        raise ValidationError(
+            f"without column mapping no column can be {doing}",
+            cause="the data files that are there know their columns by name",
+            remedy="pass enable_column_mapping=True: it sets "
+            f"{COLUMN_MAPPING_MODE} to name first, and from then on readers must support "
+            "column mapping",
+        )
+
+
+def must_be_unused(state: TableState, column: StructField, name: str, doing: str) -> None:
+    """Raise if a constraint, a generated column or the layout names the column."""
+    for who, text in _users(state, column):
+        words = {word.lower() for word in _NAME.findall(text)}
+        if column.name.lower() in words or column.physical_name.lower() in words:
+            raise ValidationError(
+                f"column {name!r:.80} can't be {doing}",
+                cause=f"{who} uses it: {text:.200}",
+                remedy="drop or change that first",
+            )
+
+
+def _users(state: TableState, column: StructField) -> list[tuple[str, str]]:
+    found = [
+        (f"the constraint {key.removeprefix(CONSTRAINT_PREFIX)}", value)
+        for key, value in state.properties.items()
+        if key.startswith(CONSTRAINT_PREFIX)
+    ]
+    found += [
+        (f"the generated column {item.name}", str(item.metadata[GENERATION_EXPRESSION]))
+        for item in all_fields(state.schema)
+        if GENERATION_EXPRESSION in item.metadata and item is not column
+    ]
+    if STATS_COLUMNS in state.properties:
+        found.append((STATS_COLUMNS, state.properties[STATS_COLUMNS]))
+    return found
+
+
+def must_not_shape_the_table(
+    state: TableState, column: StructField, name: str, domains: Mapping[str, str]
+) -> None:
+    """Raise if the table is partitioned or clustered by the column."""
+    by = {part.lower() for part in state.partition_columns}
+    clustered = domains.get(CLUSTERING_DOMAIN, "")
+    if name.lower() in by or f'"{column.physical_name}"' in clustered:
+        raise ValidationError(
+            f"column {name!r:.80} can't be dropped",
+            cause="the table is partitioned or clustered by it",
+            remedy="make a new table without it",
+        )
+
+
+# --- properties -------------------------------------------------------------------------
+
+
+def must_be_plain(properties: Mapping[str, str]) -> None:
+    """Raise unless these are texts, and properties that may be set as such."""
+    for key, value in properties.items():
+        if type(key) is not str or type(value) is not str:
+            raise ValidationError(
+                f"the property {key!r:.80} is {value!r:.80}",
+                cause="the keys and values of properties are strings",
+                remedy='write it as a string, such as "true" or "10"',
+            )
+        if key.lower().startswith(CONSTRAINT_PREFIX):
+            raise ValidationError(
+                f"{key} is no property to set",
+                cause="existing rows must be checked against a constraint",
+                remedy="use add_constraint and drop_constraint",
+            )
+        if key == TIMESTAMPS and value.lower() != "true":
+            raise ValidationError(
+                "in-commit timestamps can't be turned off",
+                cause="a mirror that is late would change the times of its versions",
+                remedy="release the table, if others shall write it",
+            )
+
+
+# --- constraints ------------------------------------------------------------------------
+
+
+def constraint_key(name: str) -> str:
+    """The property that holds a constraint; Delta's names have no case."""
+    if not name or not name.isprintable() or len(name) > 255:
+        raise ValidationError(
+            f"{name!r:.80} can't be the name of a constraint", remedy="choose a plain name"
+        )
+    return CONSTRAINT_PREFIX + name.lower()
+
+
+def enforceable(schema: StructType, name: str, text: str) -> Predicate:
+    """A constraint's condition; refused if only a SQL engine could enforce it."""
+    try:
+        return bind(parse(text), schema)
+    except ValidationError as error:
+        raise UnsupportedFeatureError(
+            f"the CHECK constraint {name}, {text!r:.200}, can't be checked here",
+            cause=error.problem,
+            remedy="say it in comparisons, AND, OR, NOT, IN, LIKE and IS NULL; anything else "
+            "needs an engine for every write",
+        ) from None
+
+
+def must_hold(schema: StructType, scan: Scan, condition: Predicate, rule: str) -> None:
+    """Raise `SchemaMismatchError` if a row breaks a condition; null breaks it, as in Delta."""
+    named = sorted({path[0].lower() for path in columns(condition)})
+    names = [item.name for item in schema.fields if item.name.lower() in named]
+    broken = 0
+    for batch in scan(names):
+        broken += batch.num_rows - (row_mask(condition, batch).true_count)
+    if broken:
+        raise SchemaMismatchError(
+            f"{broken} rows break the new CHECK constraint {rule}",
+            cause="the condition is false or null for them; nothing was committed",
+            remedy="correct these rows first, or change the condition",
+        )
+
+
+# --- features ---------------------------------------------------------------------------
+
+
+def known_feature(name: str) -> str:
+    """A feature's name as Delta writes it, if deltasql can commit to tables that have it."""
+    found = next((known for known in FEATURES if known.lower() == name.lower()), None)
+    if found is None or not FEATURES[found].commit:
+        why = "deltasql knows no such feature" if found is None else FEATURES[found].note
+        raise UnsupportedFeatureError(
+            f"the feature {name!r:.80} can't be enabled",
+            cause=why,
+            remedy="see docs/features.md",
+            features=(name,),
+        )
+    return found

@@ -1,0 +1,59 @@
+"""Types and schemas as callers and commits say them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from deltasql.data.arrow_schema import from_arrow
+from deltasql.errors import LogFormatError, ValidationError
+from deltasql.maintenance.altering.columns import find
+from deltasql.maintenance.altering.mapping import named_as_in_files
+from deltasql.spec import codec
+from deltasql.spec.actions import Metadata
+from deltasql.spec.column_mapping import max_column_id
+from deltasql.spec.properties import MAX_COLUMN_ID
+from deltasql.spec.schema import DeltaType, StructField, StructType, parse_schema, render_schema
+
+# SQL's names for Delta's types.
+_SQL_TYPES: Final = {"bigint": "long", "int": "integer", "smallint": "short", "tinyint": "byte"}
+
+
+def delta_type(kind: pa.DataType | str) -> DeltaType:
+    """A type by Delta's name or SQL's, or as Arrow has it."""
+    if isinstance(kind, pa.DataType):
+        return from_arrow(pa.schema([pa.field("column", kind)])).fields[0].type
+    name = _SQL_TYPES.get(kind.lower(), kind.lower())
+    text = codec.dumps({"type": "struct", "fields": [{"name": "column", "type": name}]})
+    try:
+        return parse_schema(text.decode()).fields[0].type
+    except LogFormatError as error:
+        raise ValidationError(
+            f"{kind!r:.80} is no type of Delta's",
+            cause=error.problem,
+            remedy="give a name such as long, string or decimal(10,2), or a pyarrow type",
+        ) from None
+
+
+def rendered(field: StructField) -> Any:
+    """A field's type as a schema has it."""
+    return codec.loads(render_schema(StructType((field,))))["fields"][0]["type"]
+
+
+def changed_column(schema: StructType, column: str) -> dict[str, Any]:
+    """What CHANGE COLUMN tells of itself."""
+    found = find(schema, column)
+    told = codec.loads(render_schema(StructType((found,))))["fields"][0]
+    return {"column": {**told, "name": column}}
+
+
+def with_mapping(
+    metadata: Metadata, schema: StructType, configuration: Mapping[str, str]
+) -> tuple[Metadata, dict[str, str]]:
+    """Metadata and properties of a table that gets column mapping."""
+    mapped, highest = named_as_in_files(schema, highest=max_column_id(configuration))
+    found = {**configuration, MAX_COLUMN_ID: str(highest)}
+    return replace(metadata, schema_string=render_schema(mapped)), found

@@ -1,0 +1,55 @@
+"""Whether the files of an old version are still there, before a commit brings them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from deltasql.errors import ValidationError
+from deltasql.maintenance.vacuuming.keys import vector_file
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.actions import AddFile
+from deltasql.spec.paths import decode_path, is_absolute, object_key
+from deltasql.store.interface import LogStore
+
+_THREADS: Final = 16
+_TOLD: Final = 3
+
+
+def must_exist(
+    store: LogStore, objects: ObjectStore, table_id: int, files: Iterable[AddFile], *, what: str
+) -> None:
+    """Raise `ValidationError` unless the data files and vectors are there, and stay.
+
+    The caller holds their version by a pin: what vacuum had not written down before stays.
+    """
+    paths = {path for add in files for path in _paths(add)}
+    if not paths:
+        return
+    going = {item.row.path for item in store.pending_deletes(table_id)} & paths
+    with ThreadPoolExecutor(_THREADS) as threads:
+        names = sorted(paths - going)
+        found = threads.map(lambda path: _exists(objects, path), names)
+        gone = going.union(
+            path for path, is_there in zip(names, found, strict=True) if not is_there
+        )
+    if gone:
+        told = ", ".join(sorted(gone)[:_TOLD]) + (", …" if len(gone) > _TOLD else "")
+        raise ValidationError(
+            f"{what}: {len(gone)} of its files are gone",
+            cause=f"vacuum has deleted them, or somebody else: {told}",
+            remedy="choose a newer version; dl_vacuum_files tells what vacuum deleted, and when",
+        )
+
+
+def _paths(add: AddFile) -> list[str]:
+    vector = None if add.deletion_vector is None else vector_file(add.deletion_vector)
+    return [add.path] if vector is None else [add.path, vector]
+
+
+def _exists(objects: ObjectStore, path: str) -> bool:
+    if is_absolute(path):
+        other, key = objects.resolve(decode_path(path))
+        return other.head(key) is not None
+    return objects.head(object_key(path)) is not None

@@ -1,0 +1,285 @@
+"""This process as vacuum sees it: what it writes, and which versions it reads.
+
+A process that writes has one row in the database, made with its first write and kept alive in
+the background, so that a commit costs nothing more. Reads are known in memory; those that last
+longer than a heartbeat hold their version by a pin.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import sys
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from deltasql.errors import StoreError, TableNotFoundError
+from deltasql.store.upkeep.interface import SILENCE, UpkeepLog
+
+logger = logging.getLogger("deltasql.sessions")
+
+HEARTBEAT: Final = 20.0
+# How long a version is held unless its holder says so again.
+PIN_SECONDS: Final = SILENCE
+
+
+def clock() -> float:
+    """Seconds that pass also while the machine sleeps."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+# The process itself is a little older.
+_IMPORTED: Final = clock()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A read that goes on; `pin_id` once it holds its version in the database."""
+
+    table_id: int
+    version: int
+    since: float
+    reason: str
+    pin_id: str | None = None
+
+
+class Presence:
+    """What this process is doing with a lake."""
+
+    def __init__(
+        self, store: UpkeepLog, *, committer: str | None = None, heartbeat: float = HEARTBEAT
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._heartbeat = heartbeat
+        self._lock = threading.RLock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """As a new process: a child has neither its parent's row nor its thread."""
+        self._pid = os.getpid()
+        self._session_id = str(uuid.uuid4())
+        self._is_known = False
+        self._heard_at = clock()
+        self._writes: dict[object, float] = {}
+        self._reads: dict[object, _Reading] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of this process's row; None while it has written nothing."""
+        return self._session_id if self._is_known and self._pid == os.getpid() else None
+
+    # --- writing ------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A write, from its first file to its commit: vacuum spares what it has written."""
+        self._here()
+        token = object()
+        self._writes[token] = clock()
+        try:
+            if not self._is_known:
+                self._become_known()
+            yield
+        finally:
+            self._writes.pop(token, None)
+
+    def was_given_up(self) -> bool:
+        """Whether this process was silent for so long that vacuum may have taken it for dead.
+
+        Then files that it has not committed yet may be gone. It is known again afterwards.
+        """
+        self._here()
+        if not self._is_known or clock() - self._heard_at < SILENCE / 2:
+            return False
+        return not self.beat()
+
+    # --- reading ------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self, table_id: int, version: int, reason: str = "read") -> Iterator[None]:
+        """A read of a version; the version is held in the database once the read takes long."""
+        self._here()
+        token = object()
+        self._reads[token] = _Reading(table_id, version, clock(), reason)
+        try:
+            self._keep_alive()
+            yield
+        finally:
+            found = self._reads.pop(token, None)
+            if found is not None and found.pin_id is not None:
+                self._quietly(partial(self._store.unpin, found.pin_id))
+
+    @contextmanager
+    def pinned(
+        self,
+        table_id: int,
+        version: int,
+        reason: str,
+        *,
+        seconds: float = PIN_SECONDS,
+    ) -> Iterator[str]:
+        """Hold a version from now on until the block ends; yields the id of the pin."""
+        self._here()
+        pin_id = str(uuid.uuid4())
+        held = self._store.pin(
+            pin_id,
+            table_id,
+            version,
+            seconds=seconds,
+            reason=reason,
+            session_id=self.session_id,
+        )
+        if not held:
+            raise TableNotFoundError(
+                f"table {table_id} is gone",
+                cause="it was dropped",
+                remedy="look it up again by its name",
+            )
+        token = object()
+        self._reads[token] = _Reading(table_id, version, clock(), reason, pin_id)
+        try:
+            self._keep_alive()
+            yield pin_id
+        finally:
+            self._reads.pop(token, None)
+            self._quietly(partial(self._store.unpin, pin_id))
+
+    # --- the row ------------------------------------------------------------------------
+
+    def _here(self) -> None:
+        if self._pid != os.getpid():
+            self._begin()
+
+    def _become_known(self) -> None:
+        with self._lock:
+            now = clock()
+            try:
+                self._store.begin_session(
+                    self._session_id,
+                    kind=self._kind(),
+                    host=platform.node(),
+                    pid=self._pid,
+                    committer=self._committer,
+                    age=now - _IMPORTED,
+                    writing=self._writing_for(now) or 0.0,
+                )
+            except StoreError as error:
+                # The write itself will tell whether the database can be reached; files that are
+                # younger than the retention are safe without the row.
+                logger.warning("this process could not be entered in dl_sessions: %s", error)
+                return
+            self._heard_at, self._is_known = now, True
+        self._keep_alive()
+
+    @staticmethod
+    def _kind() -> str:
+        return "spark" if "pyspark" in sys.modules else "python"
+
+    def _writing_for(self, now: float) -> float | None:
+        """For how many seconds the oldest write has been under way."""
+        begun = list(self._writes.values())
+        return now - min(begun) if begun else None
+
+    def beat(self) -> bool:
+        """Say that this process lives, and hold what it reads; False if its row was swept."""
+        for token, reading in list(self._reads.items()):
+            self._quietly(partial(self._hold, reading))
+            if token not in self._reads and reading.pin_id is not None:
+                # It ended meanwhile, perhaps before it was held.
+                self._quietly(partial(self._store.unpin, reading.pin_id))
+        with self._lock:
+            if not self._is_known:
+                return True
+            now = clock()
+            if self._store.beat(self._session_id, writing=self._writing_for(now)):
+                self._heard_at = now
+                return True
+            self._is_known = False
+            self._become_known()
+            return False
+
+    def _hold(self, reading: _Reading) -> None:
+        if reading.pin_id is not None and self._store.renew_pin(
+            reading.pin_id, seconds=PIN_SECONDS
+        ):
+            return
+        reading.pin_id = reading.pin_id or str(uuid.uuid4())
+        self._store.pin(
+            reading.pin_id,
+            reading.table_id,
+            reading.version,
+            seconds=PIN_SECONDS,
+            reason=reading.reason,
+            session_id=self.session_id,
+        )
+
+    def _keep_alive(self) -> None:
+        if self._thread is not None:
+            return
+        with self._lock:
+            if self._thread is None:
+                # Not a method: a lake that nobody uses any more must not live on for its thread.
+                self._thread = threading.Thread(
+                    target=_beat_until,
+                    args=(weakref.ref(self), self._stop, self._heartbeat),
+                    name="deltasql-presence",
+                    daemon=True,
+                )
+                self._thread.start()
+
+    def close(self) -> None:
+        """Take this process's row away."""
+        self._stop.set()
+        if self._pid != os.getpid():
+            return
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=1.0)
+        for reading in list(self._reads.values()):
+            if reading.pin_id is not None:
+                self._quietly(partial(self._store.unpin, reading.pin_id))
+        if self._is_known:
+            self._is_known = False
+            self._quietly(lambda: self._store.end_session(self._session_id))
+
+    def sweep(self) -> None:
+        """Take away the rows of the dead."""
+        self._store.sweep()
+
+    @staticmethod
+    def _quietly(do: Callable[[], object]) -> None:
+        try:
+            do()
+        except StoreError as error:
+            # It expires by itself.
+            logger.debug("upkeep: %s", error)
+
+
+def _beat_until(
+    presence: weakref.ReferenceType[Presence], stop: threading.Event, seconds: float
+) -> None:
+    beats = 0
+    while not stop.wait(seconds):
+        living = presence()
+        if living is None:
+            return
+        try:
+            living.beat()
+            if living.session_id is not None and beats % 30 == 0:
+                living.sweep()
+        except Exception as error:  # noqa: BLE001 - the next beat tries again
+            logger.debug("heartbeat: %s", error)
+        beats += 1
+        del living

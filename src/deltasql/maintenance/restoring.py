@@ -1,0 +1,125 @@
+"""Restore: the files and the metadata of an older version, as a new commit.
+
+As stock Delta's RESTORE: what came since is removed, what went is added again. What a table can't
+go back on stays as it is now: the protocol, in-commit timestamps, row tracking, column mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from deltasql.log.removal import every_row, removes
+from deltasql.log.state import TableState
+from deltasql.maintenance.altering.mapping import named_as_in_files
+from deltasql.spec.actions import Action, AddFile, CommitInfo, DomainMetadata
+from deltasql.spec.column_mapping import max_column_id
+from deltasql.spec.properties import (
+    CLUSTERING_DOMAIN,
+    COLUMN_MAPPING_MODE,
+    FENCE,
+    MAX_COLUMN_ID,
+    ROW_COMMIT_VERSION_COLUMN,
+    ROW_ID_COLUMN,
+    ROW_TRACKING,
+    TIMESTAMPS,
+    TIMESTAMPS_SINCE,
+    TIMESTAMPS_SINCE_TIME,
+)
+from deltasql.spec.protocol import upgraded
+from deltasql.spec.schema import parse_schema, render_schema
+
+_KEPT: Final = (
+    FENCE,
+    COLUMN_MAPPING_MODE,
+    TIMESTAMPS,
+    TIMESTAMPS_SINCE,
+    TIMESTAMPS_SINCE_TIME,
+    ROW_TRACKING,
+    ROW_COMMIT_VERSION_COLUMN,
+    ROW_ID_COLUMN,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What a restore did; `metrics` are those of stock Delta's RESTORE."""
+
+    version: int
+    restored_version: int
+    metrics: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoration:
+    """The actions that make a table what it was, and what they come to."""
+
+    actions: tuple[Action, ...]
+    added: tuple[AddFile, ...]
+    metrics: Mapping[str, int]
+
+
+def plan(
+    *,
+    now: TableState,
+    then: TableState,
+    files_now: Iterable[AddFile],
+    files_then: Iterable[AddFile],
+    domains_now: Mapping[str, str],
+    domains_then: Mapping[str, str],
+    deletion_timestamp: int,
+) -> Restoration:
+    """What leads from the table as it is to the one it was."""
+    current = {(add.path, add.dv_id): add for add in files_now}
+    wanted = {(add.path, add.dv_id): add for add in files_then}
+    added = tuple(
+        replace(add, data_change=True) for key, add in wanted.items() if key not in current
+    )
+    gone = [add for key, add in current.items() if key not in wanted]
+    metrics = {
+        "numRestoredFiles": len(added),
+        "restoredFilesSize": sum(add.size for add in added),
+        "numRemovedFiles": len(gone),
+        "removedFilesSize": sum(add.size for add in gone),
+        "numOfFilesAfterRestore": len(wanted),
+        "tableSizeAfterRestore": sum(add.size for add in wanted.values()),
+    }
+    told = {name: str(value) for name, value in metrics.items()}
+    actions: list[Action] = [
+        CommitInfo(extra={"operationMetrics": told}),
+        *_metadata(now, then),
+        *_clustering(domains_now, domains_then),
+        *removes(every_row(gone), deletion_timestamp=deletion_timestamp),
+        *added,
+    ]
+    return Restoration(actions=tuple(actions), added=added, metrics=metrics)
+
+
+def _metadata(now: TableState, then: TableState) -> list[Action]:
+    configuration = {key: value for key, value in then.properties.items() if key not in _KEPT} | {
+        key: now.properties[key] for key in _KEPT if key in now.properties
+    }
+    schema_text = then.metadata.schema_string
+    if now.column_mapping != "none":
+        highest = max(max_column_id(now.properties), max_column_id(then.properties))
+        if then.column_mapping == "none":
+            mapped, highest = named_as_in_files(then.schema, known=now.schema, highest=highest)
+            schema_text = render_schema(mapped)
+        configuration[MAX_COLUMN_ID] = str(highest)
+    metadata = replace(then.metadata, schema_string=schema_text, configuration=configuration)
+    if metadata == now.metadata:
+        return []
+    protocol = upgraded(now.protocol, parse_schema(schema_text), configuration)
+    found: list[Action] = [metadata]
+    return found if protocol is None else [*found, protocol]
+
+
+def _clustering(now: Mapping[str, str], then: Mapping[str, str]) -> list[DomainMetadata]:
+    if now.get(CLUSTERING_DOMAIN) == then.get(CLUSTERING_DOMAIN):
+        return []
+    if CLUSTERING_DOMAIN in then:
+        return [DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=then[CLUSTERING_DOMAIN])]
+    return [
+        DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=now[CLUSTERING_DOMAIN], removed=True)
+    ]

@@ -1,0 +1,1 @@
+"""Vacuum: files that no version needs any more, found, written down, deleted."""

@@ -1,0 +1,92 @@
+"""Files that the log knows and that no version within the retention has: SQL says which.
+
+Nothing is listed for them. A path may have several rows, one for each deletion vector it had, and
+a file may hold the vectors of many; it goes when none of them is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import groupby
+from typing import Any
+
+from deltasql.maintenance.vacuuming.keys import Place, vector_path
+from deltasql.maintenance.vacuuming.report import Candidate
+from deltasql.spec.paths import is_absolute
+from deltasql.store.interface import LogStore
+from deltasql.store.upkeep.interface import JournalRow, Kind
+
+# The end of what is still live.
+_NEVER = 2**63 - 1
+
+
+def dead_files(
+    store: LogStore, table_id: int, place: Place, *, horizon: int
+) -> Iterator[Candidate]:
+    """Data files that were removed with the version `horizon` or before it."""
+    rows = (
+        row for batch in store.dead_files(table_id, horizon=horizon) for row in batch.to_pylist()
+    )
+    for path, group in groupby(rows, key=lambda row: row["path"]):
+        key = place.key_of(path)
+        if key is None:
+            continue
+        found = list(group)
+        size = max((row["size_bytes"] or 0 for row in found), default=0)
+        yield Candidate(key, JournalRow(path, Kind.DEAD, size), _lives(found))
+
+
+def vector_files(
+    store: LogStore, table_id: int, place: Place, *, horizon: int
+) -> Iterator[Candidate]:
+    """Files of deletion vectors that no row after `horizon` refers to."""
+    lives: dict[str, list[tuple[int, int]]] = {}
+    for batch in store.vector_rows(table_id):
+        for row in batch.to_pylist():
+            path = vector_path(row["deletion_vector"])
+            if path is not None and not is_absolute(path):
+                lives.setdefault(path, []).extend(_lives([row]))
+    if not lives:
+        return
+    deleted = _deleted(store, table_id)
+    for path, found in lives.items():
+        key = place.key_of(path)
+        needed = any(end > horizon for _, end in found)
+        if key is not None and not needed and path not in deleted:
+            yield Candidate(key, JournalRow(path, Kind.VECTOR), tuple(found))
+
+
+def change_files(
+    store: LogStore, table_id: int, place: Place, *, horizon: int, pins: Collection[int]
+) -> Iterator[Candidate]:
+    """Files of changes of versions before the retention; whoever holds one reads on from it."""
+    newest = min([horizon, *(version - 1 for version in pins)])
+    deleted: Collection[str] | None = None
+    for batch in store.change_rows(table_id):
+        for row in batch.to_pylist():
+            if row["version"] > newest:
+                continue
+            if deleted is None:
+                deleted = _deleted(store, table_id)
+            path = row["path"]
+            key = place.key_of(path)
+            if key is not None and path not in deleted:
+                since = (row["version"], row["version"] + 1)
+                yield Candidate(key, JournalRow(path, Kind.CHANGE, row["size_bytes"]), (since,))
+
+
+def _lives(rows: list[dict[str, Any]]) -> tuple[tuple[int, int], ...]:
+    """Since when and until when; what came from before our time may be as old as the table."""
+    return tuple(
+        (
+            -1 if row["version"] is None else row["version"],
+            _NEVER if row["removed_version"] is None else row["removed_version"],
+        )
+        for row in rows
+    )
+
+
+def _deleted(store: LogStore, table_id: int) -> set[str]:
+    return {
+        path for batch in store.deleted_paths(table_id) for path in batch.column("path").to_pylist()
+    }

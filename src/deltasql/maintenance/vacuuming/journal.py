@@ -1,0 +1,204 @@
+"""Files written down in SQL, then deleted, then marked: the only way that vacuum deletes.
+
+What is written down is decided under the lock of the table's head, after a last look at all that
+may have changed since the files were found. Whoever is killed at any point has only to be run
+again: what was written down and not marked is deleted first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from typing import Final
+
+from deltasql.errors import TableNotFoundError, ValidationError
+from deltasql.maintenance.vacuuming.keys import Place, vector_file
+from deltasql.maintenance.vacuuming.report import Candidate
+from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.names import checksum_name
+from deltasql.spec import codec
+from deltasql.spec.actions import AddFile, CdcFile, RemoveFile
+from deltasql.store.interface import LogStore
+from deltasql.store.rows import key_of
+from deltasql.store.upkeep.interface import Kind, VacuumLog
+
+logger = logging.getLogger("deltasql.vacuum")
+
+_BATCH: Final = 1000
+_THREADS: Final = 8
+# No version comes after this one.
+_NO_VERSION: Final = 2**62
+
+
+@dataclass(slots=True)
+class Journal:
+    """The deletes of one vacuum of one table.
+
+    `tables` are all that lie at the place; `seen` is how far the log of each had come when the
+    files were looked for.
+    """
+
+    store: LogStore
+    objects: ObjectStore
+    place: Place
+    table_id: int
+    table: str
+    tables: Collection[int]
+    horizon: int
+    clock_margin_ms: int
+    seen: dict[int, int]
+    batch: int = 0
+    _touched: set[str] = field(default_factory=set)
+
+    def begin_at(self, heads: dict[int, int]) -> None:
+        """Files are looked for from now on: what the log says up to these versions is known."""
+        self.seen = heads
+        self._touched.clear()
+
+    # --- from before --------------------------------------------------------------------
+
+    def finish_pending(self) -> int:
+        """Delete what an earlier vacuum wrote down and did not live to delete."""
+        pending = self.store.pending_deletes(self.table_id)
+        for (vacuum_id, batch), group in groupby(
+            pending, key=lambda item: (item.vacuum_id, item.batch)
+        ):
+            paths = [item.row.path for item in group]
+            with self.store.vacuuming(self.tables) as log:
+                self._must_be_ours(log)
+                live = self._live(log, paths, after=_NO_VERSION)
+                spared = {path for path in paths if key_of(path) in live}
+                log.spare(vacuum_id, spared)
+            if spared:
+                logger.warning("%s: %d files are live again, and stay", self.table, len(spared))
+            keys = [self.place.key_of(path) for path in paths if path not in spared]
+            self._delete(key for key in keys if key is not None)
+            self.store.mark_deleted(vacuum_id, batch)
+        return len(pending)
+
+    # --- now ----------------------------------------------------------------------------
+
+    def carry_out(
+        self,
+        vacuum_id: str,
+        candidates: Iterable[Candidate],
+        *,
+        progress: Callable[[Sequence[Candidate]], None],
+    ) -> None:
+        """Delete candidates, batch by batch; `progress` hears of each batch that is gone."""
+        for batch in _batches(candidates):
+            going = self._write_down(vacuum_id, batch)
+            if not going:
+                continue
+            self._delete(candidate.key for candidate in going)
+            self.store.mark_deleted(vacuum_id, self.batch)
+            self.batch += 1
+            progress(going)
+
+    def _write_down(self, vacuum_id: str, batch: Sequence[Candidate]) -> list[Candidate]:
+        """Those of the batch that may go by all that is known now, under the lock."""
+        with self.store.vacuuming(self.tables) as log:
+            self._must_be_ours(log)
+            going = self.spared_by_none(log, batch)
+            if going:
+                rows = [candidate.row for candidate in going]
+                log.journal(vacuum_id, self.batch, self.table_id, rows)
+        return going
+
+    def spared_by_none(self, log: VacuumLog, batch: Sequence[Candidate]) -> list[Candidate]:
+        """Those of the batch that nothing needs."""
+        self._read_on(log)
+        paths = [candidate.row.path for candidate in batch]
+        known = self._live(log, paths, after=self.horizon)
+        pins = log.pins(self.table_id)
+        writers = log.writers()
+        since = writers.may_have_written_since
+        youngest = None if since is None else since - self.clock_margin_ms
+        return [
+            candidate
+            for candidate in batch
+            if candidate.key not in self._touched
+            and key_of(candidate.row.path) not in known
+            and not _is_pinned(candidate, pins)
+            and not _is_recent(candidate, youngest)
+        ]
+
+    def _must_be_ours(self, log: VacuumLog) -> None:
+        if self.table_id not in log.heads:
+            raise TableNotFoundError(
+                f"{self.table} is gone",
+                cause="it was dropped while it was vacuumed",
+                remedy="purge it to delete its files",
+            )
+        reason = log.read_only_reason(self.table_id)
+        if reason is not None:
+            raise read_only(self.table, reason)
+
+    def _live(self, log: VacuumLog, paths: Collection[str], *, after: int) -> set[bytes]:
+        """The keys of the paths that are live in any table here, or were after a version."""
+        found: set[bytes] = set()
+        for table_id in self.tables:
+            last = after if table_id == self.table_id else _NO_VERSION
+            found |= {key for key, _ in log.known_files(table_id, paths, after=last)}
+        return found
+
+    def _read_on(self, log: VacuumLog) -> None:
+        """Take note of what the commits name that came after the files were looked for."""
+        for table_id, head in log.heads.items():
+            after = self.seen.get(table_id, -1)
+            if head.version > after:
+                for commit in log.commits(table_id, after=after):
+                    self._touched |= self._named(commit.body)
+                self.seen[table_id] = head.version
+
+    def _named(self, body: bytes) -> set[str]:
+        found = set()
+        for action in codec.decode_commit(body):
+            if isinstance(action, AddFile | RemoveFile | CdcFile):
+                found.add(action.path)
+            if isinstance(action, AddFile | RemoveFile) and action.deletion_vector is not None:
+                found.add(vector_file(action.deletion_vector) or "")
+        return {key for path in found if path and (key := self.place.key_of(path)) is not None}
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        wanted = list(keys)
+        if self.objects.is_local:
+            wanted += [checksum_name(key) for key in wanted]
+        if not wanted:
+            return
+        shares = [wanted[start::_THREADS] for start in range(_THREADS)]
+        with ThreadPoolExecutor(_THREADS) as threads:
+            list(threads.map(self.objects.delete, shares))
+
+
+def _batches(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
+    rest = iter(candidates)
+    while batch := list(islice(rest, _BATCH)):
+        yield batch
+
+
+def _is_pinned(candidate: Candidate, pins: Collection[int]) -> bool:
+    if candidate.row.kind is Kind.CHANGE:
+        # Whoever holds a version may read the changes since.
+        return any(version <= first for version in pins for first, _ in candidate.lives)
+    return any(first <= version < end for version in pins for first, end in candidate.lives)
+
+
+def _is_recent(candidate: Candidate, youngest: int | None) -> bool:
+    """Whether an orphan may be the file of a write that is under way."""
+    return (
+        candidate.modified is not None and youngest is not None and candidate.modified >= youngest
+    )
+
+
+def read_only(table: str, reason: str) -> ValidationError:
+    """The error for a table whose files are not ours to delete."""
+    return ValidationError(
+        f"{table} can't be vacuumed",
+        cause=reason,
+        remedy="vacuum it with a client that can write it; docs/adopting.md tells how to get it "
+        "back",
+    )

@@ -1,0 +1,124 @@
+"""Files at a table's place that no version ever knew: one listing, less all that SQL knows.
+
+Only what is named as Delta writers name their files can be an orphan; whatever else lies there is
+somebody's own. The listing comes first: what is committed meanwhile SQL knows afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final
+
+from deltasql.maintenance.vacuuming.keys import Place, vector_path
+from deltasql.maintenance.vacuuming.report import Candidate, Tally
+from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.store import ObjectInfo
+from deltasql.spec.paths import encode_path, is_absolute
+from deltasql.store.interface import LogStore
+from deltasql.store.upkeep.interface import JournalRow, Kind
+
+_UUID: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+# Spark, delta-rs and deltasql write part-00000-UUID…, Delta's kernel UUID alone.
+_WRITTEN: Final = re.compile(
+    rf"(?:(?:part|cdc)-\d+-{_UUID}[^/]*|{_UUID})\.parquet|deletion_vector_{_UUID}\.bin"
+)
+_CHANGES: Final = "_change_data"
+_LOG: Final = "_delta_log"
+
+
+def is_written_by_delta(key: str, partition_columns: Collection[str]) -> bool:
+    """Whether an object is named and placed as Delta writers do it.
+
+    Folders that begin with _ or . are hidden from Delta, but for changes and partitions.
+    """
+    *folders, name = key.split("/")
+    for folder in folders:
+        hidden = folder.startswith(("_", "."))
+        if hidden and folder != _CHANGES and folder.partition("=")[0] not in partition_columns:
+            return False
+    return _WRITTEN.fullmatch(name) is not None
+
+
+def orphans(
+    store: LogStore,
+    objects: ObjectStore,
+    place: Place,
+    tables: Iterable[int],
+    *,
+    older_than: int,
+    partition_columns: Collection[str],
+    tally: Tally,
+    before_known: Callable[[], None],
+) -> Iterator[Candidate]:
+    """What no version of the tables at a place knows, last written before `older_than`.
+
+    `before_known` is called between the listing and the look at what SQL knows.
+    """
+    found, others = _listed(objects.list(""), older_than, partition_columns, tally)
+    before_known()
+    if not found:
+        return
+    known = _known(store, place, tables)
+    for key, info in found.items():
+        if key in known or key.startswith(others) or place.own(key) is None:
+            continue
+        row = JournalRow(encode_path(key), Kind.ORPHAN, info.size)
+        yield Candidate(key, row, modified=info.modified)
+
+
+def _listed(
+    listing: Iterable[ObjectInfo],
+    older_than: int,
+    partition_columns: Collection[str],
+    tally: Tally,
+) -> tuple[dict[str, ObjectInfo], tuple[str, ...]]:
+    """What may be an orphan, and the folders that are other tables, whoever's they are."""
+    found: dict[str, ObjectInfo] = {}
+    others: set[str] = set()
+    for info in listing:
+        folder, is_log, _ = info.path.partition(f"/{_LOG}/")
+        if info.path.startswith(f"{_LOG}/"):
+            continue
+        if is_log:
+            others.add(folder + "/")
+        elif not is_written_by_delta(info.path, partition_columns):
+            tally.foreign += 1
+        elif info.modified < older_than:
+            found[info.path] = info
+    return found, tuple(others)
+
+
+def _known(store: LogStore, place: Place, tables: Iterable[int]) -> set[str]:
+    """The keys of all that any version knows, of these tables or by an absolute path."""
+    known: set[str] = set()
+    for table_id in tables:
+        for batch in store.known_files(table_id):
+            for row in batch.to_pylist():
+                known.update(_keys(place, row["path"], row["deletion_vector"]))
+    return known | named_elsewhere(store, place)
+
+
+def named_elsewhere(store: LogStore, place: Place, *, but: int = 0) -> set[str]:
+    """The keys at this place that any table of the lake, `but` one, names by an absolute path."""
+    return {
+        key
+        for batch in store.absolute_files(but=but)
+        for row in batch.to_pylist()
+        for path in (row["path"], _vector(row["deletion_vector"]))
+        if path is not None and is_absolute(path)
+        if (key := place.key_of_absolute(path)) is not None
+    }
+
+
+def _keys(place: Place, path: str, vector: str | None) -> Iterator[str]:
+    for item in (path, _vector(vector)):
+        if item is None:
+            continue
+        key = place.key_of_absolute(item) if is_absolute(item) else place.key_of(item)
+        if key is not None:
+            yield key
+
+
+def _vector(text: str | None) -> str | None:
+    return None if text is None else vector_path(text)

@@ -1,0 +1,262 @@
+"""One vacuum of one table, from the retention to the report."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from deltasql.delta_log.names import LOG, commit_name
+from deltasql.errors import MirrorError, TableNotFoundError, ValidationError
+from deltasql.log.retention import tombstone_ms
+from deltasql.log.state import TableState
+from deltasql.log.timestamps import from_ms
+from deltasql.maintenance.vacuuming.dead import change_files, dead_files, vector_files
+from deltasql.maintenance.vacuuming.journal import Journal, read_only
+from deltasql.maintenance.vacuuming.keys import Place
+from deltasql.maintenance.vacuuming.orphans import named_elsewhere, orphans
+from deltasql.maintenance.vacuuming.report import Candidate, Tally, VacuumReport, retention_ms
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.properties import DELETED_FILE_RETENTION
+from deltasql.store.interface import LogStore
+from deltasql.store.upkeep.interface import Kind, PinRecord
+
+logger = logging.getLogger("deltasql.vacuum")
+
+Progress = Callable[[int], None]
+
+_NOTHING: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The table that is vacuumed."""
+
+    table_id: int
+    name: str
+    location: str
+    state: TableState
+    objects: ObjectStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the caller asks for; see `Table.vacuum`."""
+
+    retention: timedelta | str | float | None
+    dry_run: bool
+    enforce_retention_duration: bool
+    clock_margin: timedelta
+    find_orphans: bool
+    committer: str | None
+
+
+def vacuum(
+    store: LogStore, subject: Subject, wish: Wish, progress: Progress | None = None
+) -> VacuumReport:
+    """Delete what no version within the retention needs, or say what that would be."""
+    _must_be_ours(store, subject)
+    kept_ms = _retention(store, subject, wish)
+    return _Vacuum(store, subject, wish, kept_ms, progress or (lambda _: None)).run()
+
+
+class _Vacuum:
+    def __init__(
+        self,
+        store: LogStore,
+        subject: Subject,
+        wish: Wish,
+        kept_ms: int,
+        progress: Progress,
+    ) -> None:
+        self._store = store
+        self._subject = subject
+        self._wish = wish
+        self._kept_ms = kept_ms
+        self._progress = progress
+        self._margin = round(wish.clock_margin.total_seconds() * 1000)
+        self._since = store.clock_ms() - kept_ms
+        found = store.version_at(subject.table_id, self._since - 1)
+        self._horizon = _NOTHING if found is None else found
+        self._tally = Tally()
+        self._place = Place(
+            subject.location,
+            is_local=subject.objects.is_local,
+            within=[claim.place for claim in store.claims(subject.location)],
+        )
+        tables = store.same_place(subject.table_id, subject.location)
+        self._journal = Journal(
+            store=store,
+            objects=subject.objects,
+            place=self._place,
+            table_id=subject.table_id,
+            table=subject.name,
+            tables=tables,
+            horizon=self._horizon,
+            clock_margin_ms=self._margin,
+            seen=self._heads(tables),
+        )
+
+    def run(self) -> VacuumReport:
+        if self._wish.dry_run:
+            self._rehearse()
+            return self._report(None)
+        self._store.sweep()
+        self._journal.finish_pending()
+        vacuum_id = str(uuid.uuid4())
+        self._store.begin_vacuum(
+            vacuum_id,
+            self._subject.table_id,
+            committer=self._wish.committer,
+            host=platform.node(),
+            retention_ms=self._kept_ms,
+            kept_since=self._since,
+        )
+        self._journal.carry_out(vacuum_id, self._known_candidates(), progress=self._gone)
+        if self._wish.find_orphans:
+            # Apart: they are looked for later, when the log may have gone on.
+            self._journal.carry_out(vacuum_id, self._orphans(), progress=self._gone)
+        self._store.end_vacuum(vacuum_id)
+        facts = {"table": self._subject.name, "files": self._tally.count}
+        logger.info("vacuumed", extra=facts)
+        return self._report(vacuum_id)
+
+    def _rehearse(self) -> None:
+        """As the vacuum itself, but for the lock, and for what it would write and delete."""
+        pending = [
+            Candidate(key, item.row)
+            for item in self._store.pending_deletes(self._subject.table_id)
+            if (key := self._place.key_of(item.row.path)) is not None
+        ]
+        self._tally.add(pending)
+        pins = [pin.version for pin in self._pins()]
+        for candidate in self._known_candidates():
+            held = any(first <= pin < end for pin in pins for first, end in candidate.lives)
+            if not held:
+                self._tally.add([candidate])
+        if self._wish.find_orphans:
+            self._tally.add(self._orphans())
+
+    def _gone(self, candidates: Sequence[Candidate]) -> None:
+        self._tally.add(candidates)
+        self._progress(self._tally.count)
+
+    # --- what may go --------------------------------------------------------------------
+
+    def _known_candidates(self) -> Iterator[Candidate]:
+        if self._horizon == _NOTHING:
+            return
+        store, table_id, place = self._store, self._subject.table_id, self._place
+        elsewhere = named_elsewhere(store, place)
+        pins = [pin.version for pin in self._pins()]
+        for found in (
+            dead_files(store, table_id, place, horizon=self._horizon),
+            vector_files(store, table_id, place, horizon=self._horizon),
+            change_files(store, table_id, place, horizon=self._horizon, pins=pins),
+        ):
+            yield from (item for item in found if item.key not in elsewhere)
+
+    def _orphans(self) -> Iterator[Candidate]:
+        writers = self._store.writers()
+        since = self._since
+        if writers.may_have_written_since is not None:
+            since = min(since, writers.may_have_written_since)
+        tables = self._journal.tables
+
+        def look_again() -> None:
+            self._journal.begin_at(self._heads(tables))
+
+        yield from orphans(
+            self._store,
+            self._subject.objects,
+            self._place,
+            tables,
+            older_than=since - self._margin,
+            partition_columns=self._subject.state.partition_columns,
+            tally=self._tally,
+            before_known=look_again,
+        )
+
+    def _heads(self, tables: Collection[int]) -> dict[int, int]:
+        return {head.table_id: head.version for head in self._store.heads(tables).values()}
+
+    def _pins(self) -> list[PinRecord]:
+        return [pin for pin in self._store.pins() if pin.table_id == self._subject.table_id]
+
+    def _report(self, vacuum_id: str | None) -> VacuumReport:
+        kinds = self._tally.kinds
+        return VacuumReport(
+            table=self._subject.name,
+            dry_run=self._wish.dry_run,
+            retention=timedelta(milliseconds=self._kept_ms),
+            kept_since=from_ms(self._since),
+            dead=kinds[Kind.DEAD],
+            vectors=kinds[Kind.VECTOR],
+            changes=kinds[Kind.CHANGE],
+            orphans=kinds[Kind.ORPHAN],
+            bytes=self._tally.bytes,
+            files=tuple(self._tally.files),
+            foreign=self._tally.foreign,
+            vacuum_id=vacuum_id,
+        )
+
+
+# --- whether at all ---------------------------------------------------------------------
+
+
+def _must_be_ours(store: LogStore, subject: Subject) -> None:
+    """Raise unless the files at the table's place are the table's, and SQL knows all of them."""
+    reason = store.read_only_reason(subject.table_id)
+    if reason is not None:
+        raise read_only(subject.name, reason)
+    head = store.head(subject.table_id)
+    if head is None:
+        raise TableNotFoundError(
+            f"there is no table {subject.name}",
+            cause="it was dropped",
+            remedy="purge it to delete its files",
+        )
+    # Of a database that was restored to an earlier time the newest files are orphans.
+    path = LOG + commit_name(head.version + 1)
+    if subject.objects.head(path) is None:
+        return
+    again = store.head(subject.table_id)
+    if again is not None and again.version > head.version:
+        return
+    raise MirrorError(
+        f"{subject.name} is not vacuumed: its log has versions that SQL does not know",
+        cause=f"SQL ends at version {head.version}, and {path} exists: somebody else writes the "
+        "table, or the database was restored to an earlier time",
+        remedy="take them back with mirror.repair(take_back=True), then vacuum",
+    )
+
+
+def _retention(store: LogStore, subject: Subject, wish: Wish) -> int:
+    """How long what was current is kept, in milliseconds, unless nobody may ask for so little."""
+    default = tombstone_ms(subject.state.properties)
+    writers = store.writers()
+    age = 0 if writers.writing_since is None else max(0, writers.now - writers.writing_since)
+    if wish.retention is None:
+        return max(default, age)
+    wanted = retention_ms(wish.retention)
+    if wanted < default and wish.enforce_retention_duration:
+        raise ValidationError(
+            f"{subject.name}: a retention of {timedelta(milliseconds=wanted)} is shorter than "
+            f"the table's own, {timedelta(milliseconds=default)}",
+            cause=f"{DELETED_FILE_RETENTION} says how long old versions stay readable",
+            remedy="leave the retention out, or say enforce_retention_duration=False",
+        )
+    if wanted < age:
+        raise ValidationError(
+            f"{subject.name}: a retention of {timedelta(milliseconds=wanted)} is shorter than a "
+            "write that is under way",
+            cause=f"the oldest one began {timedelta(milliseconds=age)} ago; what it has read or "
+            "written could be deleted before it commits",
+            remedy="wait for it to end (lake.sessions() tells whose it is), or ask for a longer "
+            "retention",
+        )
+    return wanted

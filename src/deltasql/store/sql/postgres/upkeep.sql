@@ -1,0 +1,11 @@
+-- Differs: arrays as parameters.
+
+-- name: vacuum_journal
+INSERT INTO dl_vacuum_files
+    (vacuum_id, batch, table_id, path_key, kind, at_version, size_bytes, journaled_at, path)
+SELECT :vacuum_id, :batch, :table_id, given.path_key, given.kind, :at_version,
+       CAST(given.size AS bigint), @now, given.path
+FROM unnest(:keys::bytea[], :paths::text[], :kinds::text[], :sizes::text[])
+     AS given (path_key, path, kind, size)
+ON CONFLICT (vacuum_id, path_key) DO NOTHING
+RETURNING path;

@@ -1,0 +1,255 @@
+"""The seam for upkeep: who is at work, which versions are held, and what vacuum deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pyarrow as pa
+
+from deltasql.store.rows import Row
+
+if TYPE_CHECKING:
+    from deltasql.store.interface import CommitRecord, Head
+
+# Whoever was silent for longer is taken for dead, in seconds.
+SILENCE: Final = 600.0
+
+DEAD_SCHEMA: Final = pa.schema(
+    [
+        ("path", pa.string()),
+        ("version", pa.int64()),
+        ("removed_version", pa.int64()),
+        ("size_bytes", pa.int64()),
+    ]
+)
+VECTORS_SCHEMA: Final = pa.schema(
+    [
+        ("deletion_vector", pa.string()),
+        ("version", pa.int64()),
+        ("removed_version", pa.int64()),
+    ]
+)
+CHANGES_SCHEMA: Final = pa.schema(
+    [("path", pa.string()), ("version", pa.int64()), ("size_bytes", pa.int64())]
+)
+PATHS_SCHEMA: Final = pa.schema([("path", pa.string())])
+
+
+class Kind(StrEnum):
+    """Why vacuum deletes a file."""
+
+    DEAD = "DEAD"
+    VECTOR = "VECTOR"
+    CHANGE = "CHANGE"
+    ORPHAN = "ORPHAN"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A process that writes; times are in epoch milliseconds by the database's clock."""
+
+    session_id: str
+    kind: str
+    host: str
+    pid: int
+    committer: str | None
+    started_at: int
+    heartbeat_at: int
+    writing_since: int | None
+    is_alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PinRecord:
+    """A version that is held; times are in epoch milliseconds by the database's clock."""
+
+    pin_id: str
+    table_id: int
+    table: str | None
+    version: int
+    reason: str
+    session_id: str | None
+    created_at: int
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """What live sessions allow, in epoch milliseconds by the database's clock, which says `now`.
+
+    A file that is not older than `may_have_written_since` may be one of an uncommitted write;
+    `writing_since` is when the oldest write began that is known to be under way.
+    """
+
+    now: int
+    may_have_written_since: int | None
+    writing_since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """A file that vacuum is about to delete; `path` as the log has it, or would have it."""
+
+    path: str
+    kind: Kind
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDelete:
+    """A file that was written down, and perhaps not deleted."""
+
+    vacuum_id: str
+    batch: int
+    row: JournalRow
+
+
+class VacuumLog(Protocol):
+    """A table's log while vacuum decides what to write down: heads are locked."""
+
+    @property
+    def heads(self) -> Mapping[int, Head]:
+        """The heads as they are."""
+
+    def commits(self, table_id: int, *, after: int) -> list[CommitRecord]:
+        """The commits with version > after."""
+
+    def known_files(
+        self, table_id: int, paths: Collection[str], *, after: int
+    ) -> set[tuple[bytes, bytes]]:
+        """See `LockedLog.known_files`."""
+
+    def read_only_reason(self, table_id: int) -> str | None:
+        """Why deltasql may not write the table; None if it may."""
+
+    def pins(self, table_id: int) -> list[int]:
+        """The versions that are held."""
+
+    def writers(self) -> Writers:
+        """What live sessions allow."""
+
+    def journal(
+        self, vacuum_id: str, batch: int, table_id: int, rows: Sequence[JournalRow]
+    ) -> None:
+        """Write down what is about to be deleted."""
+
+    def spare(self, vacuum_id: str, paths: Collection[str]) -> None:
+        """Take files off the list again."""
+
+
+class LockedQueries(Protocol):
+    """What a locked log runs named queries with."""
+
+    def ask(self, name: str, /, **parameters: Any) -> list[Row]:
+        """Run a named query in the transaction."""
+
+    def packed(self, values: Sequence[str] | Sequence[bytes]) -> Any:
+        """Several values as one parameter."""
+
+
+class UpkeepLog(Protocol):
+    """Sessions, pins and vacuums of a lake."""
+
+    def begin_session(
+        self,
+        session_id: str,
+        *,
+        kind: str,
+        host: str,
+        pid: int,
+        committer: str | None,
+        age: float,
+        writing: float,
+    ) -> None:
+        """Make the row of a process, `age` seconds old, whose oldest write began `writing`
+        seconds ago.
+        """
+
+    def beat(self, session_id: str, *, writing: float | None) -> bool:
+        """Say that a process lives, and how long ago its oldest write began; False if its row
+        was swept.
+        """
+
+    def end_session(self, session_id: str) -> None:
+        """Take the row of a process away."""
+
+    def sweep(self) -> None:
+        """Take away the rows of the dead, and pins that have expired."""
+
+    def sessions(self) -> list[SessionRecord]:
+        """Everybody who is at work, and the dead that nobody has swept yet."""
+
+    def writers(self) -> Writers:
+        """What live sessions allow."""
+
+    def pin(
+        self,
+        pin_id: str,
+        table_id: int,
+        version: int,
+        *,
+        seconds: float,
+        reason: str,
+        session_id: str | None = None,
+    ) -> bool:
+        """Hold a version: what vacuum writes down from now on spares its files.
+
+        False if the table is gone.
+        """
+
+    def renew_pin(self, pin_id: str, *, seconds: float) -> bool:
+        """Hold a version for longer; False if the pin was swept."""
+
+    def unpin(self, pin_id: str) -> None:
+        """Hold a version no longer."""
+
+    def pins(self) -> list[PinRecord]:
+        """The versions that are held."""
+
+    def same_place(self, table_id: int, location: str) -> set[int]:
+        """The tables that lie where a table lies, itself included, whatever became of them."""
+
+    def dead_files(self, table_id: int, *, horizon: int) -> pa.RecordBatchReader:
+        """Rows of data files that no version from `horizon` on has (`DEAD_SCHEMA`), those of one
+        path together; without what vacuum deleted before.
+        """
+
+    def vector_rows(self, table_id: int) -> pa.RecordBatchReader:
+        """Every deletion vector that any version has (`VECTORS_SCHEMA`)."""
+
+    def change_rows(self, table_id: int) -> pa.RecordBatchReader:
+        """Every file of changes (`CHANGES_SCHEMA`)."""
+
+    def deleted_paths(self, table_id: int) -> pa.RecordBatchReader:
+        """The vectors and changes that vacuum deleted before (`PATHS_SCHEMA`)."""
+
+    def absolute_files(self, *, but: int = 0) -> pa.RecordBatchReader:
+        """Files of any table, `but` one, whose paths may be absolute (`claims.KNOWN_SCHEMA`)."""
+
+    def begin_vacuum(
+        self,
+        vacuum_id: str,
+        table_id: int,
+        *,
+        committer: str | None,
+        host: str,
+        retention_ms: int,
+        kept_since: int,
+    ) -> None:
+        """Write down that a vacuum begins."""
+
+    def end_vacuum(self, vacuum_id: str) -> None:
+        """Write down that a vacuum is done."""
+
+    def vacuuming(self, table_ids: Collection[int]) -> AbstractContextManager[VacuumLog]:
+        """Lock heads while vacuum decides; what it wrote down counts when the block ends."""
+
+    def pending_deletes(self, table_id: int) -> list[PendingDelete]:
+        """What was written down and perhaps not deleted, by vacuum and batch."""
+
+    def mark_deleted(self, vacuum_id: str, batch: int) -> None:
+        """Say that a batch is gone."""

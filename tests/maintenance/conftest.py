@@ -1,0 +1,29 @@
+"""A lake on each database, and what its tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import deltasql
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def lake_url(request: pytest.FixtureRequest) -> str:
+    """The address of an empty database of the two kinds that several processes may open."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def lake(lake_url: str, tmp_path: Path) -> Iterator[deltasql.Lake]:
+    with deltasql.connect(lake_url, location=str(tmp_path / "lake")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def any_lake(store_url: str, tmp_path: Path) -> Iterator[deltasql.Lake]:
+    with deltasql.connect(store_url, location=str(tmp_path / "lake")) as opened:
+        yield opened

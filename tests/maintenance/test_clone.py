@@ -1,0 +1,75 @@
+"""Shallow clones: tables of their own, whose source's files stay as long as they are needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import deltasql
+from deltasql.errors import TableExistsError, ValidationError
+from tests.maintenance.judges import seen_by_all
+from tests.maintenance.tables import AT_ONCE, SCHEMA, churned, files, folder, ids, live, rows
+from tests.maintenance.test_vacuum_kinds import VECTORS, mark, put_vectors
+
+# It looks for file:///… below the table.
+NO_ABSOLUTE = "DuckDB"
+
+
+def test_a_clone_goes_its_own_way(any_lake: deltasql.Lake):
+    lake = any_lake
+    table = churned(lake)
+    clone = table.clone("a.clone", version=1)
+    assert ids(clone.scan().to_arrow()) == [0]
+    assert files(clone) == set()
+    entry = clone.history()[-1]
+    assert (entry.operation, entry.operation_params["sourceVersion"]) == ("CLONE", "1")
+    clone.append(rows(50))
+    table.append(rows(60))
+    assert (ids(clone.scan().to_arrow()), ids(table.scan().to_arrow())) == ([0, 50], [2, 60])
+    assert [row["id"] for row in seen_by_all(lake, clone, but=NO_ABSOLUTE)] == [0, 50]
+    with pytest.raises(TableExistsError):
+        table.clone("a.clone")
+
+
+def test_vacuum_and_purge_spare_what_a_clone_needs(lake: deltasql.Lake):
+    table = churned(lake)
+    clone = table.clone("a.clone", version=1)
+    assert table.vacuum(**AT_ONCE).dead == 1
+    assert table.vacuum(**AT_ONCE, dry_run=False).dead == 1
+    assert ids(clone.scan().to_arrow()) == [0]
+    clone.overwrite(rows(5))
+    assert clone.vacuum(**AT_ONCE, dry_run=False).count == 0, "the file is not the clone's"
+    assert ids(clone.snapshot(version=0).scan().to_arrow()) == [0]
+    lake.drop_table("a.t")
+    with pytest.raises(ValidationError, match="other tables name 1"):
+        lake.purge("a.t")
+    assert ids(clone.snapshot(version=0).scan().to_arrow()) == [0]
+    lake.drop_table("a.clone", purge=True)
+    lake.purge("a.t")
+    assert not folder(table).exists() or files(table) == set()
+
+
+def test_vectors_come_along(lake: deltasql.Lake):
+    table = lake.create_table("a b.t", SCHEMA, properties=VECTORS)
+    table.append(rows(1, 2, 3))
+    (path,) = live(table)
+    _, (vector,) = put_vectors(table, [0])
+    mark(table, path, None, vector)
+    clone = table.clone("a.clone")
+    table.overwrite(rows(9))
+    assert table.vacuum(**AT_ONCE, dry_run=False).count == 0
+    assert ids(clone.scan().to_arrow()) == [2, 3]
+    assert [row["id"] for row in seen_by_all(lake, clone, but=NO_ABSOLUTE)] == [2, 3]
+    second = clone.clone("a.second")
+    assert ids(second.scan().to_arrow()) == [2, 3]
+
+
+def test_missing_files_stop_it(lake: deltasql.Lake, tmp_path: Path):
+    table = churned(lake)
+    table.vacuum(**AT_ONCE, dry_run=False)
+    with pytest.raises(ValidationError, match="gone"):
+        table.clone("a.clone", version=1, location=tmp_path / "elsewhere")
+    assert [item.name for item in lake.tables()] == ["a.t"]
+    clone = table.clone("a.clone", location=tmp_path / "elsewhere")
+    assert ids(clone.scan().to_arrow()) == [2]
