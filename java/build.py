@@ -1,0 +1,62 @@
+"""Compile the Java sources into the jar that the package carries: `python java/build.py`.
+
+With `javac`, or on a machine that has only a JRE with Eclipse's compiler from Maven Central.
+Same sources, same bytes: times are left out of the archive.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+JAR = HERE.parent / "src" / "deltasql" / "spark" / "catalog" / "deltasql-spark.jar"
+RELEASE = "17"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def build(jar: Path = JAR) -> Path:
+    """Make the jar."""
+    sources = sorted(str(path) for path in (HERE / "io").rglob("*.java"))
+    with tempfile.TemporaryDirectory(prefix="deltasql-classes-") as work:
+        options = ["-nowarn", "-proc:none", "-cp", _class_path(), "-d", work]
+        subprocess.run([*_compiler(), *options, *sources], check=True)
+        _pack(Path(work), jar)
+    return jar
+
+
+def _class_path() -> str:
+    """Spark's and Delta's jars, of the versions that the package is tested with."""
+    import pyspark
+
+    from deltasql.spark.sessions import jars
+
+    spark = Path(pyspark.__file__).parent / "jars"
+    return os.pathsep.join([str(spark / "*"), *map(str, jars.find())])
+
+
+def _compiler() -> list[str]:
+    javac = shutil.which("javac")
+    if javac is not None:
+        return [javac, "--release", RELEASE]
+    ecj = os.environ.get("DELTASQL_ECJ")
+    if ecj is None:
+        sys.exit("there is no javac: set DELTASQL_ECJ to the jar of org.eclipse.jdt:ecj")
+    return ["java", "-jar", ecj, "--release", RELEASE]
+
+
+def _pack(classes: Path, jar: Path) -> None:
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(classes.rglob("*.class")):
+            name = path.relative_to(classes).as_posix()
+            info = zipfile.ZipInfo(name, _EPOCH)
+            archive.writestr(info, path.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+if __name__ == "__main__":
+    print(build())
