@@ -17,6 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 JAR = HERE.parent / "src" / "deltasql" / "spark" / "catalog" / "deltasql-spark.jar"
 RELEASE = "17"
+ECJ = "org.eclipse.jdt:ecj:3.40.0"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -44,10 +45,19 @@ def _compiler() -> list[str]:
     javac = shutil.which("javac")
     if javac is not None:
         return [javac, "--release", RELEASE]
-    ecj = os.environ.get("DELTASQL_ECJ")
-    if ecj is None:
-        sys.exit("there is no javac: set DELTASQL_ECJ to the jar of org.eclipse.jdt:ecj")
-    return ["java", "-jar", ecj, "--release", RELEASE]
+    return ["java", "-jar", str(_ecj()), "--release", RELEASE]
+
+
+def _ecj() -> Path:
+    """Eclipse's compiler, which a JRE runs; fetched by the resolver that fetches Delta's jars."""
+    from deltasql.spark.sessions.jars import RESOLVE
+
+    folder = HERE.parent / ".tools" / "ecj"
+    found = list((folder / "jars").glob("*ecj*.jar"))
+    if not found:
+        subprocess.run([sys.executable, "-c", RESOLVE, ECJ, "", str(folder)], check=True)
+        found = list((folder / "jars").glob("*ecj*.jar"))
+    return found[0]
 
 
 def _pack(classes: Path, jar: Path) -> None:
@@ -59,4 +69,4 @@ def _pack(classes: Path, jar: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(build())
+    sys.stdout.write(f"{build()}\n")

@@ -3,8 +3,12 @@ package io.deltasql.spark;
 import java.util.Map;
 import org.apache.spark.SparkThrowable;
 
-/** A failure of the lake for which neither Spark nor Delta has a class of its own. */
-public final class LakeException extends RuntimeException implements SparkThrowable {
+/**
+ * A failure of the lake for which neither Spark nor Delta has a class of its own.
+ *
+ * <p>Of a class that PySpark knows, so that it is no bare error of the gateway there.
+ */
+public final class LakeException extends IllegalArgumentException implements SparkThrowable {
   private final String condition;
 
   LakeException(String condition, String message) {

@@ -62,6 +62,9 @@ final class LogCache extends ForwardingCache<DeltaLog.DeltaLogCacheKey, DeltaLog
       }
       return delegate.get(key, load);
     }
+    if (home.isPromised && known instanceof SqlDeltaLog && ((SqlDeltaLog) known).isAwaited()) {
+      return known;
+    }
     if (known != null) {
       delegate.invalidate(key);
     }

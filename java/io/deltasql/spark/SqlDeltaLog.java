@@ -71,6 +71,11 @@ public final class SqlDeltaLog extends DeltaLog {
     return !isGone && tableExists();
   }
 
+  /** Whether its table is yet to be created: one statement opens the log more than once. */
+  boolean isAwaited() {
+    return !isGone && !tableExists();
+  }
+
   // --- snapshots ----------------------------------------------------------------------
 
   @Override

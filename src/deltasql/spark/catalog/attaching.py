@@ -40,6 +40,7 @@ def attach_catalog(database: Database, catalog: str) -> None:
     jvm.io.deltasql.spark.Attachment.attach(spark._jsparkSession, catalog, bridge)
     spark.conf.set(_KERNEL_CONNECTOR, "NONE")
     spark.conf.set(f"spark.sql.catalog.{catalog}", _CATALOG)
+    database.catalog = catalog
 
 
 def _check_name(catalog: str) -> None:
@@ -73,6 +74,14 @@ def _load_classes(spark: SparkSession) -> None:
 
 
 def _start_callbacks(spark: SparkSession) -> None:
-    from pyspark.java_gateway import ensure_callback_server_started
+    from pyspark import java_gateway
 
-    ensure_callback_server_started(spark.sparkContext._gateway)
+    start: Any = java_gateway.ensure_callback_server_started
+    start(spark.sparkContext._gateway)
+
+
+def detach_catalog(spark: SparkSession, catalog: str) -> None:
+    """Take the lake off again; whatever is opened from now on is stock Delta's."""
+    jvm = cast("Any", spark._jvm)
+    jvm.io.deltasql.spark.Attachment.detach(catalog)
+    spark.conf.unset(f"spark.sql.catalog.{catalog}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from deltasql.errors import DeltaSqlError
 from deltasql.spark.catalog.commits import Commits
 from deltasql.spark.catalog.histories import Histories
-from deltasql.spark.catalog.names import NamespaceProblem, Names
+from deltasql.spark.catalog.names import Names, NamespaceProblem
 from deltasql.spark.catalog.places import Places
 from deltasql.spark.catalog.snapshots import Snapshots
 from deltasql.spec import codec

@@ -17,9 +17,7 @@ from deltasql.spec.protocol import WRITER_VERSION, implied_features
 _SETTLED = 2**63 - 1
 
 
-def fitted(
-    actions: Sequence[Action], state: TableState, *, high_water_mark: int
-) -> list[Action]:
+def fitted(actions: Sequence[Action], state: TableState, *, high_water_mark: int) -> list[Action]:
     """The actions of a commit to a table that is there.
 
     Row ids above the mark are Delta's guess at the next ones: under the lock they are given anew.
@@ -31,7 +29,7 @@ def fitted(
             found.append(with_features(action, [FENCE] if is_fenced else []))
         elif isinstance(action, Metadata):
             found.append(_with_timestamps(action) if state.in_commit_timestamps else action)
-        elif isinstance(action, AddFile) and (action.base_row_id or 0) > high_water_mark:
+        elif isinstance(action, AddFile) and _is_guessed(action, high_water_mark):
             found.append(replace(action, base_row_id=None, default_row_commit_version=None))
         elif not (high_water_mark != _SETTLED and _is_mark(action)):
             found.append(action)
@@ -75,6 +73,10 @@ def _with_timestamps(metadata: Metadata) -> Metadata:
         )
     configuration = {**metadata.configuration, IN_COMMIT_TIMESTAMPS: "true"}
     return replace(metadata, configuration=configuration)
+
+
+def _is_guessed(add: AddFile, high_water_mark: int) -> bool:
+    return add.base_row_id is not None and add.base_row_id > high_water_mark
 
 
 def _is_mark(action: Action) -> bool:

@@ -62,9 +62,7 @@ class Histories:
         found = self._lake.store.commits(
             table.table_id, after=question["first"] - 1, upto=question.get("last")
         )
-        return [
-            {"version": record.version, "info": _commit_info(record)} for record in found
-        ][::-1]
+        return [{"version": record.version, "info": _commit_info(record)} for record in found][::-1]
 
     def _version_at(self, question: Mapping[str, Any]) -> dict[str, int]:
         """The version that was the newest at a time; before all of them, the earliest."""

@@ -130,7 +130,9 @@ class Names:
     def _list_namespaces(self, question: Mapping[str, Any]) -> list[str]:
         parent = question["namespace"]
         self._must_exist(parent)
-        return sorted({item for item in self._all_namespaces() if item.rpartition(".")[0] == parent})
+        return sorted(
+            {item for item in self._all_namespaces() if item.rpartition(".")[0] == parent}
+        )
 
     def _exists(self, namespace: str) -> bool:
         return not namespace or namespace in set(self._all_namespaces())

@@ -60,9 +60,7 @@ class Snapshots:
         checksum["setTransactions"] = [
             wire["txn"] for wire in txns(store.txns(table.table_id, version))
         ]
-        checksum["domainMetadata"] = [
-            wire["domainMetadata"] for wire in domains(snapshot.domains)
-        ]
+        checksum["domainMetadata"] = [wire["domainMetadata"] for wire in domains(snapshot.domains)]
         return {
             "table_id": table.table_id,
             "version": version,
@@ -72,9 +70,7 @@ class Snapshots:
 
     def _files(self, question: Mapping[str, Any]) -> str:
         snapshot = self._pinned(question)
-        predicate = understood(
-            question["filters"], snapshot.state, time_zone=question["time_zone"]
-        )
+        predicate = understood(question["filters"], snapshot.state, time_zone=question["time_zone"])
         rows = question["num_records"]
         return write_file(files_as_json(snapshot.batches(predicate), num_records=rows))
 
@@ -101,9 +97,7 @@ class Snapshots:
         return table.snapshot(version=question["version"])
 
 
-def understood(
-    texts: Sequence[str], state: TableState, *, time_zone: str
-) -> Predicate | None:
+def understood(texts: Sequence[str], state: TableState, *, time_zone: str) -> Predicate | None:
     """What the database understands of conditions that all hold."""
     return decidable([text for text in texts if text], state, time_zone=time_zone)[0]
 
