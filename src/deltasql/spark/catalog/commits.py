@@ -12,6 +12,7 @@ from deltasql.lake.table import Table
 from deltasql.log.conflict import FileKey, Reads
 from deltasql.log.predicates.ast import Or
 from deltasql.log.state import TableState
+from deltasql.spark.catalog import blocks
 from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new
 from deltasql.spark.catalog.places import Places
 from deltasql.spark.catalog.snapshots import understood
@@ -36,6 +37,7 @@ class Commits:
 
     def _commit(self, question: Mapping[str, Any]) -> int:
         files, actions = _taken(Path(question["actions"]))
+        blocks.must_be_outside()
         if "create" in question:
             return self._create(question, actions)
         table = self._places.pinned(question["path"], question["table_id"])
