@@ -61,11 +61,14 @@ def _ecj() -> Path:
 
 
 def _pack(classes: Path, jar: Path) -> None:
-    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+    # Beside it first: a driver that runs with the old one has it open.
+    half = jar.with_suffix(".half")
+    with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(classes.rglob("*.class")):
             name = path.relative_to(classes).as_posix()
             info = zipfile.ZipInfo(name, _EPOCH)
             archive.writestr(info, path.read_bytes(), zipfile.ZIP_DEFLATED)
+    half.rename(jar)
 
 
 if __name__ == "__main__":

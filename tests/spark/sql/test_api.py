@@ -143,7 +143,7 @@ def test_what_would_break_a_lake_is_refused(spark, db, name):
             "SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'false')"
         )
     with pytest.raises(IllegalArgumentException, match="Delta tables only"):
-        spark.sql(f"CREATE TABLE {CATALOG}.{name}x (id INT) USING parquet")
+        spark.sql(f"CREATE TABLE {CATALOG}.{name}x (id INT) USING csv")
 
 
 def test_namespaces(spark, db):

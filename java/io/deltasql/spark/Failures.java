@@ -17,6 +17,9 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 
 /** What the lake refuses, in the classes that pipelines catch. */
 final class Failures {
+  // Delta's constructors of one text take it for the condition, and tell the condition instead.
+  private static final String[] NOTHING = new String[0];
+
   private Failures() {}
 
   static Throwable of(JsonNode error) {
@@ -34,19 +37,22 @@ final class Failures {
       case "NamespaceNotEmpty":
         return new NonEmptyNamespaceException(name);
       case "ConcurrentAppendError":
-        return new ConcurrentAppendException(message);
+        return new ConcurrentAppendException(
+            "DELTA_CONCURRENT_APPEND.WITHOUT_HINT", "[DELTA_CONCURRENT_APPEND] " + message, NOTHING);
       case "ConcurrentDeleteReadError":
-        return new ConcurrentDeleteReadException(message);
+        return new ConcurrentDeleteReadException(
+            "DELTA_CONCURRENT_DELETE_READ.WITHOUT_HINT", "[DELTA_CONCURRENT_DELETE_READ] " + message, NOTHING);
       case "ConcurrentDeleteDeleteError":
-        return new ConcurrentDeleteDeleteException(message);
+        return new ConcurrentDeleteDeleteException(
+            "DELTA_CONCURRENT_DELETE_DELETE.WITHOUT_HINT", "[DELTA_CONCURRENT_DELETE_DELETE] " + message, NOTHING);
       case "ConcurrentTransactionError":
-        return new ConcurrentTransactionException(message);
+        return new ConcurrentTransactionException("[DELTA_CONCURRENT_TRANSACTION] " + message);
       case "MetadataChangedError":
-        return new MetadataChangedException(message);
+        return new MetadataChangedException("[DELTA_METADATA_CHANGED] " + message);
       case "ProtocolChangedError":
-        return new ProtocolChangedException(message);
+        return new ProtocolChangedException("[DELTA_PROTOCOL_CHANGED] " + message);
       case "VersionConflictError":
-        return new ConcurrentWriteException(message);
+        return new ConcurrentWriteException("[DELTA_CONCURRENT_WRITE] " + message);
       default:
         return new LakeException(error.get("condition").asText(), message);
     }

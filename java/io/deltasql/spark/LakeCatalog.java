@@ -159,7 +159,11 @@ public final class LakeCatalog extends DeltaCatalogV1 {
   /** Where the table is, or will be; a new one's path is promised to its name. */
   private Path promise(Identifier ident, Map<String, String> properties, boolean mayExist) {
     String provider = properties.getOrDefault(TableCatalog.PROP_PROVIDER, "delta");
-    if (!provider.equalsIgnoreCase("delta")) {
+    // `saveAsTable` without a format names the session's default, whatever the catalog.
+    boolean isSaid = !provider.equalsIgnoreCase(
+        ((org.apache.spark.sql.classic.SparkSession) spark()).sessionState().conf()
+            .defaultDataSourceName());
+    if (!provider.equalsIgnoreCase("delta") && isSaid) {
       throw new LakeException(
           "DELTASQL_NOT_DELTA",
           "the catalog " + name + " has Delta tables only, and " + Names.of(ident) + " is USING "
