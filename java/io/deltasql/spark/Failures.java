@@ -17,9 +17,6 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 
 /** What the lake refuses, in the classes that pipelines catch. */
 final class Failures {
-  // Delta's constructors of one text take it for the condition, and tell the condition instead.
-  private static final String[] NOTHING = new String[0];
-
   private Failures() {}
 
   static Throwable of(JsonNode error) {
@@ -37,14 +34,15 @@ final class Failures {
       case "NamespaceNotEmpty":
         return new NonEmptyNamespaceException(name);
       case "ConcurrentAppendError":
+        // Its constructor of one text takes that for the condition, and tells the condition instead.
         return new ConcurrentAppendException(
-            "DELTA_CONCURRENT_APPEND.WITHOUT_HINT", "[DELTA_CONCURRENT_APPEND] " + message, NOTHING);
+            "DELTA_CONCURRENT_APPEND.WITHOUT_HINT",
+            "[DELTA_CONCURRENT_APPEND] " + message,
+            new String[0]);
       case "ConcurrentDeleteReadError":
-        return new ConcurrentDeleteReadException(
-            "DELTA_CONCURRENT_DELETE_READ.WITHOUT_HINT", "[DELTA_CONCURRENT_DELETE_READ] " + message, NOTHING);
+        return new ConcurrentDeleteReadException("[DELTA_CONCURRENT_DELETE_READ] " + message);
       case "ConcurrentDeleteDeleteError":
-        return new ConcurrentDeleteDeleteException(
-            "DELTA_CONCURRENT_DELETE_DELETE.WITHOUT_HINT", "[DELTA_CONCURRENT_DELETE_DELETE] " + message, NOTHING);
+        return new ConcurrentDeleteDeleteException("[DELTA_CONCURRENT_DELETE_DELETE] " + message);
       case "ConcurrentTransactionError":
         return new ConcurrentTransactionException("[DELTA_CONCURRENT_TRANSACTION] " + message);
       case "MetadataChangedError":

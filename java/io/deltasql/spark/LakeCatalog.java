@@ -9,11 +9,11 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType$;
 import org.apache.spark.sql.catalyst.catalog.CatalogUtils$;
-import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.delta.catalog.DeltaCatalogV1;
 import org.apache.spark.sql.types.StructType;
@@ -117,6 +117,21 @@ public final class LakeCatalog extends DeltaCatalogV1 {
     Path place = promise(ident, properties, false);
     try {
       super.createTable(byPath(place), schema, partitions, forDelta(properties));
+    } finally {
+      Homes.forget(place);
+    }
+    return loadTable(ident);
+  }
+
+  /** CREATE TABLE … LIKE, which Spark 4.1 does not ask of catalogs. */
+  @Override
+  public Table createTableLike(Identifier ident, TableInfo like, Table source) {
+    if (isPathIdentifier(ident)) {
+      return super.createTableLike(ident, like, source);
+    }
+    Path place = promise(ident, like.properties(), false);
+    try {
+      super.createTableLike(byPath(place), like, source);
     } finally {
       Homes.forget(place);
     }
