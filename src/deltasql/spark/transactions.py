@@ -45,7 +45,7 @@ class SparkTransaction:
 
     def __enter__(self) -> Self:
         self._inner.__enter__()
-        blocks.enter()
+        blocks.enter(self._database.spark)
         return self
 
     def __exit__(
@@ -54,7 +54,7 @@ class SparkTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        blocks.leave()
+        blocks.leave(self._database.spark)
         if kind is None:
             try:
                 self._complete_feeds()

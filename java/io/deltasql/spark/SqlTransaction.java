@@ -34,6 +34,8 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class SqlTransaction extends OptimisticTransaction {
   private static final String LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession";
+  /** Set while a block of `db.transaction()` is open on the thread that led here. */
+  private static final String TRANSACTION = "deltasql.transaction";
   /** All others write to `_delta_log`, or to a catalog that does not have the table. */
   private static final Set<String> HOOKS = Set.of("AutoCompact$", "GenerateSymlinkManifest$");
 
@@ -134,10 +136,10 @@ public final class SqlTransaction extends OptimisticTransaction {
     } else {
       question.put("create", home.name);
     }
-    question.put(
-        "time_zone",
-        ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
-            .sessionState().conf().sessionLocalTimeZone());
+    org.apache.spark.sql.classic.SparkSession spark =
+        (org.apache.spark.sql.classic.SparkSession) SparkSession.active();
+    question.put("time_zone", spark.sessionState().conf().sessionLocalTimeZone());
+    question.put("transaction", spark.sparkContext().getLocalProperty(TRANSACTION));
     return question;
   }
 

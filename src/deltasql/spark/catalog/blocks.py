@@ -1,36 +1,38 @@
-"""Open transactions, by thread: statements of Spark SQL can't take part in them yet.
+"""Open transactions: statements of Spark SQL can't take part in them yet.
 
-PySpark answers a question of the driver on the thread whose call led to it, so that a statement
-inside a block is told from all others.
+A local property of Spark's says so: it follows the thread of a block into the driver, and into the
+threads that are started there for its statements.
 """
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from deltasql.errors import ValidationError
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-class _Open(threading.local):
-    count = 0
+# Known to SqlTransaction.java, too.
+PROPERTY = "deltasql.transaction"
 
 
-_OPEN = _Open()
-
-
-def enter() -> None:
+def enter(spark: SparkSession) -> None:
     """A transaction begins on this thread."""
-    _OPEN.count += 1
+    spark.sparkContext.setLocalProperty(PROPERTY, "open")
 
 
-def leave() -> None:
+def leave(spark: SparkSession) -> None:
     """It has ended."""
-    _OPEN.count -= 1
+    # Null takes a property away, which PySpark's types don't know.
+    nothing: Any = None
+    spark.sparkContext.setLocalProperty(PROPERTY, nothing)
 
 
-def must_be_outside() -> None:
+def must_be_outside(question: Mapping[str, Any]) -> None:
     """Raise `ValidationError` inside a transaction: the statement would commit by itself."""
-    if _OPEN.count:
+    if question.get("transaction"):
         raise ValidationError(
             "a statement of Spark SQL can't be part of a transaction",
             cause="inside `with db.transaction()` it would commit at once, whatever becomes of "

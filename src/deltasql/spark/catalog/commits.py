@@ -37,7 +37,7 @@ class Commits:
 
     def _commit(self, question: Mapping[str, Any]) -> int:
         files, actions = _taken(Path(question["actions"]))
-        blocks.must_be_outside()
+        blocks.must_be_outside(question)
         if "create" in question:
             return self._create(question, actions)
         table = self._places.pinned(question["path"], question["table_id"])
