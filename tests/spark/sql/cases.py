@@ -78,7 +78,6 @@ CASES = (
         "CREATE TABLE {t} (z INT) USING delta",
         setup=(*TWO, "DROP TABLE {t}"),
     ),
-    Case("rename", "ALTER TABLE {t} RENAME TO {u}", check="SELECT * FROM {u}"),
     Case("select missing", ALL, setup=(), check="SELECT 1"),
     Case("describe", "DESCRIBE TABLE {t}"),
     Case("show columns", "SHOW COLUMNS IN {t}"),

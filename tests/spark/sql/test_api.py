@@ -161,3 +161,9 @@ def test_namespaces(spark, db):
         spark.sql("USE spark_catalog.default")
     spark.sql(f"DROP NAMESPACE {CATALOG}.{space} CASCADE")
     assert not spark.catalog.databaseExists(f"{CATALOG}.{space}")
+
+
+def test_rename(spark, db, lake, name):
+    spark.sql(f"ALTER TABLE {CATALOG}.{name} RENAME TO {CATALOG}.{name}_new")
+    assert _ids(spark.table(f"{CATALOG}.{name}_new")) == [1, 2]
+    assert not spark.catalog.tableExists(f"{CATALOG}.{name}")

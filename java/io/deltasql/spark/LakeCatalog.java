@@ -3,6 +3,7 @@ package io.deltasql.spark;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -16,8 +17,10 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.delta.catalog.DeltaCatalogV1;
+import org.apache.spark.sql.delta.commands.TableCreationModes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
 
 /**
  * A lake as a catalog of Spark: `spark.sql.catalog.NAME=io.deltasql.spark.LakeCatalog`.
@@ -30,6 +33,7 @@ public final class LakeCatalog extends DeltaCatalogV1 {
   private static final String STORAGE = "org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat";
   private static final String TABLE = "org.apache.spark.sql.catalyst.catalog.CatalogTable";
 
+  private final Map<String, CatalogTable> replaced = new ConcurrentHashMap<>();
   private String name;
 
   @Override
@@ -194,8 +198,20 @@ public final class LakeCatalog extends DeltaCatalogV1 {
     Path place = new Path(found.get("location").asText());
     if (found.get("is_new").asBoolean()) {
       Homes.promise(place, lake(), Names.of(ident));
+    } else {
+      replaced.put(place.toString(), describe(ident, find(ident)));
     }
     return place;
+  }
+
+  /** Delta must know that there is a table to be replaced: it would not ask by its path. */
+  @Override
+  public Option<CatalogTable> getExistingTableIfExists(
+      TableIdentifier table, Option<Identifier> ident, TableCreationModes.CreationMode mode) {
+    CatalogTable known = replaced.remove(table.table());
+    return known != null && mode != TableCreationModes.Create$.MODULE$
+        ? Scala.some(known)
+        : super.getExistingTableIfExists(table, ident, mode);
   }
 
   private static Identifier byPath(Path place) {
