@@ -22,6 +22,7 @@ from deltasql.spec.column_mapping import assign_column_mapping
 from deltasql.spec.features import stored_properties
 from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
+    FENCE,
     MAX_COLUMN_ID,
     ROW_COMMIT_VERSION_COLUMN,
     ROW_ID_COLUMN,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 # Lone surrogates stand for bytes that are no text: no database takes them.
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
 _LONGEST_NAME = 255
-FENCE_PROPERTY = "deltasql.fence"
 ROW_TRACKING_COLUMNS = {
     ROW_ID_COLUMN: "_row-id-col",
     ROW_COMMIT_VERSION_COLUMN: "_row-commit-version-col",
@@ -88,7 +88,7 @@ def version_zero(
         # Moved rows keep their ids in hidden columns, which the spec wants named.
         for key, start in ROW_TRACKING_COLUMNS.items():
             configuration.setdefault(key, f"{start}-{writing.new_id()}")
-    fence = configuration.get(FENCE_PROPERTY, "true").lower() != "false"
+    fence = configuration.get(FENCE, "true").lower() != "false"
     return [
         protocol_for(delta, configuration, fence=fence),
         Metadata(
