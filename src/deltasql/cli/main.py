@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from deltasql.cli import (
+from deltasql.cli.commands import (
     adoption,
     altering,
     configuring,

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltasql.data.arrow_schema import check_names, from_arrow
 from deltasql.errors import ValidationError
+from deltasql.lake.new_table import ROW_TRACKING_COLUMNS
 from deltasql.lake.writing import new_id
 from deltasql.log.conflict import Reads
 from deltasql.maintenance.altering import columns as edits
@@ -30,8 +31,6 @@ from deltasql.spec.features import stored_properties
 from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
     MAX_COLUMN_ID,
-    ROW_COMMIT_VERSION_COLUMN,
-    ROW_ID_COLUMN,
     ROW_TRACKING,
     TYPE_WIDENING,
     canonical_keys,
@@ -43,11 +42,6 @@ from deltasql.spec.schema import Primitive, StructField, StructType, parse_schem
 if TYPE_CHECKING:
     from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
-
-_ROW_TRACKING_COLUMNS = {
-    ROW_ID_COLUMN: "_row-id-col",
-    ROW_COMMIT_VERSION_COLUMN: "_row-commit-version-col",
-}
 
 
 class TableAlter:
@@ -193,7 +187,7 @@ class TableAlter:
         rules.must_be_plain(wanted)
         configuration = {**snapshot.properties, **wanted}
         if is_true(configuration, ROW_TRACKING):
-            for key, start in _ROW_TRACKING_COLUMNS.items():
+            for key, start in ROW_TRACKING_COLUMNS.items():
                 configuration.setdefault(key, f"{start}-{new_id()}")
         metadata = snapshot.metadata
         if snapshot.state.column_mapping == "none" and configuration.get(COLUMN_MAPPING_MODE) in (

@@ -8,6 +8,7 @@ from hashlib import sha256
 from threading import Event, Timer
 
 from deltasql.spec import codec
+from deltasql.spec.properties import CHECKPOINT_INTERVAL
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Backlog, DueCheckpoint, Totals, Work
 from deltasql.testing.contracts.leases import LONG, take
@@ -182,7 +183,7 @@ class MirrorContract:
             create(store, f"contract.{name}") for name in ("whole", "late", "gone")
         )
         _mirror(store, whole, 0)
-        configured = replace(METADATA, configuration={"delta.checkpointInterval": "2"})
+        configured = replace(METADATA, configuration={CHECKPOINT_INTERVAL: "2"})
         commit(store, late, configured)
         for number in range(3):
             commit(store, late, add(str(number)), metadata_version=1)

@@ -1,0 +1,1 @@
+"""The commands of `deltasql`, by what they are about."""
