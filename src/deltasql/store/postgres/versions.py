@@ -1,4 +1,6 @@
-"""A version written statement by statement, inside a transaction, in its settled place."""
+"""A version in its settled place, inside a transaction: from what was staged, else by the functions
+below `dl_commit`, which itself can neither begin a table nor be told a time.
+"""
 
 from __future__ import annotations
 

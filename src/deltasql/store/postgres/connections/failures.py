@@ -78,7 +78,6 @@ def translate(error: Exception, doing: str, *, at_commit: bool = False) -> Delta
         remedy="see the cause; a lost connection is safe to try again",
         is_refusal=is_refusal,
         is_transient=is_rollback or _is_lost(error),
-        is_duplicate=isinstance(error, errors.UniqueViolation),
     )
 
 
