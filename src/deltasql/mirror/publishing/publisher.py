@@ -61,6 +61,11 @@ class Publisher:
         # How long others took of late: the first look comes no sooner.
         self._patience = 0.0
 
+    @property
+    def is_publishing(self) -> bool:
+        """Whether it mirrors, or waits for more to mirror with the lease in hand."""
+        return self._is_flying
+
     def want(self, version: int) -> None:
         """Tell a publish run that is under way of a version."""
         with self._changed:
