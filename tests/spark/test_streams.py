@@ -12,7 +12,8 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from deltasql.errors import ValidationError
-from deltasql.spark.datasource.source import DeltaSqlSource
+from deltasql.spark.datasource.source import registered
+from deltasql.spark.sessions import profiles
 from tests.spark.cross_check import rows
 
 ROOT = Path(__file__).parents[2]
@@ -114,7 +115,7 @@ def test_another_table_of_the_same_name_is_not_the_one_that_was_read(
 def test_a_table_that_is_replaced_while_it_is_read(spark, db, source):
     """Asked as Spark asks: a running query could see the moment in between, with no table."""
     profile = {} if db.profile is None else {"lake": db.profile}
-    opened = DeltaSqlSource({"path": source, **profile})
+    opened = registered(str(profiles.kept_file()))({"path": source, **profile})
     reader = opened.streamReader(opened.schema())
     try:
         begin = reader.initialOffset()
