@@ -19,7 +19,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs reference test test-full test-gcs suite unit lint format types imports parts lock bench-log bench-adopt bench-mirror bench-spark bench-spark-dml clean
+.PHONY: help demo docs reference test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-adopt bench-mirror bench-spark bench-spark-dml clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,14 @@ imports: $(READY) ## Check that imports go down the layers only
 
 parts: $(READY) ## Install what tests need beyond Python: pgbouncer, faketime, toxiproxy, Azurite, Spark
 	$(BIN)/python -m tests.parts
+	DELTASQL_SPARK_JARS=.tools/jars $(MAKE) jar
+
+# The sources decide: whatever compiler there is, see java/build.py.
+JAR := src/deltasql/spark/catalog/deltasql-spark.jar
+jar: $(JAR) ## Compile the Java side of the Spark catalog into the package
+
+$(JAR): $(wildcard java/io/deltasql/spark/*.java) java/build.py | $(READY)
+	$(BIN)/python java/build.py
 
 bench-log: $(READY) ## Measure the SQL log
 	$(BIN)/python -m bench.log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -67,6 +68,14 @@ def test_wheel_holds_the_package_and_no_more(wheel):
     assert tops == {"deltasql", f"deltasql-{deltasql.__version__}.dist-info"}
     sources = {path.relative_to(ROOT / "src").as_posix() for path in _package_files()}
     assert sources <= set(names)
+
+
+def test_wheel_carries_the_jar_of_the_spark_catalog(wheel):
+    jar = zipfile.ZipFile(wheel).read("deltasql/spark/catalog/deltasql-spark.jar")
+    classes = zipfile.ZipFile(io.BytesIO(jar)).namelist()
+    assert "io/deltasql/spark/LakeCatalog.class" in classes
+    sources = {path.stem for path in (ROOT / "java").rglob("*.java")}
+    assert sources == {Path(name).stem for name in classes if "$" not in name}
 
 
 def _package_files() -> list[Path]:

@@ -28,7 +28,7 @@ _NOT_FOR_THE_CHILD = ("SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS")
 
 # Spark's own resolver, in a child process: it knows the settings of this machine for Ivy
 # (`spark.jars.ivySettings` and `spark.jars.repositories` of spark-defaults.conf).
-_RESOLVE = """
+RESOLVE = """
 import sys
 from pyspark.sql import SparkSession
 package, excludes, folder = sys.argv[1:]
@@ -93,7 +93,7 @@ def _fetch(package: str, work: Path) -> None:
     _tell(f"deltasql: fetching {package}, once …")
     with tempfile.TemporaryFile("w+") as log:
         child = subprocess.Popen(
-            [sys.executable, "-c", _RESOLVE, package, _NOT_OURS, str(work)],
+            [sys.executable, "-c", RESOLVE, package, _NOT_OURS, str(work)],
             stdout=log,
             stderr=log,
             env={key: text for key, text in os.environ.items() if key not in _NOT_FOR_THE_CHILD},

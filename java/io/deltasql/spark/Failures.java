@@ -1,0 +1,62 @@
+package io.deltasql.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import io.delta.exceptions.ConcurrentAppendException;
+import io.delta.exceptions.ConcurrentDeleteDeleteException;
+import io.delta.exceptions.ConcurrentDeleteReadException;
+import io.delta.exceptions.ConcurrentTransactionException;
+import io.delta.exceptions.ConcurrentWriteException;
+import io.delta.exceptions.MetadataChangedException;
+import io.delta.exceptions.ProtocolChangedException;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+
+/** What the lake refuses, in the classes that pipelines catch. */
+final class Failures {
+  private Failures() {}
+
+  static Throwable of(JsonNode error) {
+    String message = error.get("message").asText();
+    String[] name = error.has("name") ? Names.parts(error.get("name").asText()) : new String[0];
+    switch (error.get("kind").asText()) {
+      case "TableNotFoundError":
+        return new NoSuchTableException(identifier(name, message));
+      case "TableExistsError":
+        return new TableAlreadyExistsException(identifier(name, message));
+      case "NamespaceNotFound":
+        return new NoSuchNamespaceException(name);
+      case "NamespaceExists":
+        return new NamespaceAlreadyExistsException(name);
+      case "NamespaceNotEmpty":
+        return new NonEmptyNamespaceException(name);
+      case "ConcurrentAppendError":
+        // Its constructor of one text takes that for the condition, and tells the condition instead.
+        return new ConcurrentAppendException(
+            "DELTA_CONCURRENT_APPEND.WITHOUT_HINT",
+            "[DELTA_CONCURRENT_APPEND] " + message,
+            new String[0]);
+      case "ConcurrentDeleteReadError":
+        return new ConcurrentDeleteReadException("[DELTA_CONCURRENT_DELETE_READ] " + message);
+      case "ConcurrentDeleteDeleteError":
+        return new ConcurrentDeleteDeleteException("[DELTA_CONCURRENT_DELETE_DELETE] " + message);
+      case "ConcurrentTransactionError":
+        return new ConcurrentTransactionException("[DELTA_CONCURRENT_TRANSACTION] " + message);
+      case "MetadataChangedError":
+        return new MetadataChangedException("[DELTA_METADATA_CHANGED] " + message);
+      case "ProtocolChangedError":
+        return new ProtocolChangedException("[DELTA_PROTOCOL_CHANGED] " + message);
+      case "VersionConflictError":
+        return new ConcurrentWriteException("[DELTA_CONCURRENT_WRITE] " + message);
+      default:
+        return new LakeException(error.get("condition").asText(), message);
+    }
+  }
+
+  private static Identifier identifier(String[] name, String message) {
+    return name.length == 0 ? Identifier.of(name, message) : Names.identifier(name);
+  }
+}

@@ -1,0 +1,229 @@
+package io.deltasql.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType$;
+import org.apache.spark.sql.catalyst.catalog.CatalogUtils$;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.delta.catalog.DeltaCatalogV1;
+import org.apache.spark.sql.delta.commands.TableCreationModes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
+
+/**
+ * A lake as a catalog of Spark: `spark.sql.catalog.NAME=io.deltasql.spark.LakeCatalog`.
+ *
+ * <p>Delta's own catalog does the work. Tables are created by path, and the commit of version 0
+ * gives them their names. Delta's connector on its kernel would go round the log, so that this is
+ * the one without it.
+ */
+public final class LakeCatalog extends DeltaCatalogV1 {
+  private static final String STORAGE = "org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat";
+  private static final String TABLE = "org.apache.spark.sql.catalyst.catalog.CatalogTable";
+
+  private final Map<String, CatalogTable> replaced = new ConcurrentHashMap<>();
+  private String name;
+
+  @Override
+  public void initialize(String name, CaseInsensitiveStringMap options) {
+    this.name = name;
+    setDelegateCatalog(new LakeNames(name));
+    super.initialize(name, options);
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  private Bridge lake() {
+    return Homes.lake(name);
+  }
+
+  // --- tables that are there ------------------------------------------------------------
+
+  @Override
+  public Table loadTable(Identifier ident) {
+    if (isPathIdentifier(ident)) {
+      return loadPathTable(ident);
+    }
+    JsonNode found = find(ident);
+    if (found.isNull()) {
+      throw Raise.unchecked(new NoSuchTableException(qualified(ident)));
+    }
+    return loadCatalogTable(ident, describe(ident, found));
+  }
+
+  @Override
+  public boolean tableExists(Identifier ident) {
+    return isPathIdentifier(ident) ? super.tableExists(ident) : !find(ident).isNull();
+  }
+
+  private JsonNode find(Identifier ident) {
+    if (!Names.areWords(ident)) {
+      return com.fasterxml.jackson.databind.node.NullNode.getInstance();
+    }
+    return lake().ask(Bridge.question("table").put("name", Names.of(ident)));
+  }
+
+  private Identifier qualified(Identifier ident) {
+    String[] space = new String[ident.namespace().length + 1];
+    space[0] = name;
+    System.arraycopy(ident.namespace(), 0, space, 1, ident.namespace().length);
+    return Identifier.of(space, ident.name());
+  }
+
+  private CatalogTable describe(Identifier ident, JsonNode found) {
+    Map<Integer, Object> storage = new HashMap<>();
+    storage.put(1, Scala.some(CatalogUtils$.MODULE$.stringToURI(found.get("location").asText())));
+    for (int i = 2; i <= 4; i++) {
+      storage.put(i, Scala.none());
+    }
+    storage.put(5, false);
+    storage.put(6, scala.collection.immutable.Map$.MODULE$.empty());
+    Map<Integer, Object> table = new HashMap<>();
+    String space = Names.of(ident.namespace());
+    table.put(
+        1,
+        new TableIdentifier(
+            ident.name(), space.isEmpty() ? Scala.none() : Scala.some(space), Scala.some(name)));
+    table.put(
+        2,
+        found.get("is_default_place").asBoolean()
+            ? CatalogTableType$.MODULE$.MANAGED()
+            : CatalogTableType$.MODULE$.EXTERNAL());
+    table.put(3, Scala.build(STORAGE, storage));
+    table.put(4, new StructType());
+    table.put(5, Scala.some("delta"));
+    return (CatalogTable) Scala.build(TABLE, table);
+  }
+
+  // --- new tables -----------------------------------------------------------------------
+
+  @Override
+  public Table createTable(
+      Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties) {
+    if (isPathIdentifier(ident)) {
+      return super.createTable(ident, schema, partitions, properties);
+    }
+    Path place = promise(ident, properties, false);
+    try {
+      super.createTable(byPath(place), schema, partitions, forDelta(properties));
+    } finally {
+      Homes.forget(place);
+    }
+    return loadTable(ident);
+  }
+
+  /** CREATE TABLE … LIKE, which Spark 4.1 does not ask of catalogs. */
+  @Override
+  public Table createTableLike(Identifier ident, TableInfo like, Table source) {
+    if (isPathIdentifier(ident)) {
+      return super.createTableLike(ident, like, source);
+    }
+    Path place = promise(ident, like.properties(), false);
+    try {
+      super.createTableLike(byPath(place), like, source);
+    } finally {
+      Homes.forget(place);
+    }
+    return loadTable(ident);
+  }
+
+  @Override
+  public StagedTable stageCreate(
+      Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties) {
+    if (isPathIdentifier(ident)) {
+      return super.stageCreate(ident, schema, partitions, properties);
+    }
+    Path place = promise(ident, properties, false);
+    return new Promised(
+        super.stageCreate(byPath(place), schema, partitions, forDelta(properties)), place);
+  }
+
+  @Override
+  public StagedTable stageReplace(
+      Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties) {
+    if (isPathIdentifier(ident)) {
+      return super.stageReplace(ident, schema, partitions, properties);
+    }
+    Path place = promise(ident, properties, true);
+    return new Promised(
+        super.stageReplace(byPath(place), schema, partitions, forDelta(properties)), place);
+  }
+
+  @Override
+  public StagedTable stageCreateOrReplace(
+      Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties) {
+    if (isPathIdentifier(ident)) {
+      return super.stageCreateOrReplace(ident, schema, partitions, properties);
+    }
+    Path place = promise(ident, properties, true);
+    return new Promised(
+        super.stageCreateOrReplace(byPath(place), schema, partitions, forDelta(properties)), place);
+  }
+
+  /** Where the table is, or will be; a new one's path is promised to its name. */
+  private Path promise(Identifier ident, Map<String, String> properties, boolean mayExist) {
+    String provider = properties.getOrDefault(TableCatalog.PROP_PROVIDER, "delta");
+    // `saveAsTable` without a format names the session's default, whatever the catalog.
+    boolean isSaid = !provider.equalsIgnoreCase(
+        ((org.apache.spark.sql.classic.SparkSession) spark()).sessionState().conf()
+            .defaultDataSourceName());
+    if (!provider.equalsIgnoreCase("delta") && isSaid) {
+      throw new LakeException(
+          "DELTASQL_NOT_DELTA",
+          "the catalog " + name + " has Delta tables only, and " + Names.of(ident) + " is USING "
+              + provider + ". Write USING delta, or leave it out");
+    }
+    var question = Bridge.question("place").put("name", Names.of(ident)).put("may_exist", mayExist);
+    question.put("is_name", Names.areWords(ident));
+    String location = properties.get(TableCatalog.PROP_LOCATION);
+    if (location != null) {
+      question.put("location", location);
+    }
+    JsonNode found = lake().ask(question);
+    Path place = new Path(found.get("location").asText());
+    if (found.get("is_new").asBoolean()) {
+      Homes.promise(place, lake(), Names.of(ident));
+    } else {
+      replaced.put(place.toString(), describe(ident, find(ident)));
+    }
+    return place;
+  }
+
+  /** Delta must know that there is a table to be replaced: it would not ask by its path. */
+  @Override
+  public Option<CatalogTable> getExistingTableIfExists(
+      TableIdentifier table, Option<Identifier> ident, TableCreationModes.CreationMode mode) {
+    CatalogTable known = replaced.remove(table.table());
+    return known != null && mode != TableCreationModes.Create$.MODULE$
+        ? Scala.some(known)
+        : super.getExistingTableIfExists(table, ident, mode);
+  }
+
+  private static Identifier byPath(Path place) {
+    return Identifier.of(new String[] {"delta"}, place.toString());
+  }
+
+  /** Delta looks at the provider, which is the session's default where it is not said. */
+  private static Map<String, String> forDelta(Map<String, String> properties) {
+    Map<String, String> found = new HashMap<>(properties);
+    found.put(TableCatalog.PROP_PROVIDER, "delta");
+    found.remove(TableCatalog.PROP_LOCATION);
+    found.remove(TableCatalog.PROP_OWNER);
+    return found;
+  }
+}

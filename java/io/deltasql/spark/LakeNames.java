@@ -1,0 +1,178 @@
+package io.deltasql.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.CatalogExtension;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The names in a lake: what Delta's catalog delegates. */
+final class LakeNames implements CatalogExtension {
+  private final String name;
+
+  LakeNames(String name) {
+    this.name = name;
+  }
+
+  private JsonNode ask(ObjectNode question) {
+    return Homes.lake(name).ask(question);
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  @Override
+  public void initialize(String name, CaseInsensitiveStringMap options) {}
+
+  @Override
+  public void setDelegateCatalog(CatalogPlugin delegate) {}
+
+  // --- tables -------------------------------------------------------------------------
+
+  @Override
+  public Identifier[] listTables(String[] namespace) {
+    List<Identifier> found = new ArrayList<>();
+    for (JsonNode item : ask(Bridge.question("tables").put("namespace", Names.of(namespace)))) {
+      found.add(Identifier.of(namespace, item.asText()));
+    }
+    return found.toArray(new Identifier[0]);
+  }
+
+  @Override
+  public Table loadTable(Identifier ident) throws NoSuchTableException {
+    throw new NoSuchTableException(ident);
+  }
+
+  @Override
+  public Table createTable(
+      Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties) {
+    throw new UnsupportedOperationException("a lake has Delta tables only");
+  }
+
+  @Override
+  public Table alterTable(Identifier ident, TableChange... changes) throws NoSuchTableException {
+    throw new NoSuchTableException(ident);
+  }
+
+  @Override
+  public boolean dropTable(Identifier ident) {
+    return drop(ident, false);
+  }
+
+  @Override
+  public boolean purgeTable(Identifier ident) {
+    return drop(ident, true);
+  }
+
+  private boolean drop(Identifier ident, boolean purge) {
+    if (!Names.areWords(ident)) {
+      return false;
+    }
+    return ask(Bridge.question("drop").put("name", Names.of(ident)).put("purge", purge))
+        .asBoolean();
+  }
+
+  @Override
+  public void renameTable(Identifier ident, Identifier renamed) {
+    // Spark hands over whatever stands after TO, with or without the catalog's own name.
+    String[] parts = renamed.namespace();
+    boolean hasCatalog = parts.length > 1 && parts[0].equals(name);
+    String space = Names.of(hasCatalog ? java.util.Arrays.copyOfRange(parts, 1, parts.length) : parts);
+    String to = space.isEmpty() ? Names.of(Identifier.of(ident.namespace(), renamed.name()))
+        : space + "." + renamed.name();
+    ask(Bridge.question("rename").put("name", Names.of(ident)).put("to", to));
+  }
+
+  // --- namespaces ---------------------------------------------------------------------
+
+  @Override
+  public String[] defaultNamespace() {
+    return new String[0];
+  }
+
+  @Override
+  public String[][] listNamespaces() {
+    return listNamespaces(new String[0]);
+  }
+
+  @Override
+  public String[][] listNamespaces(String[] namespace) {
+    List<String[]> found = new ArrayList<>();
+    for (JsonNode item : ask(Bridge.question("namespaces").put("namespace", Names.of(namespace)))) {
+      found.add(Names.parts(item.asText()));
+    }
+    return found.toArray(new String[0][]);
+  }
+
+  @Override
+  public boolean namespaceExists(String[] namespace) {
+    return !ask(Bridge.question("namespace").put("namespace", Names.of(namespace))).isNull();
+  }
+
+  @Override
+  public Map<String, String> loadNamespaceMetadata(String[] namespace) {
+    JsonNode found =
+        ask(Bridge.question("namespace").put("namespace", Names.of(namespace)).put("must", true));
+    Map<String, String> properties = new java.util.HashMap<>();
+    found.fields().forEachRemaining(item -> properties.put(item.getKey(), item.getValue().asText()));
+    return properties;
+  }
+
+  @Override
+  public void createNamespace(String[] namespace, Map<String, String> properties) {
+    ObjectNode question =
+        Bridge.question("create_namespace").put("namespace", Names.of(namespace));
+    properties.forEach(question.putObject("properties")::put);
+    ask(question);
+  }
+
+  @Override
+  public void alterNamespace(String[] namespace, NamespaceChange... changes) {
+    ObjectNode question = Bridge.question("alter_namespace").put("namespace", Names.of(namespace));
+    ObjectNode properties = question.putObject("properties");
+    for (NamespaceChange change : changes) {
+      if (change instanceof NamespaceChange.SetProperty) {
+        var set = (NamespaceChange.SetProperty) change;
+        properties.put(set.property(), set.value());
+      } else {
+        properties.putNull(((NamespaceChange.RemoveProperty) change).property());
+      }
+    }
+    ask(question);
+  }
+
+  @Override
+  public boolean dropNamespace(String[] namespace, boolean cascade) {
+    return ask(
+            Bridge.question("drop_namespace")
+                .put("namespace", Names.of(namespace))
+                .put("cascade", cascade))
+        .asBoolean();
+  }
+
+  // --- functions: a lake has none -----------------------------------------------------
+
+  @Override
+  public Identifier[] listFunctions(String[] namespace) {
+    return new Identifier[0];
+  }
+
+  @Override
+  public UnboundFunction loadFunction(Identifier ident) throws NoSuchFunctionException {
+    throw new NoSuchFunctionException(ident);
+  }
+}

@@ -1,0 +1,77 @@
+package io.deltasql.spark;
+
+import com.google.common.cache.Cache;
+import com.google.common.cache.ForwardingCache;
+import java.lang.reflect.Field;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.delta.DeltaLog;
+import org.apache.spark.sql.delta.DeltaLog$;
+import org.apache.spark.util.SystemClock;
+import scala.Option;
+
+/**
+ * Delta's cache of logs, which asks before it loads: whatever is opened, by name or by path, before
+ * or after its table came into a lake, gets the log of the lake if there is one.
+ */
+final class LogCache extends ForwardingCache<DeltaLog.DeltaLogCacheKey, DeltaLog> {
+  private final Cache<DeltaLog.DeltaLogCacheKey, DeltaLog> delegate;
+
+  private LogCache(Cache<DeltaLog.DeltaLogCacheKey, DeltaLog> delegate) {
+    this.delegate = delegate;
+  }
+
+  /** Put it in the place of Delta's own, once. */
+  static synchronized void install(SparkSession spark) {
+    Cache<DeltaLog.DeltaLogCacheKey, DeltaLog> current = current(spark);
+    if (current instanceof LogCache) {
+      return;
+    }
+    try {
+      Field field = DeltaLog$.class.getDeclaredField("deltaLogCache");
+      field.setAccessible(true);
+      field.set(null, Option.apply(new LogCache(current)));
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException("Delta's cache of logs is not where deltasql knows it", error);
+    }
+  }
+
+  @SuppressWarnings("unchecked")
+  private static Cache<DeltaLog.DeltaLogCacheKey, DeltaLog> current(SparkSession spark) {
+    return DeltaLog$.MODULE$.getOrCreateCache(
+        ((org.apache.spark.sql.classic.SparkSession) spark).sessionState().conf());
+  }
+
+  @Override
+  protected Cache<DeltaLog.DeltaLogCacheKey, DeltaLog> delegate() {
+    return delegate;
+  }
+
+  @Override
+  public DeltaLog get(DeltaLog.DeltaLogCacheKey key, Callable<? extends DeltaLog> load)
+      throws ExecutionException {
+    DeltaLog known = delegate.getIfPresent(key);
+    if (known instanceof SqlDeltaLog && ((SqlDeltaLog) known).isCurrent()) {
+      return known;
+    }
+    Homes.Home home = Homes.find(key.path().getParent());
+    if (home == null) {
+      if (known instanceof SqlDeltaLog) {
+        delegate.invalidate(key);
+      }
+      return delegate.get(key, load);
+    }
+    if (home.isPromised && known instanceof SqlDeltaLog && ((SqlDeltaLog) known).isAwaited()) {
+      return known;
+    }
+    if (known != null) {
+      delegate.invalidate(key);
+    }
+    return delegate.get(
+        key,
+        () ->
+            new SqlDeltaLog(
+                key.path(), key.path().getParent(), key.fsOptions(), new SystemClock()));
+  }
+}

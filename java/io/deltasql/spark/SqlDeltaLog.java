@@ -1,0 +1,183 @@
+package io.deltasql.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.delta.CapturedSnapshot;
+import org.apache.spark.sql.delta.CheckpointInstance;
+import org.apache.spark.sql.delta.CheckpointProvider;
+import org.apache.spark.sql.delta.DeltaHistoryManager;
+import org.apache.spark.sql.delta.DeltaLog;
+import org.apache.spark.sql.delta.DummySnapshot;
+import org.apache.spark.sql.delta.LogSegment;
+import org.apache.spark.sql.delta.OptimisticTransaction;
+import org.apache.spark.sql.delta.Snapshot;
+import org.apache.spark.sql.delta.coordinatedcommits.TableCommitCoordinatorClient;
+import org.apache.spark.sql.delta.storage.LogStore;
+import org.apache.spark.sql.delta.storage.LogStoreAdaptor;
+import org.apache.spark.util.Clock;
+import scala.Option;
+import scala.Tuple2;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+
+/**
+ * Delta's log of a table whose log is in SQL: `_delta_log` is neither read nor written.
+ *
+ * <p>The constructor of the superclass asks for the first snapshot before any field of ours is set:
+ * whatever is needed then is found through the path.
+ */
+public final class SqlDeltaLog extends DeltaLog {
+  private static final java.util.Map<Path, Homes.Home> HOMES = new ConcurrentHashMap<>();
+
+  private final LogStore logStore;
+  private final DeltaHistoryManager historyManager;
+  private volatile boolean isGone;
+
+  SqlDeltaLog(Path logPath, Path dataPath, Map<String, String> options, Clock clock) {
+    super(logPath, dataPath, options, options, clock, Scala.none());
+    this.logStore = new LogStoreAdaptor(new SqlLogStore(this));
+    this.historyManager = new SqlHistory(this);
+  }
+
+  // --- where it is --------------------------------------------------------------------
+
+  Homes.Home home() {
+    return HOMES.computeIfAbsent(
+        dataPath(),
+        path -> {
+          Homes.Home found = Homes.find(path);
+          if (found == null) {
+            throw new LakeException("DELTASQL_TABLE_GONE", "there is no table of a lake at " + path);
+          }
+          return found;
+        });
+  }
+
+  /** A question about this table. */
+  ObjectNode question(String verb) {
+    return Bridge.question(verb).put("path", dataPath().toString());
+  }
+
+  JsonNode ask(ObjectNode question) {
+    return home().bridge.ask(question);
+  }
+
+  /** Whether the log may be handed out again; else whoever asks has to look at the path anew. */
+  boolean isCurrent() {
+    return !isGone && tableExists();
+  }
+
+  /** Whether its table is yet to be created: one statement opens the log more than once. */
+  boolean isAwaited() {
+    return !isGone && !tableExists();
+  }
+
+  // --- snapshots ----------------------------------------------------------------------
+
+  @Override
+  public void createSnapshotAtInit(Option<CatalogTable> table) {
+    HOMES.remove(dataPath());
+    currentSnapshot_$eq(new CapturedSnapshot(load(null), clock().getTimeMillis()));
+  }
+
+  @Override
+  public Snapshot updateInternal(boolean isAsync, Option<CatalogTable> table) {
+    long now = clock().getTimeMillis();
+    Snapshot known = currentSnapshot().snapshot();
+    Snapshot newest = load(known);
+    if (newest != known) {
+      currentSnapshot_$eq(new CapturedSnapshot(newest, now));
+    } else {
+      installSnapshot(known, now);
+    }
+    return newest;
+  }
+
+  /** The newest snapshot; `known` itself if it still is. */
+  private Snapshot load(Snapshot known) {
+    ObjectNode question = question("snapshot");
+    if (known instanceof SqlSnapshot) {
+      question.put("known", known.version()).put("table_id", ((SqlSnapshot) known).lakeTableId());
+    }
+    JsonNode found = ask(question);
+    if (found.isNull()) {
+      // Not yet, or no longer.
+      isGone = known != null && known.version() >= 0;
+      return new DummySnapshot(logPath(), this);
+    }
+    return found.has("unchanged") ? known : SqlSnapshot.of(this, found);
+  }
+
+  @Override
+  public Snapshot getSnapshotAt(
+      long version,
+      Option<CheckpointInstance> hint,
+      Option<CheckpointProvider> provider,
+      Option<CatalogTable> table,
+      boolean enforceRetention) {
+    Snapshot known = currentSnapshot().snapshot();
+    if (known.version() == version) {
+      return known;
+    }
+    JsonNode found = ask(question("snapshot").put("version", version));
+    if (found.isNull()) {
+      throwNonExistentVersionError(version);
+    }
+    return SqlSnapshot.of(this, found);
+  }
+
+  LogSegment segment(long version, long timestamp) {
+    FileStatus commit = SqlLogStore.status(logPath(), version, 1, timestamp);
+    return LogSegment.apply(
+        logPath(), version, Scala.seq(java.util.List.of(commit)), Scala.none(), timestamp);
+  }
+
+  @Override
+  public Tuple2<LogSegment, Seq<FileStatus>> getUpdatedLogSegment(
+      LogSegment old,
+      Option<TableCommitCoordinatorClient> coordinator,
+      Option<CatalogTable> table) {
+    throw new IllegalStateException("deltasql checks conflicts itself");
+  }
+
+  // --- transactions -------------------------------------------------------------------
+
+  @Override
+  public OptimisticTransaction startTransaction(
+      Option<CatalogTable> table, Option<Snapshot> snapshot) {
+    Snapshot read = snapshot.isDefined() ? snapshot.get() : freshest(table);
+    return new SqlTransaction(this, table, read);
+  }
+
+  Snapshot freshest(Option<CatalogTable> table) {
+    return update(false, Scala.none(), table);
+  }
+
+  // --- what files would be there for ----------------------------------------------------
+
+  @Override
+  public LogStore store() {
+    return logStore;
+  }
+
+  @Override
+  public DeltaHistoryManager history() {
+    return historyManager;
+  }
+
+  @Override
+  public void checkpoint(Snapshot snapshot, Option<CatalogTable> table) {}
+
+  @Override
+  public void checkpointAndCleanUpDeltaLog(Snapshot snapshot, Option<CatalogTable> table) {}
+
+  @Override
+  public void doLogCleanup(Snapshot snapshot, Option<CatalogTable> table) {}
+
+  @Override
+  public void createLogDirectoriesIfNotExists() {}
+}

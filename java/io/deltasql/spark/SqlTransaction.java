@@ -1,0 +1,171 @@
+package io.deltasql.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.delta.CurrentTransactionInfo;
+import org.apache.spark.sql.delta.DeltaOperations;
+import org.apache.spark.sql.delta.DeltaTableReadPredicate;
+import org.apache.spark.sql.delta.IsolationLevel;
+import org.apache.spark.sql.delta.OptimisticTransaction;
+import org.apache.spark.sql.delta.Snapshot;
+import org.apache.spark.sql.delta.actions.Action;
+import org.apache.spark.sql.delta.actions.AddFile;
+import org.apache.spark.sql.delta.actions.Protocol;
+import org.apache.spark.sql.delta.hooks.PostCommitHook;
+import scala.Option;
+import scala.Tuple2;
+import scala.Tuple3;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A transaction of Delta's, up to the commit: that is the lake's, by its own conflict rules.
+ *
+ * <p>The actions come prepared, with what was read to make them. Nothing is retried here: what
+ * comes back is the version, or the conflict.
+ */
+public final class SqlTransaction extends OptimisticTransaction {
+  private static final String LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession";
+  /** Set while a block of `db.transaction()` is open on the thread that led here. */
+  private static final String TRANSACTION = "deltasql.transaction";
+  /** All others write to `_delta_log`, or to a catalog that does not have the table. */
+  private static final Set<String> HOOKS = Set.of("AutoCompact$", "GenerateSymlinkManifest$");
+
+  private final SqlDeltaLog log;
+
+  SqlTransaction(SqlDeltaLog log, Option<CatalogTable> table, Snapshot snapshot) {
+    super(log, table, snapshot);
+    this.log = log;
+  }
+
+  @Override
+  public Tuple3<Object, Snapshot, CurrentTransactionInfo> doCommitRetryIteratively(
+      long attemptVersion, CurrentTransactionInfo info, IsolationLevel isolation) {
+    ObjectNode question = question(info.txnId());
+    question.put("isolation", isolation.toString());
+    question.put("high_water_mark", info.readRowIdHighWatermark());
+    question.put("reads_everything", info.readWholeTable());
+    ArrayNode reads = question.putArray("reads");
+    for (DeltaTableReadPredicate read : Scala.list(info.readPredicates())) {
+      ArrayNode texts = reads.addArray();
+      Scala.list(read.partitionPredicates()).forEach(item -> text(item, read, texts));
+      Scala.list(read.dataPredicates()).forEach(item -> text(item, read, texts));
+    }
+    List<String> lines = new ArrayList<>();
+    ArrayNode files = Bridge.MAPPER.createArrayNode();
+    CollectionConverters.asJava(info.readFiles()).forEach(file -> files.add(file.path()));
+    lines.add(files.toString());
+    for (Action action : Scala.list(info.finalActionsToCommit())) {
+      lines.add(action.json());
+    }
+    long version = send(question, lines);
+    return new Tuple3<>(version, log.freshest(catalogTable()), info);
+  }
+
+  /** A predicate on Delta's own form of partition values has no words that we know. */
+  private static void text(Expression item, DeltaTableReadPredicate read, ArrayNode texts) {
+    if (read.shouldRewriteFilter()) {
+      Filters.write(item, texts);
+    } else {
+      texts.add("");
+    }
+  }
+
+  /** RESTORE and clones: many actions, and no other commit in between. */
+  @Override
+  public Tuple2<Object, Snapshot> commitLarge(
+      SparkSession spark,
+      scala.collection.Iterator<Action> actions,
+      Option<Protocol> newProtocol,
+      DeltaOperations.Operation operation,
+      Map<String, String> context,
+      Map<String, String> metrics) {
+    newProtocol_$eq(newProtocol);
+    updateMetadataAndProtocolWithRequiredFeatures(
+        newMetadata(), newProtocol.isDefined() ? Scala.seq(List.of(newProtocol.get())) : Scala.seq(List.of()));
+    List<String> lines = new ArrayList<>();
+    lines.add("[]");
+    lines.add(commitInfo(operation, metrics));
+    if (this.newProtocol().isDefined()) {
+      lines.add(this.newProtocol().get().json());
+    }
+    if (newMetadata().isDefined()) {
+      lines.add(newMetadata().get().json());
+    }
+    while (actions.hasNext()) {
+      lines.add(actions.next().json());
+    }
+    ObjectNode question = question(txnId()).put("pinned", true);
+    question.put("high_water_mark", Long.MAX_VALUE);
+    long version = send(question, lines);
+    return new Tuple2<>(version, log.freshest(catalogTable()));
+  }
+
+  private String commitInfo(DeltaOperations.Operation operation, Map<String, String> metrics) {
+    ObjectNode info = Bridge.MAPPER.createObjectNode();
+    info.put("operation", operation.name());
+    ObjectNode parameters = info.putObject("operationParameters");
+    CollectionConverters.asJava(operation.jsonEncodedValues())
+        .forEach((key, json) -> parameters.putRawValue(key, new com.fasterxml.jackson.databind.util.RawValue(json)));
+    ObjectNode values = info.putObject("operationMetrics");
+    CollectionConverters.asJava(metrics).forEach(values::put);
+    Option<String> user = getUserMetadata(operation);
+    if (user.isDefined()) {
+      info.put("userMetadata", user.get());
+    }
+    info.put("isBlindAppend", false).put("isolationLevel", "Serializable").put("txnId", txnId());
+    ObjectNode line = Bridge.MAPPER.createObjectNode();
+    line.set("commitInfo", info);
+    return line.toString();
+  }
+
+  private ObjectNode question(String txnId) {
+    ObjectNode question = log.question("commit").put("txn_id", txnId);
+    Homes.Home home = log.home();
+    if (snapshot() instanceof SqlSnapshot) {
+      question.put("table_id", ((SqlSnapshot) snapshot()).lakeTableId());
+      question.put("read_version", snapshot().version());
+    } else {
+      question.put("create", home.name);
+    }
+    org.apache.spark.sql.classic.SparkSession spark =
+        (org.apache.spark.sql.classic.SparkSession) SparkSession.active();
+    question.put("time_zone", spark.sessionState().conf().sessionLocalTimeZone());
+    question.put("transaction", spark.sparkContext().getLocalProperty(TRANSACTION));
+    return question;
+  }
+
+  private long send(ObjectNode question, List<String> lines) {
+    question.put("actions", Transfer.give(lines));
+    JsonNode committed = log.ask(question);
+    commitEndNano_$eq(System.nanoTime());
+    long version = committed.asLong();
+    ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
+        .sessionState().conf().setConfString(LAST_VERSION, Long.toString(version));
+    unregisterPostCommitHooksWhere(
+        new scala.runtime.AbstractFunction1<PostCommitHook, Object>() {
+          @Override
+          public Object apply(PostCommitHook hook) {
+            return !HOOKS.contains(hook.getClass().getSimpleName());
+          }
+        });
+    return version;
+  }
+
+  @Override
+  public OptimisticTransaction split(Seq<AddFile> files) {
+    SqlTransaction part = new SqlTransaction(log, catalogTable(), snapshot());
+    part.readPredicates().addAll(readPredicates());
+    part.readFiles().addAll(Scala.list(files));
+    part.readTxn().appendAll(readTxn());
+    return part;
+  }
+}
