@@ -11,6 +11,7 @@ from deltasql.lake.snapshot import Snapshot
 from deltasql.lake.table import Table
 from deltasql.lake.writing import txn_actions
 from deltasql.log.timestamps import Timestamp
+from deltasql.spark.catalog.attaching import detach_catalog
 from deltasql.spark.cut import Cut
 from deltasql.spark.dml.operation import DmlContext
 from deltasql.spark.dml.tables import DmlTable, SparkTable
@@ -44,6 +45,8 @@ class Database:
         self.reader = Reader(spark, self.gateway)
         self.writer = Writer(self.gateway, self.reader, lake.discarder)
         self._cut = Cut(lake)
+        # The name of the lake in Spark SQL, where it was attached with one.
+        self.catalog: str | None = None
 
     def __repr__(self) -> str:
         return f"<Database {self.lake.url}>"
@@ -254,6 +257,12 @@ class Database:
         location = self.lake.place(name)
         self.set_credentials(location)
         return creation.create_from(self.lake, self.writer, df, name, location, options, extra)
+
+    def detach(self) -> None:
+        """Take the lake's catalog out of the session; what was read before stays readable."""
+        if self.catalog is not None:
+            detach_catalog(self.spark, self.catalog)
+            self.catalog = None
 
     def set_credentials(self, location: str) -> None:
         """Let Spark read and write where the lake may."""

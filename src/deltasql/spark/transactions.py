@@ -10,6 +10,7 @@ from deltasql.errors import TableNotFoundError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.transaction import Statement, Transaction, TransactionTable
 from deltasql.log.feed import CHANGE_TYPE
+from deltasql.spark.catalog import blocks
 from deltasql.spark.dml.operation import DmlContext
 from deltasql.spark.dml.tables import TransactionSparkTable
 from deltasql.spark.native import evolution
@@ -44,6 +45,7 @@ class SparkTransaction:
 
     def __enter__(self) -> Self:
         self._inner.__enter__()
+        blocks.enter(self._database.spark)
         return self
 
     def __exit__(
@@ -52,6 +54,7 @@ class SparkTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        blocks.leave(self._database.spark)
         if kind is None:
             try:
                 self._complete_feeds()

@@ -30,7 +30,7 @@ def handed_over(batches: Iterable[pa.RecordBatch]) -> Iterator[Path]:
             for batch in batches:
                 if batch.num_rows:
                     out.write(before)
-                    out.write(_joined(render(batch)))
+                    out.write(joined(render(batch)))
                     before = b","
             out.write(b"]" if before == b"," else b"[]")
         yield Path(name)
@@ -42,7 +42,7 @@ def render(batch: pa.RecordBatch) -> pa.Array:
     """One JSON object a file."""
     parts: list[pa.Array | str] = [
         '{"path":"',
-        _escaped(batch.column("path")),
+        escaped(batch.column("path")),
         '","partitionValues":',
         batch.column("partition_values"),
         ',"size":',
@@ -50,15 +50,16 @@ def render(batch: pa.RecordBatch) -> pa.Array:
         ',"modificationTime":',
         batch.column("modification_time").cast(pa.string()),
         ',"dataChange":true',
-        *_optional(batch, "deletion_vector", "deletionVector"),
-        *_optional(batch, "base_row_id", "baseRowId"),
-        *_optional(batch, "default_row_commit_version", "defaultRowCommitVersion"),
+        *optional(batch, "deletion_vector", "deletionVector"),
+        *optional(batch, "base_row_id", "baseRowId"),
+        *optional(batch, "default_row_commit_version", "defaultRowCommitVersion"),
         "}",
     ]
     return pc.binary_join_element_wise(*parts, "")
 
 
-def _optional(batch: pa.RecordBatch, column: str, field: str) -> list[pa.Array | str]:
+def optional(batch: pa.RecordBatch, column: str, field: str) -> list[pa.Array | str]:
+    """A field of those files that have it."""
     values = batch.column(column)
     if values.null_count == len(values):
         return []
@@ -66,13 +67,14 @@ def _optional(batch: pa.RecordBatch, column: str, field: str) -> list[pa.Array |
     return [pc.fill_null(texts, "")]
 
 
-def _escaped(paths: pa.Array) -> pa.Array:
+def escaped(paths: pa.Array) -> pa.Array:
+    """Texts as they stand between quotes in JSON; nulls only where there is nothing to escape."""
     if not pc.any(pc.match_substring_regex(paths, _TO_ESCAPE)).as_py():
         return paths
     return pa.array([orjson.dumps(path).decode()[1:-1] for path in paths.to_pylist()])
 
 
-def _joined(lines: pa.Array) -> memoryview:
+def joined(lines: pa.Array) -> memoryview:
     """All lines with commas between them: the data of one string array, end to end."""
     # Each line begins with a comma; the first one's is left out.
     parted = pc.binary_join_element_wise("", lines, ",")

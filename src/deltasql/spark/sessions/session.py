@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltasql.lake.catalog import Lake, connect
+from deltasql.spark.catalog.attaching import attach_catalog
 from deltasql.spark.database import Database
 from deltasql.spark.sessions import jars as delta_jars
 from deltasql.spark.sessions import profiles
@@ -66,11 +67,18 @@ def session(
     return builder.getOrCreate()
 
 
-def attach(spark: SparkSession, lake: Lake | str | None = None, *, name: str = "") -> Database:
+def attach(
+    spark: SparkSession,
+    lake: Lake | str | None = None,
+    *,
+    name: str = "",
+    catalog: str | None = None,
+) -> Database:
     """The lake's tables in a session; `lake` is one that is open, or a URL.
 
-    Without it, DELTASQL_URL and DELTASQL_LOCATION name the lake. `format("deltasql")` finds it
-    too: with several lakes each has a `name`, for `option("lake", name)`.
+    Without it, DELTASQL_URL and DELTASQL_LOCATION name the lake. With `catalog="lake"` its tables
+    are `lake.sales.orders` in all of Spark SQL. `format("deltasql")` finds it too: with several
+    lakes each has a `name`, for `option("lake", name)`.
     """
     if not hasattr(spark, "_jvm"):
         raise no_native_route(
@@ -83,6 +91,8 @@ def attach(spark: SparkSession, lake: Lake | str | None = None, *, name: str = "
     database = Database(spark, opened, profile)
     check_native(spark, database.gateway)
     register(spark, profiles.keep(opened, profile))
+    if catalog is not None:
+        attach_catalog(database, catalog)
     return database
 
 

@@ -1,0 +1,1 @@
+"""The lake as a catalog of Spark: what the Java side asks, answered from the facade."""

@@ -1,0 +1,87 @@
+"""Our classes in a running session, and a lake behind a catalog's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from deltasql.errors import ConfigError
+from deltasql.spark.catalog.bridge import Bridge
+from deltasql.spark.sessions.failures import no_native_route
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltasql.spark.database import Database
+
+JAR = Path(__file__).parent / "deltasql-spark.jar"
+# The classes that ours extend are not Delta's public interface: each release is tested.
+TESTED_DELTA = ("4.3.0", "4.3.1", "4.4.0")
+_CATALOG = "io.deltasql.spark.LakeCatalog"
+# Delta's connector on its kernel reads `_delta_log` itself, round the log.
+_KERNEL_CONNECTOR = "spark.databricks.delta.v2.enableMode"
+
+
+def attach_catalog(database: Database, catalog: str) -> None:
+    """Make the lake of a database the catalog of that name in its session."""
+    _check_name(catalog)
+    spark = database.spark
+    version = database.gateway.delta_version
+    if version not in TESTED_DELTA:
+        raise no_native_route(
+            f"it has Delta {version}; as a catalog a lake was tested with "
+            f"{', '.join(TESTED_DELTA)}",
+            "use one of these, or attach without catalog= and use db.read and db.write",
+        )
+    _load_classes(spark)
+    _start_callbacks(spark)
+    jvm = cast("Any", spark._jvm)
+    bridge = Bridge(database.lake, database.set_credentials)
+    jvm.io.deltasql.spark.Attachment.attach(spark._jsparkSession, catalog, bridge)
+    spark.conf.set(_KERNEL_CONNECTOR, "NONE")
+    spark.conf.set(f"spark.sql.catalog.{catalog}", _CATALOG)
+    database.catalog = catalog
+
+
+def _check_name(catalog: str) -> None:
+    if not catalog.isidentifier() or catalog == "spark_catalog":
+        raise ConfigError(
+            f"{catalog!r:.80} can't be the name of a lake's catalog",
+            cause="it must be one word, and spark_catalog is Spark's own",
+            remedy='choose another, such as catalog="lake"; spark.sql.defaultCatalog=lake makes '
+            "names without it work",
+        )
+
+
+def _load_classes(spark: SparkSession) -> None:
+    """Bring our jar into the driver; executors run none of it."""
+    jvm = cast("Any", spark._jvm)
+    if not JAR.exists():
+        raise ConfigError(
+            "deltasql's jar for Spark is missing",
+            cause=f"there is no {JAR.name} in the package",
+            remedy="install a wheel; in a clone run make jar",
+        )
+    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    while loader is not None and "MutableURLClassLoader" not in loader.getClass().getName():
+        loader = loader.getParent()
+    if loader is None:
+        raise no_native_route(
+            "its class loader takes no jar while it runs",
+            f"start it with spark.jars={JAR}",
+        )
+    loader.addURL(jvm.java.io.File(str(JAR)).toURI().toURL())
+
+
+def _start_callbacks(spark: SparkSession) -> None:
+    from pyspark import java_gateway
+
+    start: Any = java_gateway.ensure_callback_server_started
+    start(spark.sparkContext._gateway)
+
+
+def detach_catalog(spark: SparkSession, catalog: str) -> None:
+    """Take the lake off again; whatever is opened from now on is stock Delta's."""
+    jvm = cast("Any", spark._jvm)
+    jvm.io.deltasql.spark.Attachment.detach(catalog)
+    spark.conf.unset(f"spark.sql.catalog.{catalog}")

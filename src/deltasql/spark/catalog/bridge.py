@@ -1,0 +1,83 @@
+"""The one function that Spark's driver calls: a question in JSON, an answer in JSON.
+
+PySpark's callback server carries it. A failure is an answer too, by the name of its class: the
+other side raises it as Spark and Delta call it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from deltasql.errors import DeltaSqlError
+from deltasql.spark.catalog.commits import Commits
+from deltasql.spark.catalog.histories import Histories
+from deltasql.spark.catalog.names import Names, NamespaceProblem
+from deltasql.spark.catalog.places import Places
+from deltasql.spark.catalog.snapshots import Snapshots
+from deltasql.spec import codec
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+
+logger = logging.getLogger("deltasql.spark")
+
+Question: TypeAlias = Mapping[str, Any]
+Answers: TypeAlias = Mapping[str, Callable[[Question], Any]]
+
+_INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class Bridge:
+    """Answers the questions of one catalog; called from any thread of the driver."""
+
+    class Java:
+        """What Py4J makes of it on the other side."""
+
+        implements = ("java.util.function.Function",)
+
+    def __init__(self, lake: Lake, set_credentials: Callable[[str], None]) -> None:
+        places = Places(lake, set_credentials)
+        self._answers: Answers = {
+            **Names(lake, places).answers,
+            **Snapshots(lake, places).answers,
+            **Histories(lake, places).answers,
+            **Commits(lake, places).answers,
+        }
+
+    def apply(self, text: str) -> str:
+        """The answer to a question."""
+        question = codec.loads(text)
+        try:
+            answer = {"value": self._answers[question["verb"]](question)}
+        except NamespaceProblem as problem:
+            answer = {"error": {"kind": problem.kind, "name": problem.namespace, "message": ""}}
+        except DeltaSqlError as error:
+            answer = {"error": _told(error, question)}
+        except Exception as error:
+            # Whatever it is, the statement must end with it: the gateway would lose its words.
+            logger.exception("a question of Spark's failed")
+            answer = {"error": _bug(error)}
+        return codec.dumps(answer).decode()
+
+
+def _told(error: DeltaSqlError, question: Question) -> dict[str, Any]:
+    kind = type(error).__name__
+    found: dict[str, Any] = {"kind": kind, "message": str(error), "condition": _condition(kind)}
+    name = question.get("name") or question.get("create")
+    if isinstance(name, str):
+        found["name"] = name
+    return found
+
+
+def _bug(error: Exception) -> dict[str, Any]:
+    message = f"deltasql failed: {type(error).__name__}: {error}"
+    return {"kind": "Internal", "message": message, "condition": "DELTASQL_INTERNAL_ERROR"}
+
+
+def _condition(kind: str) -> str:
+    """The name of a class as Spark names conditions: ValidationError is DELTASQL_VALIDATION."""
+    words = _INNER_CAPITAL.sub("_", kind.removesuffix("Error"))
+    return f"DELTASQL_{words.upper()}"

@@ -1,0 +1,114 @@
+"""Commits that Delta has prepared: made the lake's own, and committed by its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltasql.commit.collector import paused_for
+from deltasql.errors import TableExistsError
+from deltasql.lake.table import Table
+from deltasql.log.conflict import FileKey, Reads
+from deltasql.log.predicates.ast import Or
+from deltasql.log.state import TableState
+from deltasql.spark.catalog import blocks
+from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new
+from deltasql.spark.catalog.places import Places
+from deltasql.spark.catalog.snapshots import understood
+from deltasql.spec import codec
+from deltasql.spec.actions import Action, CommitInfo
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+
+
+class Commits:
+    """Answers to commits: the version."""
+
+    def __init__(self, lake: Lake, places: Places) -> None:
+        self._lake = lake
+        self._places = places
+
+    @property
+    def answers(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
+        """By verb."""
+        return {"commit": self._commit}
+
+    def _commit(self, question: Mapping[str, Any]) -> int:
+        files, actions = _taken(Path(question["actions"]))
+        blocks.must_be_outside(question)
+        if "create" in question:
+            return self._create(question, actions)
+        table = self._places.pinned(question["path"], question["table_id"])
+        return self._append(table, question, actions, files)
+
+    def _create(self, question: Mapping[str, Any], actions: Sequence[Action]) -> int:
+        info = _info(actions)
+        made = self._lake.create_with(
+            question["create"],
+            self._places.promised(question["path"]),
+            fitted_to_be_new(actions),
+            operation=info.operation or "CREATE TABLE",
+            operation_params=info.operation_parameters or {},
+        )
+        if made is None:
+            raise TableExistsError(f"there is a table {question['create']} already")
+        return 0
+
+    def _append(
+        self,
+        table: Table,
+        question: Mapping[str, Any],
+        actions: Sequence[Action],
+        files: Sequence[str],
+    ) -> int:
+        read_version = question["read_version"]
+        is_pinned = question.get("pinned", False)
+        state = self._lake.states.current(table.table_id)
+        info = _info(actions)
+        request = table.request(
+            fitted(actions, state, high_water_mark=question["high_water_mark"]),
+            operation=info.operation or "WRITE",
+            operation_params=info.operation_parameters or {},
+            reads=Reads.all() if is_pinned else _reads(question, files, state),
+            read_version=read_version,
+            expected_version=read_version + 1 if is_pinned else None,
+        )
+        # Delta's own id: asked for by it, a lost answer is found again.
+        request.commit_id = question["txn_id"]
+        if info.engine_info:
+            request.engine = f"{info.engine_info} {self._lake.engine_info}"
+        done = table.send(request)
+        table.mirror_commit(request, done)
+        return done.version
+
+
+def _taken(path: Path) -> tuple[list[str], list[Action]]:
+    """The files that were read, and the actions; the file is deleted."""
+    try:
+        first, _, body = path.read_bytes().partition(b"\n")
+    finally:
+        path.unlink()
+    with paused_for(body.count(b"\n")):
+        return codec.loads(first), codec.decode_commit(body, source="Delta's commit")
+
+
+def _info(actions: Sequence[Action]) -> CommitInfo:
+    return next((item for item in actions if isinstance(item, CommitInfo)), CommitInfo())
+
+
+def _reads(question: Mapping[str, Any], files: Sequence[str], state: TableState) -> Reads:
+    """What the transaction rests on: Delta's predicates as far as we understand them.
+
+    A part that we don't understand is left out, so that more counts as read, never less.
+    """
+    keys: frozenset[FileKey] = frozenset((path, "") for path in files)
+    zone = question["time_zone"]
+    found = [understood(texts, state, time_zone=zone) for texts in question["reads"]]
+    predicates = tuple(item for item in found if item is not None)
+    if question["reads_everything"] or len(predicates) < len(found):
+        return Reads.all()
+    if not predicates:
+        return Reads(files=keys) if keys else Reads.nothing()
+    return Reads(predicate=predicates[0] if len(predicates) == 1 else Or(predicates), files=keys)

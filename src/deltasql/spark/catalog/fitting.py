@@ -1,0 +1,83 @@
+"""Delta's actions as the lake commits them: with its fence, its times and its row ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from deltasql.errors import ValidationError
+from deltasql.lake.new_table import FENCE_PROPERTY, IN_COMMIT_TIMESTAMPS
+from deltasql.log.row_tracking import ROW_TRACKING_DOMAIN
+from deltasql.log.state import TableState
+from deltasql.spec.actions import Action, AddFile, DomainMetadata, Metadata, Protocol
+from deltasql.spec.features import FENCE
+from deltasql.spec.protocol import WRITER_VERSION, implied_features
+
+# Delta names this for commits whose row ids are all settled.
+_SETTLED = 2**63 - 1
+
+
+def fitted(actions: Sequence[Action], state: TableState, *, high_water_mark: int) -> list[Action]:
+    """The actions of a commit to a table that is there.
+
+    Row ids above the mark are Delta's guess at the next ones: under the lock they are given anew.
+    """
+    is_fenced = FENCE in state.writer_features
+    found: list[Action] = []
+    for action in actions:
+        if isinstance(action, Protocol):
+            found.append(with_features(action, [FENCE] if is_fenced else []))
+        elif isinstance(action, Metadata):
+            found.append(_with_timestamps(action) if state.in_commit_timestamps else action)
+        elif isinstance(action, AddFile) and _is_guessed(action, high_water_mark):
+            found.append(replace(action, base_row_id=None, default_row_commit_version=None))
+        elif not (high_water_mark != _SETTLED and _is_mark(action)):
+            found.append(action)
+    return found
+
+
+def fitted_to_be_new(actions: Sequence[Action]) -> list[Action]:
+    """The actions of version 0: as other new tables of the lake, fenced and with times inside."""
+    metadata = next(item for item in actions if isinstance(item, Metadata))
+    fence = metadata.configuration.get(FENCE_PROPERTY, "true").lower() != "false"
+    wanted = ["inCommitTimestamp", *([FENCE] if fence else [])]
+    return [
+        with_features(item, wanted)
+        if isinstance(item, Protocol)
+        else _with_timestamps(item)
+        if isinstance(item, Metadata)
+        else item
+        for item in actions
+    ]
+
+
+def with_features(protocol: Protocol, names: Sequence[str]) -> Protocol:
+    """The protocol with writer features by name; what a legacy version implied is listed."""
+    if not names:
+        return protocol
+    _, writer = implied_features(protocol)
+    return replace(
+        protocol,
+        min_writer_version=WRITER_VERSION,
+        writer_features=tuple(sorted(writer | set(names))),
+    )
+
+
+def _with_timestamps(metadata: Metadata) -> Metadata:
+    given = metadata.configuration.get(IN_COMMIT_TIMESTAMPS, "true")
+    if given.lower() != "true":
+        raise ValidationError(
+            "in-commit timestamps can't be turned off",
+            cause="a mirror that is late would change the times of its versions",
+            remedy=f"leave {IN_COMMIT_TIMESTAMPS} out",
+        )
+    configuration = {**metadata.configuration, IN_COMMIT_TIMESTAMPS: "true"}
+    return replace(metadata, configuration=configuration)
+
+
+def _is_guessed(add: AddFile, high_water_mark: int) -> bool:
+    return add.base_row_id is not None and add.base_row_id > high_water_mark
+
+
+def _is_mark(action: Action) -> bool:
+    return isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN

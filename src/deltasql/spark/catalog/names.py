@@ -1,0 +1,187 @@
+"""Names for Spark: tables, where they are and will be, and namespaces.
+
+A lake has names with dots and no namespaces of their own: one is there as long as it has a table
+below it, or since somebody created it in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltasql.errors import TableExistsError, TableNotFoundError, ValidationError
+from deltasql.lake import locations, new_table
+from deltasql.places import place_of
+from deltasql.spark.catalog.places import Places, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deltasql.lake.catalog import Lake
+
+
+class NamespaceProblem(Exception):  # noqa: N818 - it is an answer, raised as Spark's own there
+    """A namespace that is not there, is there already, or is not empty."""
+
+    def __init__(self, kind: str, namespace: str) -> None:
+        super().__init__(kind, namespace)
+        self.kind = kind
+        self.namespace = namespace
+
+
+class Names:
+    """Answers of the catalog."""
+
+    def __init__(self, lake: Lake, places: Places) -> None:
+        self._lake = lake
+        self._places = places
+        self._namespaces: dict[str, dict[str, str]] = {}
+
+    @property
+    def answers(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
+        """By verb."""
+        return {
+            "locate": self._locate,
+            "table": self._table,
+            "tables": self._tables,
+            "place": self._place,
+            "drop": self._drop,
+            "rename": self._rename,
+            "namespaces": self._list_namespaces,
+            "namespace": self._namespace,
+            "create_namespace": self._create_namespace,
+            "alter_namespace": self._alter_namespace,
+            "drop_namespace": self._drop_namespace,
+        }
+
+    # --- tables -------------------------------------------------------------------------
+
+    def _locate(self, question: Mapping[str, Any]) -> str | None:
+        found = self._places.at(question["path"])
+        return None if found is None else found.name
+
+    def _table(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
+        record = self._lake.store.table(question["name"])
+        if record is None:
+            return None
+        root = self._lake.location
+        is_default = root is not None and place_of(record.location).startswith(place_of(root))
+        return {
+            "location": self._places.hadoop_path(record.location),
+            "is_default_place": is_default,
+        }
+
+    def _tables(self, question: Mapping[str, Any]) -> list[str]:
+        namespace = question["namespace"]
+        self._must_exist(namespace)
+        parts = (record.name.rpartition(".") for record in self._lake.store.tables())
+        return [name for space, _, name in parts if space == namespace]
+
+    def _place(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Where a table is or will be."""
+        name, location = question["name"], question.get("location")
+        if not question["is_name"]:
+            raise ValidationError(
+                f"{name!r:.80} can't be the name of a table",
+                cause="in a lake a dot parts words, and one of these has a dot inside",
+                remedy="choose names without dots",
+            )
+        new_table.check_name(name)
+        existing = self._lake.store.table(name)
+        if existing is not None:
+            if not question["may_exist"]:
+                raise TableExistsError(f"there is a table {name} already")
+            if location and place_of(plain(location)) != place_of(existing.location):
+                raise ValidationError(
+                    f"{name} can't be replaced at {location}",
+                    cause=f"the table is at {existing.location}, and stays there",
+                    remedy="leave the location out, or drop the table first",
+                )
+            return {"location": self._places.hadoop_path(existing.location), "is_new": False}
+        place = (
+            locations.check_new(self._lake, plain(location)) if location else self._lake.place(name)
+        )
+        return {"location": self._places.promise(place), "is_new": True}
+
+    def _drop(self, question: Mapping[str, Any]) -> bool:
+        try:
+            self._lake.drop_table(question["name"], purge=question["purge"])
+        except TableNotFoundError:
+            return False
+        return True
+
+    def _rename(self, question: Mapping[str, Any]) -> None:
+        name, to = question["name"], question["to"]
+        try:
+            self._lake.rename_table(name, to)
+        except TableExistsError:
+            raise TableExistsError(f"there is a table {to} already", table=to) from None
+
+    # --- namespaces -----------------------------------------------------------------------
+
+    def _all_namespaces(self) -> Iterator[str]:
+        yield from self._namespaces
+        for record in self._lake.store.tables():
+            space = record.name.rpartition(".")[0]
+            while space:
+                yield space
+                space = space.rpartition(".")[0]
+
+    def _list_namespaces(self, question: Mapping[str, Any]) -> list[str]:
+        parent = question["namespace"]
+        self._must_exist(parent)
+        return sorted(
+            {item for item in self._all_namespaces() if item.rpartition(".")[0] == parent}
+        )
+
+    def _exists(self, namespace: str) -> bool:
+        return not namespace or namespace in set(self._all_namespaces())
+
+    def _must_exist(self, namespace: str) -> None:
+        if not self._exists(namespace):
+            raise NamespaceProblem("NamespaceNotFound", namespace)
+
+    def _namespace(self, question: Mapping[str, Any]) -> dict[str, str] | None:
+        namespace = question["namespace"]
+        if not self._exists(namespace):
+            if question.get("must"):
+                raise NamespaceProblem("NamespaceNotFound", namespace)
+            return None
+        return self._namespaces.get(namespace, {})
+
+    def _create_namespace(self, question: Mapping[str, Any]) -> None:
+        namespace = question["namespace"]
+        new_table.check_name(namespace)
+        if self._exists(namespace):
+            raise NamespaceProblem("NamespaceExists", namespace)
+        self._namespaces[namespace] = dict(question["properties"])
+
+    def _alter_namespace(self, question: Mapping[str, Any]) -> None:
+        namespace = question["namespace"]
+        self._must_exist(namespace)
+        known = self._namespaces.setdefault(namespace, {})
+        for key, value in question["properties"].items():
+            if value is None:
+                known.pop(key, None)
+            else:
+                known[key] = value
+
+    def _drop_namespace(self, question: Mapping[str, Any]) -> bool:
+        namespace = question["namespace"]
+        self._must_exist(namespace)
+        below = [
+            record.name
+            for record in self._lake.store.tables()
+            if record.name.startswith(f"{namespace}.")
+        ]
+        if below and not question["cascade"]:
+            raise NamespaceProblem("NamespaceNotEmpty", namespace)
+        for name in below:
+            self._drop({"name": name, "purge": False})
+        for known in [item for item in self._namespaces if _is_in(item, namespace)]:
+            del self._namespaces[known]
+        return True
+
+
+def _is_in(item: str, namespace: str) -> bool:
+    return item == namespace or item.startswith(f"{namespace}.")

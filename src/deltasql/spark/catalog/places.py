@@ -1,0 +1,96 @@
+"""Paths as Spark writes them, and the tables of the lake that lie there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deltasql.errors import TableNotFoundError
+from deltasql.lake.table import Table
+from deltasql.places import place_of
+from deltasql.spark.native.gateway import hadoop_location
+from deltasql.store.interface import TableRecord
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+
+
+class Places:
+    """Which table is at a path; remembered, and asked again each time whether it still is."""
+
+    def __init__(self, lake: Lake, set_credentials: Callable[[str], None]) -> None:
+        self._lake = lake
+        self._set_credentials = set_credentials
+        self._known: dict[str, TableRecord] = {}
+        # Locations that new tables will have, as they were given.
+        self._promised: dict[str, str] = {}
+
+    def at(self, path: str) -> Table | None:
+        """The live table at a path of Spark's.
+
+        None for one that others write, released or adopted without a fence: its log is the truth.
+        """
+        known = self._known.get(path)
+        if known is not None:
+            record = self._lake.store.table(known.name)
+            if record is not None and record.table_id == known.table_id:
+                return self._ours(record)
+        record = self._claimed(path)
+        if record is None:
+            self._known.pop(path, None)
+            return None
+        self._known[path] = record
+        return self._ours(record)
+
+    def must_be_at(self, path: str) -> Table:
+        """The same; `TableNotFoundError` where there is none."""
+        table = self.at(path)
+        if table is None:
+            raise TableNotFoundError(
+                f"there is no table of the lake at {path}",
+                cause="it was dropped or released meanwhile",
+                remedy="see lake.tables()",
+            )
+        return table
+
+    def pinned(self, path: str, table_id: int) -> Table:
+        """The table that a snapshot was taken of, whatever is at its path by now."""
+        known = self._known.get(path)
+        if known is not None and known.table_id == table_id:
+            return Table(self._lake, known)
+        return Table(self._lake, TableRecord(table_id, path, path))
+
+    def hadoop_path(self, location: str) -> str:
+        """A location as Spark calls it, where it may read and write from now on."""
+        self._set_credentials(location)
+        return hadoop_location(location)
+
+    def promise(self, location: str) -> str:
+        """Remember how a new table's location is spelt; returns it as Spark calls it."""
+        self._promised[place_of(location)] = location
+        return self.hadoop_path(location)
+
+    def promised(self, path: str) -> str:
+        """The location that was promised at a path."""
+        return self._promised.pop(place_of(plain(path)), plain(path))
+
+    def _claimed(self, path: str) -> TableRecord | None:
+        location = plain(path)
+        place = place_of(location)
+        for claim in self._lake.store.claims(location):
+            if claim.place == place and claim.status == "live":
+                return self._lake.store.table(claim.name)
+        return None
+
+    def _ours(self, record: TableRecord) -> Table | None:
+        if record.read_only_reason is not None:
+            return None
+        self._set_credentials(record.location)
+        return Table(self._lake, record)
+
+
+def plain(path: str) -> str:
+    """A path of Hadoop's as a location: it encodes nothing, so a local one is no URL."""
+    if not path.startswith("file:"):
+        return path
+    return "/" + path.removeprefix("file:").lstrip("/")
