@@ -14,7 +14,8 @@ from tests.parts.process import PartMissingError
 from tests.spark.conftest import SOURCE
 
 
-def test_assumptions_hold_with_the_delta_before(tmp_path):
+@pytest.mark.parametrize("assumptions", ["test_gateway.py", "sql/test_assumptions.py"])
+def test_assumptions_hold_with_the_delta_before(assumptions):
     try:
         spark_part.find()
     except PartMissingError as problem:
@@ -24,10 +25,10 @@ def test_assumptions_hold_with_the_delta_before(tmp_path):
         "PYTHONPATH": f"{spark_part.OLDER}:{SOURCE}",
         "DELTASQL_TEST_JARS": str(spark_part.OLDER_JARS),
     }
-    assumptions = Path(__file__).with_name("test_gateway.py")
+    tests = Path(__file__).parent / assumptions
     quiet = ["-q", "-n", "0", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *quiet, str(assumptions)],
+        [sys.executable, "-m", "pytest", *quiet, str(tests)],
         env=environment,
         cwd=SOURCE.parent,
         capture_output=True,

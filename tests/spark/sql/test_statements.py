@@ -1,0 +1,32 @@
+"""The same statements on a lake and on stock Delta: same rows, same schema, same conditions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.spark.sql.cases import CASES
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_as_on_stock_delta(case, spark, ours, theirs):
+    for key, value in case.confs.items():
+        spark.conf.set(key, value)
+    try:
+        found = [_outcomes(side, case) for side in (ours, theirs)]
+    finally:
+        for key in case.confs:
+            spark.conf.unset(key)
+    assert found[0] == found[1]
+
+
+def _outcomes(side, case):
+    names = side.names()
+    for statement in case.setup:
+        made = side.run(statement, names)
+        assert made.condition is None, (statement, made)
+    outcome = side.run(case.statement, names)
+    checked = side.run(case.check, names)
+    if not case.is_compared:
+        assert outcome.condition is None, outcome
+        return checked
+    return outcome, checked
