@@ -15,7 +15,7 @@ from deltasql.data.writing.writer import NewFile
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.table import Table
-from deltasql.log.row_tracking import assign_row_ids
+from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS, assign_row_ids
 from deltasql.log.validation.commits import validate_commit
 from deltasql.spec.actions import Action, Metadata, Protocol
 from deltasql.spec.column_mapping import assign_column_mapping
@@ -24,8 +24,6 @@ from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
     FENCE,
     MAX_COLUMN_ID,
-    ROW_COMMIT_VERSION_COLUMN,
-    ROW_ID_COLUMN,
     ROW_TRACKING,
     TIMESTAMPS,
     canonical_keys,
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
 # Lone surrogates stand for bytes that are no text: no database takes them.
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
 _LONGEST_NAME = 255
-ROW_TRACKING_COLUMNS = {
-    ROW_ID_COLUMN: "_row-id-col",
-    ROW_COMMIT_VERSION_COLUMN: "_row-commit-version-col",
-}
 
 
 def check_name(name: str) -> None:

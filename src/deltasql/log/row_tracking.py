@@ -15,10 +15,20 @@ import orjson
 from deltasql.errors import LogFormatError, ValidationError
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, DomainMetadata, RemoveFile
-from deltasql.spec.properties import ROW_TRACKING_DOMAIN
+from deltasql.spec.properties import (
+    ROW_COMMIT_VERSION_COLUMN,
+    ROW_ID_COLUMN,
+    ROW_TRACKING_DOMAIN,
+)
 
 NO_ROWS: Final = -1
 """The high-water mark of a table that has given out no id yet."""
+
+# The properties that name the columns of moved rows, and how their names begin.
+ROW_TRACKING_COLUMNS: Final[Mapping[str, str]] = {
+    ROW_ID_COLUMN: "_row-id-col",
+    ROW_COMMIT_VERSION_COLUMN: "_row-commit-version-col",
+}
 
 _MARK = "rowIdHighWaterMark"
 

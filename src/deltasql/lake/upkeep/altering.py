@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from deltasql.data.arrow_schema import check_names, from_arrow
 from deltasql.errors import ValidationError
-from deltasql.lake.new_table import ROW_TRACKING_COLUMNS
 from deltasql.lake.writing import new_id
 from deltasql.log.conflict import Reads
+from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.maintenance.altering import columns as edits
 from deltasql.maintenance.altering import rules
 from deltasql.maintenance.altering.types import (
