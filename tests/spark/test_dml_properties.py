@@ -237,7 +237,7 @@ def pairs(spark, db, tmp_path_factory):
 
 @pytest.mark.timeout(3600)
 @settings(
-    max_examples=200 if FULL else 10,
+    max_examples=200 if FULL else 6,
     # What `make test` checks is the same each time; the full size looks elsewhere each time.
     derandomize=not FULL,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
