@@ -17,6 +17,7 @@ from deltasql.testing.contracts.outcomes import OutcomeContract
 from deltasql.testing.contracts.reading import ReadContract
 from deltasql.testing.contracts.replay import ReplayContract
 from deltasql.testing.contracts.tables import TableContract
+from deltasql.testing.contracts.upkeep import UpkeepContract
 
 
 class LogStoreContract(
@@ -30,5 +31,6 @@ class LogStoreContract(
     TrustContract,
     LeaseContract,
     MirrorContract,
+    UpkeepContract,
 ):
     """Everything that a log store must do, as tests."""

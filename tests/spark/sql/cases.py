@@ -161,7 +161,6 @@ CASES = (
         "RESTORE TABLE {t} TO VERSION AS OF 1",
         setup=(*TWO, "DELETE FROM {t} WHERE id = 1"),
     ),
-    same("vacuum", "VACUUM {t}", setup=(*TWO, "DELETE FROM {t} WHERE id = 1")),
     same("detail", "DESCRIBE DETAIL {t}"),
     same("shallow clone", "CREATE TABLE {u} SHALLOW CLONE {t}", check="SELECT * FROM {u}"),
     # --- columns and properties -----------------------------------------------------------

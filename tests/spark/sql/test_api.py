@@ -142,6 +142,14 @@ def test_what_would_break_a_lake_is_refused(spark, db, name):
             f"ALTER TABLE {CATALOG}.{name} "
             "SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'false')"
         )
+    # Delta's would not see who writes, what is held, and what clones need.
+    for statement in (f"VACUUM {CATALOG}.{name}", f"VACUUM {CATALOG}.{name} LITE DRY RUN"):
+        with pytest.raises(IllegalArgumentException, match="deltasql vacuum"):
+            spark.sql(statement)
+    with pytest.raises(IllegalArgumentException, match="deltasql vacuum"):
+        spark._jvm.io.delta.tables.DeltaTable.forName(
+            spark._jsparkSession, f"{CATALOG}.{name}"
+        ).vacuum()
     with pytest.raises(IllegalArgumentException, match="Delta tables only"):
         spark.sql(f"CREATE TABLE {CATALOG}.{name}x (id INT) USING csv")
 

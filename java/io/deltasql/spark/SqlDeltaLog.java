@@ -15,6 +15,7 @@ import org.apache.spark.sql.delta.DummySnapshot;
 import org.apache.spark.sql.delta.LogSegment;
 import org.apache.spark.sql.delta.OptimisticTransaction;
 import org.apache.spark.sql.delta.Snapshot;
+import org.apache.spark.sql.delta.actions.Protocol;
 import org.apache.spark.sql.delta.coordinatedcommits.TableCommitCoordinatorClient;
 import org.apache.spark.sql.delta.storage.LogStore;
 import org.apache.spark.sql.delta.storage.LogStoreAdaptor;
@@ -31,6 +32,7 @@ import scala.collection.immutable.Seq;
  * whatever is needed then is found through the path.
  */
 public final class SqlDeltaLog extends DeltaLog {
+  private static final String VACUUM = "org.apache.spark.sql.delta.commands.VacuumCommand";
   private static final java.util.Map<Path, Homes.Home> HOMES = new ConcurrentHashMap<>();
 
   private final LogStore logStore;
@@ -167,6 +169,25 @@ public final class SqlDeltaLog extends DeltaLog {
   @Override
   public DeltaHistoryManager history() {
     return historyManager;
+  }
+
+  /**
+   * Delta's VACUUM asks this first. It decides by a listing and by times alone, and knows neither
+   * held versions nor writers at work, nor the clones that need a file: it must not delete here.
+   */
+  @Override
+  public void protocolWrite(Protocol protocol) {
+    boolean vacuums =
+        StackWalker.getInstance()
+            .walk(frames -> frames.anyMatch(frame -> frame.getClassName().startsWith(VACUUM)));
+    if (vacuums) {
+      throw new LakeException(
+          "DELTASQL_VACUUM",
+          "VACUUM does not delete the files of a lake's table\n"
+              + "  cause: held versions, writers at work and clones are known to the lake alone\n"
+              + "  remedy: lake.table(name).vacuum() in Python, or `deltasql vacuum`");
+    }
+    super.protocolWrite(protocol);
   }
 
   @Override

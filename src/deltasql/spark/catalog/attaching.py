@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 JAR = Path(__file__).parent / "deltasql-spark.jar"
 # The classes that ours extend are not Delta's public interface: each release is tested.
-TESTED_DELTA = ("4.3.0", "4.3.1", "4.4.0")
+TESTED_DELTA = ("4.3.0", "4.4.0")
 _CATALOG = "io.deltasql.spark.LakeCatalog"
 # Delta's connector on its kernel reads `_delta_log` itself, round the log.
 _KERNEL_CONNECTOR = "spark.databricks.delta.v2.enableMode"
