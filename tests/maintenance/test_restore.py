@@ -75,9 +75,8 @@ def test_missing_files_stop_it(lake: deltasql.Lake):
     table = churned(lake)
     table.vacuum(**AT_ONCE, dry_run=False)
     before = table.version
-    with pytest.raises(ValidationError, match="1 of its files are gone") as caught:
+    with pytest.raises(ValidationError, match="1 of its files are gone"):
         table.restore(version=1)
-    assert len(caught.value.details["files"]) == 1
     table.restore(version=0)
     assert (table.version, table.scan().to_arrow().num_rows) == (before + 1, 0)
 

@@ -328,9 +328,10 @@ def test_keys_are_json(sqlite_url: str):
     store = open_log(sqlite_url)
     table_id = create(store)
     sent = proposal(table_id, [add("a")])
-    row = list(sent.rows.adds[0])
-    row[9:12] = [[1.0, None, 2.5, 1e300, -0.0], [10.0], [0, None]]
-    commit(store, table_id, add("a"), rows=type(sent.rows)(adds=[tuple(row)]))
+    row = sent.rows.adds[0]._replace(
+        min_keys=[1.0, None, 2.5, 1e300, -0.0], max_keys=[10.0], null_counts=[0, None]
+    )
+    commit(store, table_id, add("a"), rows=type(sent.rows)(adds=[row]))
     connection = sqlite3.connect(path_of(sqlite_url))
     found = connection.execute("SELECT min_keys, max_keys, null_counts FROM dl_active_files")
     assert [json.loads(text) for text in found.fetchone()] == [
