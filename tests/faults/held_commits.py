@@ -42,7 +42,7 @@ def commit_held(
                 happened.set()
                 while query(url, ASLEEP):
                     time.sleep(0.01)
-                query(url, "DROP TRIGGER held_up ON dl_table_versions")
+                query(url, "DROP FUNCTION hold_up() CASCADE")
                 afterwards()
                 return
 

@@ -147,8 +147,8 @@ def test_what_would_break_a_lake_is_refused(spark, db, name):
         with pytest.raises(IllegalArgumentException, match="deltasql vacuum"):
             spark.sql(statement)
     with pytest.raises(IllegalArgumentException, match="deltasql vacuum"):
-        spark._jvm.io.delta.tables.DeltaTable.forName(
-            spark._jsparkSession, f"{CATALOG}.{name}"
+        spark._jvm.io.delta.tables.DeltaTable.forPath(
+            spark._jsparkSession, db.lake.table(name).location
         ).vacuum()
     with pytest.raises(IllegalArgumentException, match="Delta tables only"):
         spark.sql(f"CREATE TABLE {CATALOG}.{name}x (id INT) USING csv")
