@@ -93,7 +93,7 @@ def test_object_store_fails_at_the_mirror(case, kind, verb):
 def test_delete_fails_while_files_are_discarded(case, kind, verb):
     """The caller hears why the commit failed, not why its files could not be deleted."""
     found = case(kind)
-    with striking(Strike(Kind.REFUSED, 0)) as striker, found.place() as place:
+    with striking(Strike(Kind.REFUSED, 0)) as striker, found.known_place() as place:
         failed = fail_objects(place, lambda call: call.verb == "delete")
         striker.is_armed = True
         answer = Answer.of(lambda: VERBS[verb].run(place))

@@ -159,7 +159,7 @@ def test_object_store_fails_at_the_mirror(spark, request, tmp_path, database, ve
 def test_delete_fails_while_files_are_discarded(spark, sqlite_url, tmp_path, verb):
     """The caller hears why the commit failed, not why its files could not be deleted."""
     case = Case(sqlite_url, tmp_path.as_uri())
-    with striking(Strike(Kind.REFUSED, 0)) as striker, case.place() as place:
+    with striking(Strike(Kind.REFUSED, 0)) as striker, case.known_place() as place:
         failed = fail_objects(place, lambda call: call.verb == "delete")
         striker.is_armed = True
         answer = Answer.of(lambda: _struck(spark, verb).run(place))

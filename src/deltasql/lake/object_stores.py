@@ -17,6 +17,7 @@ class ObjectStores:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
+        self._plain: dict[str, ObjectStore] = {}
         self._opened: dict[str, ObjectStore] = {}
         self._around: Callable[[ObjectStore], ObjectStore] = lambda store: store
 
@@ -25,13 +26,19 @@ class ObjectStores:
         # A relative path means another place once the process has gone elsewhere.
         place = locations.absolute(location)
         if place not in self._opened:
-            self._opened[place] = self._around(open_store(place, self._options))
+            self._plain[place] = open_store(place, self._options)
+            self._opened[place] = self._around(self._plain[place])
         return self._opened[place]
 
     def use(self, location: str, store: ObjectStore) -> None:
         """Reach a location through `store` from now on."""
-        self._opened[locations.absolute(location)] = store
+        place = locations.absolute(location)
+        self._plain[place] = self._opened[place] = store
 
     def wrap(self, around: Callable[[ObjectStore], ObjectStore]) -> None:
-        """Put something around every store that is opened from now on, to watch or to break it."""
+        """Put something around every store from now on, to watch or to break it.
+
+        Those that are open are no exception; what `wrap` put around them before goes.
+        """
         self._around = around
+        self._opened = {place: around(store) for place, store in self._plain.items()}

@@ -40,6 +40,14 @@ class Case:
         with self.lake(**settings) as lake:
             yield Place(lake, self._space)
 
+    @contextmanager
+    def known_place(self) -> Iterator[Place]:
+        """Of a process that has its row among the sessions: the next commit is the verb's own."""
+        with self.place() as place:
+            with place.lake.presence.writing():
+                pass
+            yield place
+
     def check(self, answer: Answer, verb: Verb) -> None:
         """By a client of its own; the tables have to be as good as new."""
         with self.place() as place:
