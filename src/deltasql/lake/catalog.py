@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -122,6 +123,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
         self.engine_info = f"deltasql/{__version__}"
         self.states = StateCache(store)
         self.storage = storage
+        self._closing = ExitStack()
         self.objects = ObjectStores(storage)
         self.discarder = Discarder(store, self.objects)
         self.engine = engine = MirrorEngine(store, self.objects, settings)
@@ -147,8 +149,13 @@ class Lake(LakeAdoptions, LakeUpkeep):
     ) -> None:
         self.close()
 
+    def at_close(self, do: Callable[[], object]) -> None:
+        """Call `do` before the lake closes: whoever hands it on takes it back then."""
+        self._closing.callback(do)
+
     def close(self) -> None:
         """Give back connections and locks."""
+        self._closing.close()
         self.engine.close()
         self.presence.close()
         metrics.STORES.unwatch(self.store)

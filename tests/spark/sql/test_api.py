@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import IllegalArgumentException
 
+import deltasql
+import deltasql.spark
 from tests.spark.sql.conftest import CATALOG
 
 
@@ -169,6 +171,17 @@ def test_namespaces(spark, db):
         spark.sql("USE spark_catalog.default")
     spark.sql(f"DROP NAMESPACE {CATALOG}.{space} CASCADE")
     assert not spark.catalog.databaseExists(f"{CATALOG}.{space}")
+
+
+def test_a_closed_lake_is_asked_nothing(spark, db, name, tmp_path):
+    with deltasql.connect("sqlite:///" + str(tmp_path / "b.db"), location=str(tmp_path)) as other:
+        deltasql.spark.attach(spark, other, catalog="brief")
+        spark.sql("CREATE TABLE brief.s.t (id INT)")
+    assert _ids(spark.table(f"{CATALOG}.{name}")) == [1, 2]
+    spark.range(3).write.format("delta").save(str(tmp_path / "stock"))
+    assert spark.read.format("delta").load(str(tmp_path / "stock")).count() == 3
+    with pytest.raises(IllegalArgumentException, match="no lake is attached"):
+        spark.sql("SELECT * FROM brief.s.t")
 
 
 def test_rename(spark, db, lake, name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,8 @@ JAR = Path(__file__).parent / "deltasql-spark.jar"
 # The classes that ours extend are not Delta's public interface: each release is tested.
 TESTED_DELTA = ("4.3.0", "4.4.0")
 _CATALOG = "io.deltasql.spark.LakeCatalog"
+# Which lake is behind the name of a catalog now.
+_attached: dict[str, Bridge] = {}
 # Delta's connector on its kernel reads `_delta_log` itself, round the log.
 _KERNEL_CONNECTOR = "spark.databricks.delta.v2.enableMode"
 
@@ -41,6 +44,16 @@ def attach_catalog(database: Database, catalog: str) -> None:
     spark.conf.set(_KERNEL_CONNECTOR, "NONE")
     spark.conf.set(f"spark.sql.catalog.{catalog}", _CATALOG)
     database.catalog = catalog
+    _attached[catalog] = bridge
+    database.lake.at_close(lambda: _leave(spark, catalog, bridge))
+
+
+def _leave(spark: SparkSession, catalog: str, bridge: Bridge) -> None:
+    """Detach a lake that closes: every path that Spark opens would be asked of it."""
+    if _attached.get(catalog) is bridge:
+        # The session may have ended before the lake.
+        with suppress(Exception):
+            detach_catalog(spark, catalog)
 
 
 def _check_name(catalog: str) -> None:
@@ -83,5 +96,6 @@ def _start_callbacks(spark: SparkSession) -> None:
 def detach_catalog(spark: SparkSession, catalog: str) -> None:
     """Take the lake off again; whatever is opened from now on is stock Delta's."""
     jvm = cast("Any", spark._jvm)
+    _attached.pop(catalog, None)
     jvm.io.deltasql.spark.Attachment.detach(catalog)
     spark.conf.unset(f"spark.sql.catalog.{catalog}")
