@@ -72,7 +72,14 @@ class SeaweedFs(LoopbackProcess):
 
     def start(self) -> Self:
         super().start()
-        self._wait_until_serving()
+        try:
+            self._wait_until_serving()
+        except (BaseError, OSError):
+            if self.running:
+                raise
+            # It ended: one of its ports was taken in the moment between choice and use.
+            super().start()
+            self._wait_until_serving()
         return self
 
     def _wait_until_serving(self, timeout: float = 30) -> None:
