@@ -20,8 +20,8 @@ def test_a_store_of_ones_own_is_used(lake, rows, ids):
     assert any(call.path.endswith(".parquet") for call in watched.calls)
 
 
-def test_what_is_opened_later_is_wrapped(lake, rows):
-    before = lake.create_table("before", ORDERS).objects
+def test_open_and_later_stores_are_wrapped(lake, rows):
+    before = lake.create_table("before", ORDERS)
     made = []
 
     def watch(store):
@@ -31,6 +31,7 @@ def test_what_is_opened_later_is_wrapped(lake, rows):
     lake.objects.wrap(watch)
     table = lake.create_table("t", ORDERS)
     table.append(rows(1))
-    assert lake.table("before").objects is before
-    assert table.objects in made
-    assert table.objects.calls
+    before.append(rows(1))
+    for each in (before, table):
+        assert each.objects in made
+        assert each.objects.calls
