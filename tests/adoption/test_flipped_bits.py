@@ -33,7 +33,9 @@ def checkpoint(tmp_path: Path) -> Path:
 def test_each_is_told_or_harmless(checkpoint: Path, tmp_path: Path) -> None:
     whole, chance = checkpoint.read_bytes(), random.Random(22)
     outcomes = set()
-    with deltasql.connect(f"sqlite:///{tmp_path / 'lake.db'}", location=tmp_path / "l") as lake:
+    with deltasql.connect(
+        f"sqlite:///{tmp_path / 'lake.db'}", location=str(tmp_path / "l")
+    ) as lake:
         for _ in range(TRIES):
             broken = bytearray(whole)
             for _ in range(chance.choice([1, 1, 2, 8])):
