@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.log.state import TableState
+from deltasql.store.browsing.interface import BrowseLog
 from deltasql.store.checking.interface import TrustLog
 from deltasql.store.claims import ClaimLog
 from deltasql.store.history import HistoryLog
@@ -368,9 +369,11 @@ class TxnLogWriter(Protocol):
         """
 
 
-class LogStore(
-    TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, ClaimLog, UpkeepLog, Protocol
-):
+class _AskedLog(MirrorLog, HistoryLog, TrustLog, ClaimLog, UpkeepLog, BrowseLog, Protocol):
+    """What the layers above ask beside snapshots and commits."""
+
+
+class LogStore(TxnLogReader, TxnLogWriter, _AskedLog, Protocol):
     """A SQL database that holds the log of a lake.
 
     `locks_tables_apart` says whether a block of `locked` holds up the writers of its own

@@ -12,6 +12,7 @@ import pyarrow as pa
 from deltasql.errors import ValidationError
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.store import range_sql
+from deltasql.store.browsing.queries import BrowseQueries
 from deltasql.store.checking.queries import TrustQueries
 from deltasql.store.checking.rebuilding import EmbeddedRebuilding
 from deltasql.store.claims import Ask, ClaimQueries, take_place
@@ -37,6 +38,7 @@ class EmbeddedStore(
     EmbeddedRebuilding,
     ClaimQueries,
     UpkeepQueries,
+    BrowseQueries,
 ):
     """A log store whose commits queue for the whole database.
 

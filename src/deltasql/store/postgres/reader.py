@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.store import queries, range_sql
+from deltasql.store.browsing.queries import BrowseQueries
 from deltasql.store.checking.queries import TrustQueries
 from deltasql.store.claims import ClaimQueries
 from deltasql.store.embedded.reading import QueryReader
@@ -21,7 +22,7 @@ from deltasql.store.rows import FILES_SCHEMA, Row
 SQL = queries.load("postgres")
 
 
-class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries):
+class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries, BrowseQueries):
     """The reading half of the store: every answer is one statement."""
 
     def __init__(self, connections: Connections) -> None:

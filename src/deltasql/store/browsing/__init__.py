@@ -1,0 +1,1 @@
+"""What people look at: pages of tables, versions and files, each from an index and a limit."""

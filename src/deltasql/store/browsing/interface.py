@@ -1,0 +1,143 @@
+"""The seam for people who look: pages of tables, versions and files, each with a limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from deltasql.store.interface import VersionRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableListing:
+    """A table in a list.
+
+    `files` and `size_bytes` are sums at `mirrored_version`, the newest version in the mirror;
+    None before the first. `properties` are JSON.
+    """
+
+    table_id: int
+    name: str
+    location: str
+    read_only_reason: str | None
+    is_paused: bool
+    properties: str
+    version: int
+    last_ict: int
+    earliest_version: int
+    mirrored_version: int | None
+    files: int | None
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The lake in numbers; files and bytes are those of the newest mirrored versions."""
+
+    tables: int
+    versions: int
+    files: int
+    size_bytes: int
+    last_ict: int
+
+
+@dataclass(frozen=True, slots=True)
+class BehindTable:
+    """A table whose mirror lacks versions, the first of them committed at `oldest`."""
+
+    name: str
+    properties: str
+    is_paused: bool
+    versions: int
+    oldest: int
+    is_failed: bool
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedVersion:
+    """A version with its state in the mirror; `status` is None before that is known."""
+
+    record: VersionRecord
+    status: str | None
+    json_written: bool
+    checkpoint_written: bool
+    error_message: str | None
+    retry_count: int
+    mirrored_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What a version did to the live files: those it ended, and its body if that is small."""
+
+    version: int
+    body: bytes | None
+    gone_files: int
+    gone_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A live file; partition values, stats and deletion vector are JSON, verbatim."""
+
+    path: str
+    size: int
+    modification_time: int
+    partition_values: str
+    stats: str | None
+    num_records: int | None
+    deletion_vector: str | None
+    version: int
+
+
+class BrowseLog(Protocol):
+    """Pages of what is in the log. Each answer is one statement, on indexes, with a limit."""
+
+    def browse_tables(
+        self, *, search: str = "", after: str = "", most: int = 100
+    ) -> list[TableListing]:
+        """Live tables whose name holds `search` in any case, by name, after a name."""
+
+    def browse_table(self, name: str) -> TableListing | None:
+        """The live table of that name."""
+
+    def summary(self) -> Summary:
+        """The lake in numbers."""
+
+    def behind(self, *, most: int = 100) -> list[BehindTable]:
+        """Tables whose mirror lacks versions, or failed, the longest wait first."""
+
+    def browse_versions(
+        self, table_id: int, *, before: int | None = None, most: int = 50
+    ) -> list[ListedVersion]:
+        """Versions below one, newest first."""
+
+    def growth(
+        self, table_id: int, *, before: int | None = None, most: int = 50, largest: int = 65_536
+    ) -> list[Growth]:
+        """What versions did to the live files, newest first; bodies up to `largest` packed."""
+
+    def browse_audit(
+        self, *, start: int, stop: int, most: int = 100
+    ) -> list[tuple[str, VersionRecord]]:
+        """Versions of all tables with start <= time < stop, newest first."""
+
+    def browse_transaction(
+        self, transaction_id: str, *, start: int, stop: int, most: int = 1000
+    ) -> list[tuple[str, VersionRecord]]:
+        """The versions of one transaction, by table, among those of a time."""
+
+    def activity(self, *, start: int, stop: int, bucket: int) -> dict[int, int]:
+        """How many versions were committed in each stretch of `bucket` milliseconds."""
+
+    def browse_files(
+        self, table_id: int, version: int, *, after: str = "", most: int = 100
+    ) -> list[ListedFile]:
+        """Files live at a version, in the order of their keys, after a path."""
+
+    def landed(
+        self, table_id: int, *, after: int, upto: int, most: int = 1000
+    ) -> list[tuple[int, int]]:
+        """Versions whose commit file is there, with the milliseconds since their commit."""

@@ -1,0 +1,40 @@
+-- Differs: by committed_at as well, which is the same time and has an index over all tables. It
+-- knows no time before 1970 and none so late that a timestamp can't hold it.
+
+-- name: browse_audit
+SELECT t.name,
+       v.table_id, v.version, v.commit_id, v.in_commit_timestamp, v.committer, v.operation,
+       v.operation_params, v.transaction_id, v.is_blind_append, v.digest
+FROM dl_table_versions AS v
+JOIN dl_tables AS t ON t.table_id = v.table_id
+WHERE v.committed_at >= to_timestamp(greatest(:start, 0) / 1000.0)
+  AND v.committed_at <= to_timestamp(least(:stop, 9000000000000000) / 1000.0)
+  AND v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
+  AND (t.dropped_id = 0 OR t.dropped_at IS NOT NULL)
+ORDER BY v.in_commit_timestamp DESC, v.table_id DESC
+LIMIT :most;
+
+-- name: browse_transaction
+SELECT t.name,
+       v.table_id, v.version, v.commit_id, v.in_commit_timestamp, v.committer, v.operation,
+       v.operation_params, v.transaction_id, v.is_blind_append, v.digest
+FROM dl_table_versions AS v
+JOIN dl_tables AS t ON t.table_id = v.table_id
+WHERE v.committed_at >= to_timestamp(greatest(:start, 0) / 1000.0)
+  AND v.committed_at <= to_timestamp(least(:stop, 9000000000000000) / 1000.0)
+  AND v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
+  AND v.transaction_id = :transaction_id
+  AND (t.dropped_id = 0 OR t.dropped_at IS NOT NULL)
+ORDER BY t.name, v.version
+LIMIT :most;
+
+-- name: browse_activity
+SELECT v.in_commit_timestamp - v.in_commit_timestamp % :bucket, count(*)
+FROM dl_table_versions AS v
+JOIN dl_tables AS t ON t.table_id = v.table_id
+WHERE v.committed_at >= to_timestamp(greatest(:start, 0) / 1000.0)
+  AND v.committed_at <= to_timestamp(least(:stop, 9000000000000000) / 1000.0)
+  AND v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
+  AND t.dropped_id = 0
+GROUP BY v.in_commit_timestamp - v.in_commit_timestamp % :bucket
+ORDER BY 1;
