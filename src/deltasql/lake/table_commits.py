@@ -98,19 +98,36 @@ class TableCommits:
         `reads` what was read of it: None for nothing, "all", or a WHERE text. A txn that was
         committed before is skipped, and the version that holds it returned.
         """
-        # Files may be many, and validation looks at their types anyway.
-        parsed = [
-            action if isinstance(action, AddFile | RemoveFile) else codec.parse_action(action)
-            for action in actions
-        ]
-        request = self.request(
-            [*parsed, *writing.txn_actions(app_id, app_version), *self._upgrade(parsed)],
+        request = self.request_for(
+            actions,
             operation=operation,
             operation_params=operation_params or {},
             expected_head=None if expected_version is None else expected_version - 1,
             read_version=read_version,
             reads=self.parse_reads(reads),
+            txn=(app_id, app_version),
         )
+        return self.commit_request(request)
+
+    def request_for(
+        self,
+        actions: Iterable[Action | Mapping[str, Any]],
+        *,
+        txn: tuple[str | None, int | None] = (None, None),
+        **details: Any,
+    ) -> CommitRequest:
+        """A commit request from actions of whatever form, with the protocol that they need."""
+        # Files may be many, and validation looks at their types anyway.
+        parsed = [
+            action if isinstance(action, AddFile | RemoveFile) else codec.parse_action(action)
+            for action in actions
+        ]
+        return self.request(
+            [*parsed, *writing.txn_actions(*txn), *self._upgrade(parsed)], **details
+        )
+
+    def commit_request(self, request: CommitRequest) -> int:
+        """Commit a request and mirror it; returns the version."""
         done = self.send(request)
         self.mirror_commit(request, done)
         return done.version

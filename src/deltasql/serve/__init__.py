@@ -1,0 +1,1 @@
+"""`deltasql serve`: worker, HTTP API, catalog and dashboard in one process."""

@@ -1,0 +1,121 @@
+"""Who asks: by a token in the header, by the dashboard's cookie, or from this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+
+from deltasql.serve.problems import Refused
+from deltasql.serve.service import Service, service_of
+from deltasql.serve.tokens import LOCAL, Visitor
+
+COOKIE: Final = "deltasql_token"
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_LONGEST_TOKEN: Final = 200
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host names this machine and nothing else."""
+    name = host.strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def reading(request: Request, service: Annotated[Service, Depends(service_of)]) -> Visitor:
+    """Who asks to read, or `Refused`."""
+    if service.tokens is None:
+        # Any page that the browser shows may send requests here under a name of its own.
+        if not is_loopback(_host_of(request.headers.get("host", ""))):
+            raise Refused(
+                421,
+                "this address is not served",
+                cause="without tokens only requests to localhost are answered",
+                remedy="ask for http://127.0.0.1, or start the service with --token-file",
+            )
+        _must_be_own_page(request, needs_origin=False)
+        return LOCAL
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return _known(service, given.strip())
+    cookie = request.cookies.get(COOKIE)
+    if cookie:
+        _must_be_own_page(request, needs_origin=True)
+        return _known(service, cookie)
+    raise Refused(
+        401,
+        "a token is needed",
+        cause="the request has none",
+        remedy="send Authorization: Bearer …; deltasql token makes one",
+    )
+
+
+def operating(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
+    """Who asks to change something, or `Refused`."""
+    if not visitor.operates:
+        raise Refused(
+            403,
+            "this token only reads",
+            cause="the request changes something",
+            remedy="use a token of kind operate",
+        )
+    return visitor
+
+
+def seeing_all(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
+    """Who asks about the whole lake, or `Refused`."""
+    if visitor.schemas is not None:
+        raise Refused(
+            403,
+            "this token is for some schemas only",
+            cause="the answer is about the whole lake",
+            remedy="use a token without schemas",
+        )
+    return visitor
+
+
+Served = Annotated[Service, Depends(service_of)]
+Reader = Annotated[Visitor, Depends(reading)]
+Operator = Annotated[Visitor, Depends(operating)]
+LakeReader = Annotated[Visitor, Depends(seeing_all)]
+
+
+def _known(service: Service, token: str) -> Visitor:
+    assert service.tokens is not None
+    found = service.tokens.visitor(token) if 0 < len(token) <= _LONGEST_TOKEN else None
+    if found is None:
+        raise Refused(
+            401,
+            "the token is not accepted",
+            cause="it is unknown, or it has expired",
+            remedy="ask for a new one; deltasql token makes it",
+        )
+    return found
+
+
+def _must_be_own_page(request: Request, *, needs_origin: bool) -> None:
+    """A change that a browser sends must come from a page of ours, not from any other site."""
+    if request.method in _SAFE:
+        return
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    if site is None and origin is None and not needs_origin:
+        return  # no browser
+    same_origin = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+    if site not in (None, "same-origin") or not (same_origin or (origin is None and site)):
+        raise Refused(
+            403,
+            "the request comes from another site",
+            cause="changes are taken from the dashboard's own pages",
+            remedy="use the dashboard, or send a token in the header",
+        )
+
+
+def _host_of(header: str) -> str:
+    return (urlsplit(f"//{header}").hostname or "") if len(header) < 256 else ""

@@ -1,0 +1,1 @@
+"""The JSON API: the facade over HTTP."""

@@ -1,0 +1,160 @@
+"""Commits over HTTP: actions in, a version out, once for each commit id."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from deltasql.commit import CommitRequest
+from deltasql.errors import CommitError, DatabaseError, ValidationError
+from deltasql.lake.table import Table
+from deltasql.serve.access import Operator, Reader, Served
+from deltasql.serve.api.tables import Name
+from deltasql.serve.problems import Refused
+from deltasql.serve.tokens import LOCAL
+from deltasql.spec.actions import AddFile, CdcFile, RemoveFile
+from deltasql.spec.paths import is_absolute, object_key
+
+router = APIRouter(prefix="/api/v1/tables", tags=["commits"])
+
+_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
+_MOST_ACTIONS: Final = 10_000
+_HEADS_AT_ONCE: Final = 16
+# A deletion vector that lies at an absolute place, by Delta's own letter.
+_ABSOLUTE_VECTOR: Final = "p"
+
+
+class CommitBody(BaseModel):
+    """A commit: Delta's actions as JSON objects, and what they rest on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    actions: list[dict[str, Any]] = Field(min_length=1, max_length=_MOST_ACTIONS)
+    commit_id: str | None = Field(default=None, pattern=_ID)
+    operation: str = Field(default="WRITE", max_length=200)
+    operation_params: dict[str, Any] = Field(default_factory=dict)
+    expected_version: int | None = Field(default=None, ge=1, lt=2**63)
+    read_version: int | None = Field(default=None, ge=0, lt=2**63)
+    reads: str | None = Field(default=None, max_length=8192)
+    app_id: str | None = Field(default=None, max_length=1000)
+    app_version: int | None = Field(default=None, ge=0, lt=2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAnswer:
+    """The version that a commit became; `is_new` is false if it had become one before."""
+
+    version: int
+    commit_id: str
+    is_new: bool
+
+
+@router.post("/{name}/commits", status_code=201)
+def commit(
+    service: Served, visitor: Operator, name: Name, body: CommitBody, response: Response
+) -> CommitAnswer:
+    """Commit actions. Sent again with the same commit id, the answer is the same version.
+
+    Files that are added must be there, below the table's folder, and have the size they say.
+    """
+    table = service.table(visitor, name)
+    commit_id = body.commit_id or str(uuid.uuid4())
+    known = service.lake.store.find_commit(table.table_id, commit_id)
+    if known is None:
+        request = _request(table, body, commit_id)
+        if visitor is not LOCAL:
+            request.committer = visitor.name
+        _must_be_there(table, request)
+        try:
+            return CommitAnswer(table.commit_request(request), commit_id, is_new=True)
+        except (CommitError, DatabaseError):
+            # The same commit may have come twice at once: then one of them is the version.
+            known = service.lake.store.find_commit(table.table_id, commit_id)
+            if known is None:
+                raise
+    response.status_code = 200
+    return CommitAnswer(known.version, commit_id, is_new=False)
+
+
+@router.get("/{name}/commits/{commit_id}")
+def find(
+    service: Served,
+    visitor: Reader,
+    name: Name,
+    commit_id: Annotated[str, Path(pattern=_ID)],
+) -> CommitAnswer:
+    """The version that a commit id became: for who lost the answer."""
+    table = service.table(visitor, name)
+    known = service.lake.store.find_commit(table.table_id, commit_id)
+    if known is None:
+        raise Refused(
+            404,
+            f"{name} has no commit {commit_id}",
+            cause="it was never committed, or is still on its way",
+            remedy="send the commit again with the same id",
+        )
+    return CommitAnswer(known.version, commit_id, is_new=False)
+
+
+def _request(table: Table, body: CommitBody, commit_id: str) -> CommitRequest:
+    request = table.request_for(
+        body.actions,
+        operation=body.operation,
+        operation_params=body.operation_params,
+        expected_head=None if body.expected_version is None else body.expected_version - 1,
+        read_version=body.read_version,
+        reads=table.parse_reads(body.reads),
+        txn=(body.app_id, body.app_version),
+    )
+    request.commit_id = commit_id
+    return request
+
+
+def _must_be_there(table: Table, request: CommitRequest) -> None:
+    """Raise `ValidationError` unless added files lie in the table's folder, whole.
+
+    Elsewhere they may be another table's: who reads this one would read that.
+    """
+    added = [item for item in request.actions if isinstance(item, AddFile | CdcFile)]
+    for action in request.actions:
+        if isinstance(action, AddFile | CdcFile | RemoveFile):
+            _must_be_below(action)
+    objects = table.objects
+
+    def look(action: AddFile | CdcFile) -> str | None:
+        found = objects.head(object_key(action.path))
+        if found is None:
+            return f"{action.path} is not there"
+        return None if found.size == action.size else f"{action.path} has {found.size} bytes"
+
+    with ThreadPoolExecutor(_HEADS_AT_ONCE) as pool:
+        _raise_first(pool.map(look, added))
+
+
+def _must_be_below(action: AddFile | CdcFile | RemoveFile) -> None:
+    vector = getattr(action, "deletion_vector", None)
+    is_elsewhere = vector is not None and vector.storage_type == _ABSOLUTE_VECTOR
+    adds_elsewhere = is_absolute(action.path) and not isinstance(action, RemoveFile)
+    if adds_elsewhere or (is_elsewhere and not isinstance(action, RemoveFile)):
+        raise ValidationError(
+            f"{action.path!r:.200} can't be committed over HTTP",
+            cause="it, or its deletion vector, is named by an absolute address",
+            remedy="put the file below the table's folder, and give its relative path",
+            path=action.path,
+        )
+
+
+def _raise_first(found: Iterable[str | None]) -> None:
+    for problem in found:
+        if problem is not None:
+            raise ValidationError(
+                "nothing was committed: a file is not what its action says",
+                cause=problem,
+                remedy="upload the file first, and give its size",
+            )

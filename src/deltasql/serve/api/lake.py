@@ -1,0 +1,145 @@
+"""The lake over HTTP: mirror, audit, transactions, sessions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query
+
+from deltasql.log.timestamps import from_ms, to_ms
+from deltasql.serve.access import LakeReader, Reader, Served
+from deltasql.serve.api.answers import AuditItem, AuditPage, VersionItem
+from deltasql.serve.problems import Refused
+from deltasql.serve.service import Service
+from deltasql.serve.tokens import Visitor
+from deltasql.serve.watching import behind, lag_seconds
+from deltasql.store.interface import VersionRecord
+
+router = APIRouter(prefix="/api/v1", tags=["lake"])
+
+_HOUR: Final = 3_600_000
+_DAY: Final = 24 * _HOUR
+# The first of these that holds enough is the answer: a busy lake needs no look at its past.
+_WINDOWS: Final = (_HOUR, _DAY, 30 * _DAY)
+_MOST: Final = 1_000
+# A transaction's versions are committed together; clocks that go back set them apart a little.
+_AROUND: Final = _DAY
+_RECENT: Final = 30 * _DAY
+
+
+@router.get("/mirror")
+def mirror(service: Served, visitor: Reader) -> dict[str, Any]:
+    """The lake in numbers, and the tables whose mirror is behind."""
+    late = behind(service, visitor)
+    answer: dict[str, Any] = {
+        "behind": [
+            {
+                "table": item.name,
+                "versions": item.versions,
+                "seconds": lag_seconds(service, item),
+                "is_failed": item.is_failed,
+                "is_paused": item.is_paused,
+                "error_message": item.error_message,
+            }
+            for item in late
+        ]
+    }
+    if visitor.schemas is None:
+        summary = service.lake.store.summary()
+        answer |= {key: value for key, value in asdict(summary).items() if key != "last_ict"}
+    return answer
+
+
+@router.get("/audit")
+def audit(
+    service: Served,
+    visitor: Reader,
+    start: Annotated[datetime | None, Query(alias="from")] = None,
+    end: Annotated[datetime | None, Query(alias="to")] = None,
+    limit: Annotated[int, Query(ge=1, le=_MOST)] = 100,
+) -> AuditPage:
+    """Who committed what, over all tables, newest first."""
+    found = audit_page(
+        service,
+        visitor,
+        start=None if start is None else to_ms(_aware(start)),
+        stop=None if end is None else to_ms(_aware(end)),
+        most=limit,
+    )
+    entries = [AuditItem(name, VersionItem.of(record)) for name, record in found]
+    is_full = len(found) == limit
+    return AuditPage(entries, from_ms(found[-1][1].in_commit_timestamp) if is_full else None)
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def audit_page(
+    service: Service,
+    visitor: Visitor,
+    *,
+    start: int | None = None,
+    stop: int | None = None,
+    most: int = 100,
+) -> list[tuple[str, VersionRecord]]:
+    """The newest versions of a time that the visitor sees."""
+    store = service.lake.store
+    # In-commit timestamps may be ahead of the clock.
+    until = store.clock_ms() + _DAY if stop is None else stop
+    found: list[tuple[str, VersionRecord]] = []
+    earliest = max(0, start or 0)
+    for window in (*_WINDOWS, until):
+        begin = max(earliest, until - window - (_DAY if stop is None else 0))
+        # Twice as many for who sees a part of the lake; at the end everything.
+        wanted = most if visitor.schemas is None else most * 20
+        found = [
+            (name, record)
+            for name, record in store.browse_audit(start=begin, stop=until, most=wanted)
+            if visitor.sees(name)
+        ][:most]
+        if len(found) >= most or begin == earliest:
+            break
+    return found
+
+
+@router.get("/transactions/{transaction_id}")
+def transaction(
+    service: Served,
+    visitor: Reader,
+    transaction_id: Annotated[str, Path(max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")],
+    at: datetime | None = None,
+) -> list[AuditItem]:
+    """The versions that one transaction made, of the last 30 days, or around the time `at`."""
+    found = transaction_versions(
+        service, visitor, transaction_id, at=None if at is None else to_ms(_aware(at))
+    )
+    return [AuditItem(name, VersionItem.of(record)) for name, record in found]
+
+
+def transaction_versions(
+    service: Service, visitor: Visitor, transaction_id: str, *, at: int | None = None
+) -> list[tuple[str, VersionRecord]]:
+    """The versions of a transaction that the visitor sees; `Refused` if there is none."""
+    store = service.lake.store
+    now = store.clock_ms()
+    start, stop = (now - _RECENT, now + _DAY) if at is None else (at - _AROUND, at + _AROUND)
+    found = store.browse_transaction(transaction_id, start=max(0, start), stop=stop)
+    seen = [(name, record) for name, record in found if visitor.sees(name)]
+    if not seen:
+        raise Refused(
+            404,
+            "there is no such transaction",
+            cause="none of that id was committed in the last 30 days, or around the given time",
+            remedy="give the time of one of its versions as `at`",
+        )
+    return seen
+
+
+@router.get("/sessions")
+def sessions(service: Served, visitor: LakeReader) -> list[dict[str, Any]]:
+    """The processes that write to the lake, and the versions they hold."""
+    del visitor
+    return [asdict(item) for item in service.lake.sessions()]

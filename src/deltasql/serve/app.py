@@ -1,0 +1,68 @@
+"""The application: its routes put together."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.staticfiles import StaticFiles
+
+from deltasql.serve import problems
+from deltasql.serve.access import LakeReader, Served
+from deltasql.serve.api import commits, jobs, lake, tables
+from deltasql.serve.limits import Limits
+from deltasql.serve.pages import audit, login, overview, table, working
+from deltasql.serve.service import Service
+from deltasql.serve.unity import catalog
+from deltasql.serve.watching import LakeFigures
+from deltasql.telemetry import metrics
+from deltasql.version import __version__
+
+
+def create_app(service: Service) -> FastAPI:
+    """The application for a service."""
+    app = FastAPI(
+        title="deltasql",
+        version=__version__,
+        summary="Delta Lake tables whose transaction log is a SQL database",
+        openapi_url="/api/openapi.json",
+        # Their scripts come from elsewhere, and this works offline.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    problems.install(app)
+    app.add_middleware(Limits)
+    figures = CollectorRegistry()
+    figures.register(LakeFigures(service))
+
+    @app.get("/healthz", tags=["process"])
+    def health() -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", tags=["process"])
+    def ready(served: Served) -> Response:
+        """Whether the database answers and the worker lives; 503 if not."""
+        checks = served.checks()
+        is_ready = all(checks.values())
+        return JSONResponse({"ready": is_ready, "checks": checks}, 200 if is_ready else 503)
+
+    @app.get("/metrics", tags=["process"])
+    def measured(visitor: LakeReader) -> Response:
+        """Metrics of this process, and figures about the lake, for Prometheus."""
+        del visitor
+        text = generate_latest(metrics.REGISTRY) + generate_latest(figures)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    for module in (tables, commits, jobs, lake, catalog):
+        app.include_router(module.router)
+    for page in (login, overview, table, working, audit):
+        app.include_router(page.router, include_in_schema=False)
+    static = files("deltasql.serve") / "static"
+    app.mount("/static", StaticFiles(directory=str(static)), name="static")
+    return app

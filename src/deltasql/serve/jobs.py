@@ -1,0 +1,173 @@
+"""Long work in the background: begun by a request, watched by others, cancelled if asked."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from deltasql.errors import DeltaSqlError
+from deltasql.serve.problems import Refused
+from deltasql.telemetry.logs import redact
+
+logger = logging.getLogger("deltasql.serve")
+
+# Of those that have ended the newest are kept; more than so many don't wait.
+_KEPT: Final = 200
+_WAITING: Final = 50
+_AT_ONCE: Final = 2
+
+
+class State(StrEnum):
+    """Where a job is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class JobCancelled(Exception):  # noqa: N818 - somebody asked for it
+    """Raised inside the work when its job was cancelled."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A piece of work; `done` of `total` steps are over, 0 of 0 while nobody knows."""
+
+    job_id: str
+    kind: str
+    table: str | None
+    asked_by: str
+    state: State = State.WAITING
+    done: int = 0
+    total: int = 0
+    result: dict[str, Any] | None = None
+    error: dict[str, str] | None = None
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    ended_at: datetime | None = None
+    is_cancelled: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is left to do."""
+        return self.state in (State.DONE, State.FAILED, State.CANCELLED)
+
+    @property
+    def found_something(self) -> bool:
+        """Whether it ended well and has something to tell that is not well."""
+        return self.result is not None and not self.result.get("ok", True)
+
+    def step(self, done: int = 0, total: int = 0) -> None:
+        """Tell how far it is; raises `JobCancelled` once somebody has cancelled it."""
+        if self.is_cancelled:
+            raise JobCancelled
+        if total:
+            self.done, self.total = min(done, total), total
+
+    def told(self) -> dict[str, Any]:
+        """The job as the API tells it."""
+        return {
+            "id": self.job_id,
+            "kind": self.kind,
+            "table": self.table,
+            "state": self.state.value,
+            "done": self.done,
+            "total": self.total,
+            "result": self.result,
+            "error": self.error,
+            "created_at": self.created_at,
+            "ended_at": self.ended_at,
+        }
+
+
+class Jobs:
+    """The jobs of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="deltasql-job")
+
+    def begin(
+        self, kind: str, table: str | None, asked_by: str, work: Callable[[Job], dict[str, Any]]
+    ) -> Job:
+        """Begin a job, unless the same one is under way: then that is the answer."""
+        with self._lock:
+            open_jobs = [item for item in self._jobs.values() if not item.is_over]
+            for item in open_jobs:
+                if (item.kind, item.table) == (kind, table) and not item.is_cancelled:
+                    return item
+            if len(open_jobs) >= _WAITING:
+                raise Refused(
+                    429,
+                    "too many jobs are waiting",
+                    cause=f"{len(open_jobs)} have not ended",
+                    remedy="wait for them, or cancel some",
+                )
+            job = Job(uuid.uuid4().hex, kind, table, asked_by)
+            self._jobs[job.job_id] = job
+            self._forget_old()
+        self._pool.submit(self._run, job, work)
+        return job
+
+    def find(self, job_id: str) -> Job | None:
+        """The job of that id."""
+        return self._jobs.get(job_id)
+
+    def newest(self, table: str | None = None, *, most: int = 50) -> list[Job]:
+        """Jobs, newest first; of one table if it is named."""
+        with self._lock:
+            found = [item for item in self._jobs.values() if table in (None, item.table)]
+        return found[::-1][:most]
+
+    def cancel(self, job: Job) -> None:
+        """Ask a job to end at its next step; one that waits does not begin."""
+        with self._lock:
+            if not job.is_over:
+                job.is_cancelled = True
+
+    def close(self) -> None:
+        """Cancel what is left, and wait for what can't stop at once."""
+        with self._lock:
+            for job in self._jobs.values():
+                job.is_cancelled = True
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _run(self, job: Job, work: Callable[[Job], dict[str, Any]]) -> None:
+        try:
+            job.step()
+            job.state = State.RUNNING
+            job.result = work(job)
+            ended = State.DONE
+        except JobCancelled:
+            ended = State.CANCELLED
+        except DeltaSqlError as error:
+            job.error = {
+                "problem": redact(error.problem),
+                "cause": redact(error.cause),
+                "remedy": redact(error.remedy),
+            }
+            ended = State.FAILED
+        except Exception:
+            logger.exception("%s of %s failed unexpectedly", job.kind, job.table or "all tables")
+            job.error = {
+                "problem": "the job failed unexpectedly",
+                "cause": "see the service's log",
+                "remedy": "",
+            }
+            ended = State.FAILED
+        job.ended_at = datetime.now(UTC)
+        job.state = ended
+
+    def _forget_old(self) -> None:
+        over = [job_id for job_id, item in self._jobs.items() if item.is_over]
+        for job_id in over[: max(0, len(over) - _KEPT)]:
+            del self._jobs[job_id]

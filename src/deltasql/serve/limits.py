@@ -1,0 +1,104 @@
+"""What a request may cost: the size of its body, the time to send it; and the safe headers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from deltasql.serve.problems import Refused, answer
+
+LARGEST_BODY: Final = 16 * 1024 * 1024
+# How long a client may take for the next piece of its request.
+_PATIENCE: Final = 20.0
+_LONGEST_QUERY: Final = 16_384
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+
+class Limits:
+    """Refuses what is too long or too slow, before and while it is read."""
+
+    def __init__(self, app: Application, largest_body: int = LARGEST_BODY) -> None:
+        self._app = app
+        self._largest = largest_body
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refused = self._refused(scope)
+        if refused is not None:
+            await answer(refused)(scope, receive, _with_headers(send, scope))
+            return
+        await self._app(scope, self._bounded(receive), _with_headers(send, scope))
+
+    def _refused(self, scope: MutableMapping[str, Any]) -> Refused | None:
+        if len(scope.get("query_string", b"")) > _LONGEST_QUERY:
+            return Refused(
+                414, "the query is too long", remedy=f"send at most {_LONGEST_QUERY} bytes"
+            )
+        lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+        if lengths and (not lengths[0].isdigit() or int(lengths[0]) > self._largest):
+            return self._too_large()
+        return None
+
+    def _too_large(self) -> Refused:
+        return Refused(
+            413,
+            "the request is too large",
+            cause=f"a body has at most {self._largest} bytes",
+            remedy="commit in smaller parts, or from Python",
+        )
+
+    def _bounded(self, receive: Receive) -> Receive:
+        seen = 0
+        is_whole = False
+
+        async def bounded() -> Message:
+            nonlocal seen, is_whole
+            if is_whole:
+                # What comes after the body is the client's going away: it may take its time.
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), _PATIENCE)
+            except TimeoutError:
+                raise Refused(
+                    408, "the request did not arrive in time", remedy="send it again"
+                ) from None
+            seen += len(message.get("body", b""))
+            if seen > self._largest:
+                raise self._too_large()
+            is_whole = not message.get("more_body", False)
+            return message
+
+        return bounded
+
+
+def _with_headers(send: Send, scope: MutableMapping[str, Any]) -> Send:
+    is_static = scope["path"].startswith("/static/")
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", ()))
+            headers += _HEADERS
+            age = b"public, max-age=300" if is_static else b"no-store"
+            headers.append((b"cache-control", age))
+            message["headers"] = headers
+        await send(message)
+
+    return sending

@@ -1,0 +1,60 @@
+"""The first page: the lake in numbers, what needs a look, the tables, who is at work."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request, Response
+
+from deltasql.serve.access import Reader, Served
+from deltasql.serve.pages.plots import HEIGHT, WIDTH, bars
+from deltasql.serve.pages.rendering import page
+from deltasql.serve.watching import behind
+
+router = APIRouter()
+
+_BUCKET: Final = 30 * 60 * 1000
+_BARS: Final = 48
+_PAGE: Final = 50
+_LISTED: Final = 20
+
+
+@router.get("/")
+def overview(
+    request: Request,
+    service: Served,
+    visitor: Reader,
+    search: Annotated[str, Query(max_length=255, pattern=r"^[^\x00-\x1f\x7f]*$")] = "",
+    after: Annotated[str, Query(max_length=255, pattern=r"^[^\x00-\x1f\x7f]*$")] = "",
+) -> Response:
+    """The overview."""
+    store = service.lake.store
+    now = store.clock_ms()
+    tables = service.listings(visitor, search=search, after=after, most=_PAGE + 1)
+    late = behind(service, visitor)
+    start = now - now % _BUCKET - (_BARS - 1) * _BUCKET
+    is_whole = visitor.schemas is None
+    activity = store.activity(start=start, stop=now + _BUCKET, bucket=_BUCKET) if is_whole else {}
+    sessions = [item for item in service.lake.sessions() if item.is_alive] if is_whole else []
+    return page(
+        request,
+        "overview.html",
+        visitor,
+        summary=store.summary() if is_whole else None,
+        late=[item for item in late if not item.is_paused][:_LISTED],
+        late_names={item.name for item in late},
+        backlog=sum(item.versions for item in late if not item.is_paused),
+        paused=sum(item.is_paused for item in late),
+        now=now,
+        bars=bars(activity, start=start, bucket=_BUCKET, number=_BARS),
+        commits=sum(activity.values()),
+        busiest=max(activity.values(), default=0),
+        width=WIDTH,
+        height=HEIGHT,
+        tables=tables[:_PAGE],
+        following=tables[_PAGE - 1].name if len(tables) > _PAGE else None,
+        search=search,
+        after=after,
+        sessions=sessions[:_LISTED],
+        worker=service.checks().get("worker"),
+    )

@@ -1,0 +1,113 @@
+"""Templates, and values as people read them."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from deltasql.log.timestamps import from_ms
+from deltasql.serve.tokens import Visitor
+from deltasql.version import __version__
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_LONGEST: Final = 160
+_SPANS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+@cache
+def _templates() -> Environment:
+    found = Environment(
+        loader=PackageLoader("deltasql.serve"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "ago": ago,
+        "count": count,
+        "duration": duration,
+        "moment": moment,
+        "segment": segment,
+        "shown": shown,
+        "size": size,
+    }
+    found.globals["release"] = __version__
+    return found
+
+
+def page(
+    request: Request, template: str, visitor: Visitor | None, status: int = 200, **values: Any
+) -> Response:
+    """A page from its template."""
+    text = (
+        _templates().get_template(template).render(visitor=visitor, path=request.url.path, **values)
+    )
+    return HTMLResponse(text, status_code=status)
+
+
+def problem_page(request: Request, status: int, told: dict[str, Any]) -> Response:
+    """The page that tells of a problem; who has no token is asked for one."""
+    if status == 401:
+        return RedirectResponse(f"/login?next={quote(request.url.path)}", status_code=303)
+    return page(request, "problem.html", None, status, told=told)
+
+
+def see(path: str) -> Response:
+    """Lead on to another page after a change."""
+    return RedirectResponse(path, status_code=303)
+
+
+def segment(text: str) -> str:
+    """A text as one segment of an address."""
+    return quote(text, safe="")
+
+
+def count(value: int | None) -> str:
+    """A number with its thousands apart."""
+    return "–" if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+def size(value: int | None) -> str:
+    """Bytes in the unit that leaves few digits."""
+    if value is None:
+        return "–"
+    power = min(int(math.log(value, 1024)), len(_UNITS) - 1) if value > 0 else 0
+    number = value / 1024**power
+    return f"{number:.0f} {_UNITS[power]}" if power == 0 else f"{number:.1f} {_UNITS[power]}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the largest unit that has one."""
+    for span, unit in _SPANS:
+        if seconds >= span:
+            return f"{seconds / span:.0f} {unit}"
+    return "0 s"
+
+
+def ago(value: int | datetime) -> str:
+    """How long ago a time was, in words."""
+    then = from_ms(value) if isinstance(value, int) else value
+    seconds = (datetime.now(UTC) - then).total_seconds()
+    return "just now" if seconds < 1 else f"{duration(seconds)} ago"
+
+
+def moment(value: int | datetime) -> str:
+    """A time to the second, in UTC."""
+    then = from_ms(value) if isinstance(value, int) else value
+    return then.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def shown(value: Any) -> str:
+    """A value of a row on one line, cut where it is long."""
+    if value is None:
+        return "∅"
+    text = value.hex() if isinstance(value, bytes) else str(value)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

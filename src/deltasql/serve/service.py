@@ -1,0 +1,82 @@
+"""What every request shares: the lake, the tokens, the jobs, the worker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import Request
+
+from deltasql.errors import TableNotFoundError
+from deltasql.lake.catalog import Lake
+from deltasql.lake.table import Table
+from deltasql.serve.jobs import Jobs
+from deltasql.serve.tokens import TokenFile, Visitor
+from deltasql.store.browsing.interface import TableListing
+
+
+@dataclass(slots=True)
+class Service:
+    """The parts of a running service; `worker` is None if it serves without one."""
+
+    lake: Lake
+    jobs: Jobs
+    tokens: TokenFile | None = None
+    has_tls: bool = False
+    worker: threading.Thread | None = None
+    wants_worker: bool = False
+    started: float = field(default_factory=time.time)
+
+    def table(self, visitor: Visitor, name: str) -> Table:
+        """A table that the visitor sees; what they don't see is not there."""
+        if not visitor.sees(name):
+            raise _missing(name)
+        return self.lake.table(name)
+
+    def listing(self, visitor: Visitor, name: str) -> TableListing:
+        """A table with its sums."""
+        found = self.lake.store.browse_table(name) if visitor.sees(name) else None
+        if found is None:
+            raise _missing(name)
+        return found
+
+    def listings(
+        self, visitor: Visitor, *, search: str = "", after: str = "", most: int = 100
+    ) -> list[TableListing]:
+        """Tables that the visitor sees, by name, after a name."""
+        found: list[TableListing] = []
+        while len(found) < most:
+            page = self.lake.store.browse_tables(search=search, after=after, most=most)
+            found += [item for item in page if visitor.sees(item.name)]
+            if len(page) < most:
+                break
+            after = page[-1].name
+        return found[:most]
+
+    def checks(self) -> dict[str, bool]:
+        """Whether the database answers, and whether the worker lives."""
+        try:
+            self.lake.store.clock_ms()
+            has_database = True
+        except Exception:  # noqa: BLE001 - whatever it is, the service is not ready
+            has_database = False
+        found = {"database": has_database}
+        if self.wants_worker:
+            found["worker"] = self.worker is not None and self.worker.is_alive()
+        return found
+
+
+def _missing(name: str) -> TableNotFoundError:
+    return TableNotFoundError.named(
+        f"{name:.255}",
+        cause="it was never created, or was dropped or renamed, or is not yours to see",
+    )
+
+
+def service_of(request: Request) -> Service:
+    """The service that a request belongs to."""
+    found: Any = request.app.state.service
+    assert isinstance(found, Service)
+    return found

@@ -1,0 +1,35 @@
+// Two things: the theme's button, and pages that refresh themselves.
+"use strict";
+
+const EVERY = 5000;
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("[data-theme-button]")) return;
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  root.dataset.theme = (root.dataset.theme || system) === "dark" ? "light" : "dark";
+  try { localStorage.setItem("deltasql-theme", root.dataset.theme); } catch { /* not kept */ }
+});
+
+// Not while somebody types, selects or looks elsewhere: nothing may jump under their hands.
+function isBusy() {
+  const active = document.activeElement;
+  const types = active && active.matches("input, textarea, select");
+  return document.hidden || types || String(getSelection()).length > 0;
+}
+
+async function refresh() {
+  const shown = document.querySelectorAll("[data-refresh]");
+  if (!shown.length || isBusy()) return;
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  if (!answer.ok || answer.redirected || isBusy()) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const old of shown) {
+    const found = fresh.getElementById(old.id);
+    if (!found || found.isEqualNode(old)) continue;
+    const focused = old.contains(document.activeElement);
+    if (!focused) old.replaceWith(document.adoptNode(found));
+  }
+}
+
+setInterval(() => refresh().catch(() => { /* the service is away: try again */ }), EVERY);

@@ -1,0 +1,150 @@
+"""Tokens: who may ask, kept as hashes in a file that is read again when it changes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from deltasql.errors import ConfigError
+
+_PREFIX: Final = "dsql_"
+_KEYS: Final = frozenset({"name", "kind", "sha256", "schemas", "expires"})
+# The schema of tables whose name has no dot.
+DEFAULT_SCHEMA: Final = "default"
+
+
+class Kind(StrEnum):
+    """What a token allows; who operates reads, too."""
+
+    READ = "read"
+    OPERATE = "operate"
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who asks: what they may do, and in which schemas; None for all of them."""
+
+    name: str
+    kind: Kind
+    schemas: frozenset[str] | None = None
+
+    def sees(self, table: str) -> bool:
+        """Whether a table is in one of their schemas."""
+        return self.schemas is None or schema_of(table) in self.schemas
+
+    @property
+    def operates(self) -> bool:
+        """Whether they may change something."""
+        return self.kind is Kind.OPERATE
+
+
+# Whoever reaches a loopback address without tokens is on the machine already.
+LOCAL: Final = Visitor("local", Kind.OPERATE)
+
+
+def schema_of(table: str) -> str:
+    """The schema of a table: what is before the first dot of its name."""
+    schema, dot, _ = table.partition(".")
+    return schema if dot else DEFAULT_SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    visitor: Visitor
+    digest: bytes
+    expires: datetime | None
+
+
+def new_token() -> tuple[str, str]:
+    """A token, 256 bits of chance, and the hash that the file keeps."""
+    token = _PREFIX + secrets.token_urlsafe(32)
+    return token, hashlib.sha256(token.encode()).hexdigest()
+
+
+class TokenFile:
+    """The tokens of a TOML file: `[[tokens]]` with name, kind, sha256, schemas, expires."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, int] | None = None
+        self._entries: tuple[_Entry, ...] = ()
+        self._read_again()
+        if not self._entries:
+            raise _bad(path, "it has no tokens", "add one: deltasql token NAME")
+
+    def visitor(self, token: str) -> Visitor | None:
+        """Who a token belongs to; None for one that is unknown or has expired."""
+        digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        found = None
+        # All of them are compared, each in constant time: how long it takes tells nothing.
+        for entry in self._current():
+            if hmac.compare_digest(entry.digest, digest):
+                found = entry
+        if found is None or (found.expires is not None and found.expires <= datetime.now(UTC)):
+            return None
+        return found.visitor
+
+    def _current(self) -> tuple[_Entry, ...]:
+        with self._lock:
+            try:
+                self._read_again()
+            except ConfigError:
+                # Somebody is in the middle of writing it, or broke it: what held, holds.
+                return self._entries
+            return self._entries
+
+    def _read_again(self) -> None:
+        try:
+            stat = self._path.stat()
+            stamp = stat.st_mtime_ns, stat.st_size
+            if stamp == self._stamp:
+                return
+            content = tomllib.loads(self._path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise _bad(self._path, str(error), "give a TOML file with [[tokens]]") from None
+        self._entries = tuple(_entry(self._path, item) for item in content.get("tokens", ()))
+        self._stamp = stamp
+
+
+def _entry(path: Path, item: Mapping[str, Any]) -> _Entry:
+    unknown = sorted(set(item) - _KEYS)
+    if unknown:
+        raise _bad(path, f"a token has the key {unknown[0]!r:.40}", f"use {sorted(_KEYS)}")
+    try:
+        digest = bytes.fromhex(item["sha256"])
+        kind = Kind(item.get("kind", "read"))
+        name = str(item["name"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise _bad(path, f"a token is ill-formed: {error}", "see docs/service.md") from None
+    schemas = item.get("schemas")
+    if len(digest) != hashlib.sha256().digest_size:
+        raise _bad(path, f"the sha256 of {name!r:.40} has another length", "see docs/service.md")
+    if schemas is not None and not isinstance(schemas, list):
+        raise _bad(path, f"the schemas of {name!r:.40} are no list", 'write schemas = ["sales"]')
+    return _Entry(
+        Visitor(name, kind, None if schemas is None else frozenset(map(str, schemas))),
+        digest,
+        _moment(item.get("expires")),
+    )
+
+
+def _moment(value: object) -> datetime | None:
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    return None
+
+
+def _bad(path: Path, cause: str, remedy: str) -> ConfigError:
+    return ConfigError(f"the token file {path} can't be used", cause=cause, remedy=remedy)

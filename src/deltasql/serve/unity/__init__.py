@@ -1,0 +1,1 @@
+"""The read half of Unity Catalog's REST API."""
