@@ -17,6 +17,7 @@ from deltasql.errors import DeltaSqlError
 from deltasql.log.retention import MIRROR_MODE, OFF, mirror_mode
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.publishing.lag import LagWatch, is_due
+from deltasql.mirror.publishing.landing import LandingWatch
 from deltasql.mirror.validation.validate import ValidationReport
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Backlog, Work
@@ -48,6 +49,8 @@ class Worker:
         self._lag = LagWatch()
         self._alerted: set[int] = set()
         self._drifted: set[str] = set()
+        self._landing = LandingWatch(log)
+        self._named: set[str] = set()
 
     def drain(self) -> int:
         """Mirror all that is pending, checkpoints too; returns how many versions.
@@ -212,6 +215,9 @@ class Worker:
     def observe(self, now: int) -> list[Backlog]:
         """The backlog, told to the metrics and, when it is too long, to the log."""
         found = self._log.backlog()
+        self._landing.observe(found)
+        self._forget_gone(found)
+        metrics.MIRROR_WORKER_ROUND.set_to_current_time()
         metrics.MIRROR_BACKLOG.set(
             sum(i.versions for i in found if self._engine.mode_of(_target(i)) != OFF)
         )
@@ -226,6 +232,9 @@ class Worker:
                 or item.versions > self._settings.mirror_lag_alert_versions
             )
             is_bad = not is_off and (item.is_failed or is_late)
+            metrics.MIRROR_LATE.labels(item.name).set(not is_off and is_late)
+            metrics.MIRROR_FAILED.labels(item.name).set(not is_off and item.is_failed)
+            metrics.MIRROR_DRIFT.labels(item.name).set(item.name in self._drifted)
             metrics.MIRROR_ALERT.labels(item.name).set(is_bad or item.name in self._drifted)
             if is_bad and item.table_id not in self._alerted:
                 facts = {"version": item.first_version, "error": item.error_message}
@@ -239,6 +248,13 @@ class Worker:
                 )
             (self._alerted.add if is_bad else self._alerted.discard)(item.table_id)
         return found
+
+    def _forget_gone(self, found: Sequence[Backlog]) -> None:
+        """Tables that were dropped or renamed: their alerts would never end."""
+        names = {item.name for item in found}
+        for name in self._named - names:
+            metrics.forget_table(name)
+        self._named = names
 
 
 def _target(item: Backlog) -> Target:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter as Sum
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
@@ -26,6 +27,12 @@ COMMIT_LATENCY: Final = Histogram(
 MIRROR_LATENCY: Final = Histogram(
     "mirror_latency_ms", "From the SQL commit to the commit file", buckets=_MS, registry=REGISTRY
 )
+MIRROR_PUBLISH_LATENCY: Final = Histogram(
+    "mirror_publish_latency_ms",
+    "From the SQL commit to the commit file, of every version, whoever wrote it; by SQL's clock",
+    buckets=(*_MS, 300_000, 3_600_000),
+    registry=REGISTRY,
+)
 MIRROR_LAG_SECONDS: Final = Gauge(
     "mirror_lag_seconds", "Age of the oldest version not mirrored", ["table"], registry=REGISTRY
 )
@@ -40,6 +47,29 @@ MIRROR_FAILURES: Final = Counter(
 )
 MIRROR_ALERT: Final = Gauge(
     "mirror_alert", "1 while a table's mirror needs a look", ["table"], registry=REGISTRY
+)
+MIRROR_LATE: Final = Gauge(
+    "mirror_late", "1 while a table's mirror is too far behind", ["table"], registry=REGISTRY
+)
+MIRROR_FAILED: Final = Gauge(
+    "mirror_failed", "1 while a version of a table is FAILED", ["table"], registry=REGISTRY
+)
+MIRROR_DRIFT: Final = Gauge(
+    "mirror_drift", "1 while validation finds that a mirror drifted", ["table"], registry=REGISTRY
+)
+MIRROR_WORKER_ROUND: Final = Gauge(
+    "mirror_worker_round_seconds",
+    "When the worker last looked for work, Unix time",
+    registry=REGISTRY,
+)
+# Those that have a series for each table.
+BY_TABLE: Final = (
+    MIRROR_LAG_SECONDS,
+    MIRROR_LAG_VERSIONS,
+    MIRROR_ALERT,
+    MIRROR_LATE,
+    MIRROR_FAILED,
+    MIRROR_DRIFT,
 )
 VERSIONS_COMMITTED: Final = Counter("versions_committed", "Versions committed", registry=REGISTRY)
 COMMIT_CONFLICTS: Final = Counter(
@@ -117,6 +147,13 @@ class StoreGauges(Collector):
 
 STORES: Final = StoreGauges()
 REGISTRY.register(STORES)
+
+
+def forget_table(name: str) -> None:
+    """Report a table no longer: one that was dropped is neither late nor failed."""
+    for gauge in BY_TABLE:
+        with suppress(KeyError):
+            gauge.remove(name)
 
 
 def serve(port: int) -> str:
