@@ -3,11 +3,20 @@
 import os
 import sys
 
-from tests.parts import azurite, faketime, pgbouncer, seaweedfs, spark, toxiproxy
+from tests.parts import (
+    azurite,
+    chromium,
+    faketime,
+    pgbouncer,
+    prometheus,
+    seaweedfs,
+    spark,
+    toxiproxy,
+)
 from tests.parts.process import PartMissingError
 
 missing = 0
-for part in (pgbouncer, faketime, toxiproxy, seaweedfs, azurite, spark):
+for part in (pgbouncer, faketime, toxiproxy, seaweedfs, azurite, spark, chromium, prometheus):
     name = part.__name__.rpartition(".")[2]
     try:
         part.ensure()

@@ -165,7 +165,8 @@ class Jobs:
             }
             ended = State.FAILED
         job.ended_at = datetime.now(UTC)
-        job.state = ended
+        # What fails once nobody wants it any more is of no interest.
+        job.state = State.CANCELLED if ended is State.FAILED and job.is_cancelled else ended
 
     def _forget_old(self) -> None:
         over = [job_id for job_id, item in self._jobs.items() if item.is_over]

@@ -55,6 +55,9 @@ def status_of(error: errors.DeltaSqlError) -> int:
 
 def told(error: Exception) -> tuple[int, dict[str, Any]]:
     """Status and members of the problem that stands for an error."""
+    if isinstance(error, HTTPException) and isinstance(error.__cause__, Refused):
+        # FastAPI takes whatever ends the reading of a body for a malformed one.
+        error = error.__cause__
     if isinstance(error, errors.DeltaSqlError):
         status, kind = status_of(error), type(error).__name__
         problem, cause, remedy = error.problem, error.cause, error.remedy

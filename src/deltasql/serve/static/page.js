@@ -1,7 +1,9 @@
 // Two things: the theme's button, and pages that refresh themselves.
 "use strict";
 
+// Sooner while a job is under way.
 const EVERY = 5000;
+const SOON = 1000;
 
 document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-theme-button]")) return;
@@ -32,4 +34,13 @@ async function refresh() {
   }
 }
 
-setInterval(() => refresh().catch(() => { /* the service is away: try again */ }), EVERY);
+async function go() {
+  try { await refresh(); } catch { /* the service is away: try again */ }
+  next();
+}
+
+function next() {
+  setTimeout(go, document.querySelector("progress") ? SOON : EVERY);
+}
+
+next();

@@ -21,6 +21,16 @@ router = APIRouter(prefix="/api/2.1/unity-catalog", tags=["unity"])
 
 CATALOG: Final = "lake"
 _PAGE: Final = 100
+# Clients insist on these, and a lake knows none of them of its catalog and schemas.
+_UNSAID: Final[dict[str, Any]] = {
+    "properties": {},
+    "storage_location": None,
+    "created_at": 0,
+    "created_by": None,
+    "updated_at": 0,
+    "updated_by": None,
+    "owner": None,
+}
 _MOST: Final = 1_000
 Text = Annotated[str, Query(max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Results = Annotated[int, Query(ge=0, le=_MOST)]
@@ -144,11 +154,12 @@ def _name(full_name: str) -> str:
 
 
 def _catalog() -> dict[str, Any]:
-    return {"name": CATALOG, "comment": "The tables of a deltasql lake", "properties": {}}
+    return {"name": CATALOG, "comment": "The tables of a deltasql lake", **_UNSAID}
 
 
 def _schema(name: str) -> dict[str, Any]:
-    return {"name": name, "catalog_name": CATALOG, "full_name": f"{CATALOG}.{name}"}
+    names = {"name": name, "catalog_name": CATALOG, "full_name": f"{CATALOG}.{name}"}
+    return {**names, "comment": None, **_UNSAID}
 
 
 def _described(table: Table, listing: TableListing) -> dict[str, Any]:
@@ -173,7 +184,9 @@ def _described(table: Table, listing: TableListing) -> dict[str, Any]:
         },
         "table_id": str(listing.table_id),
         "created_at": at.metadata.created_time or 0,
+        "created_by": None,
         "updated_at": listing.last_ict,
+        "updated_by": None,
         "comment": at.metadata.description,
     }
 

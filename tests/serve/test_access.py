@@ -1,0 +1,186 @@
+"""Who may ask: tokens, their kinds and schemas, other sites, other addresses."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import ssl
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deltasql.errors import ConfigError
+from deltasql.serve.running import Address, serve
+from deltasql.serve.tokens import new_token
+from tests.serve.conftest import open_lake, seed, start
+
+T = "/api/v1/tables/sales.orders"
+
+
+def entry(name: str, digest: str, kind: str = "read", more: str = "") -> str:
+    return f'[[tokens]]\nname = "{name}"\nkind = "{kind}"\nsha256 = "{digest}"\n{more}\n'
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A service that any machine may reach: with tokens and TLS."""
+    folder = tmp_path_factory.mktemp("guarded")
+    seed(folder)
+    tokens, text = {}, ""
+    for name, kind, more in (
+        ("reader", "read", ""),
+        ("operator", "operate", ""),
+        ("sales", "operate", 'schemas = ["sales"]'),
+        ("old", "operate", "expires = 2020-01-01T00:00:00Z"),
+    ):
+        tokens[name], digest = new_token()
+        text += entry(name, digest, kind, more)
+    (folder / "tokens.toml").write_text(text)
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem",
+         "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    files = ("--token-file", "tokens.toml", "--tls-cert", "cert.pem", "--tls-key", "key.pem")
+    running = start(folder, "--host", "0.0.0.0", *files)
+    running.address = running.address.replace("0.0.0.0", "127.0.0.1")
+    running.http = httpx.Client(base_url=running.address, timeout=20, verify=False)
+    running.tokens = tokens
+    yield running
+    running.http.close()
+    assert running.stop() == 0
+
+
+def test_without_a_token_nothing_is_told(guarded):
+    for path in ("/api/v1/tables", "/metrics", T, "/api/2.1/unity-catalog/catalogs"):
+        answer = guarded.http.get(path)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert "sales" not in answer.text
+    for path in ("/", "/tables/sales.orders", "/audit"):
+        answer = guarded.http.get(path)
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/login?next={path}")
+    assert guarded.http.get("/healthz").status_code == 200
+    assert guarded.http.get("/readyz").status_code == 200
+
+
+@pytest.mark.parametrize("token", ["x", "dsql_", "ü", "a" * 5000, "' OR 1=1 --", "\udc80"])
+def test_bad_tokens(guarded, token):
+    header = b"Bearer " + token.encode("utf-8", "surrogateescape")
+    assert guarded.http.get(T, headers={b"Authorization": header}).status_code == 401
+
+
+def test_an_expired_token_and_another_scheme(guarded):
+    assert guarded.http.get(T, headers=guarded.bearer("old")).status_code == 401
+    basic = {"Authorization": f"Basic {guarded.tokens['reader']}"}
+    assert guarded.http.get(T, headers=basic).status_code == 401
+
+
+def test_readers_read_and_operators_operate(guarded):
+    reader, operator = guarded.bearer("reader"), guarded.bearer("operator")
+    assert guarded.http.get(T, headers=reader).status_code == 200
+    assert guarded.http.get("/metrics", headers=reader).status_code == 200
+    for path in (f"{T}/validate", f"{T}/repair", f"{T}/check", "/tables/sales.orders/mirror/pause"):
+        assert guarded.http.post(path, headers=reader).status_code == 403
+    commit = {"actions": [{"txn": {"appId": "a", "version": 1}}]}
+    assert guarded.http.post(f"{T}/commits", headers=reader, json=commit).status_code == 403
+    done = guarded.http.post(f"{T}/commits", headers=operator, json=commit)
+    assert done.status_code == 201
+    newest = guarded.http.get(f"{T}/history?limit=1", headers=reader).json()["versions"][0]
+    assert newest["version"]["committer"] == "operator"
+
+
+def test_a_token_for_one_schema_sees_nothing_else(guarded):
+    mine = guarded.bearer("sales")
+    found = guarded.http.get("/api/v1/tables", headers=mine).json()["tables"]
+    assert {item["name"] for item in found} == {"sales.customers", "sales.orders"}
+    for path in ("", "/snapshot", "/files", "/history", "/mirror"):
+        assert guarded.http.get(f"/api/v1/tables/hr.people{path}", headers=mine).status_code == 404
+    assert guarded.http.post("/api/v1/tables/hr.people/check", headers=mine).status_code == 404
+    for path in ("/api/v1/sessions", "/metrics"):
+        assert guarded.http.get(path, headers=mine).status_code == 403
+    audit = guarded.http.get("/api/v1/audit", headers=mine).json()["entries"]
+    assert {item["table"] for item in audit} == {"sales.customers", "sales.orders"}
+    schemas = guarded.http.get(
+        "/api/2.1/unity-catalog/schemas?catalog_name=lake", headers=mine
+    ).json()["schemas"]
+    assert [item["name"] for item in schemas] == ["sales"]
+    for page in ("/", "/audit"):
+        text = guarded.http.get(page, headers=mine).text
+        assert "sales.orders" in text
+        assert "hr.people" not in text
+
+
+def test_the_cookie_of_the_dashboard(guarded):
+    with httpx.Client(base_url=guarded.address, verify=False) as browser:
+        wrong = browser.post("/login", data={"token": "no"})
+        assert wrong.status_code == 401
+        assert not browser.cookies
+        onward = browser.post(
+            "/login", data={"token": guarded.tokens["operator"], "next": "//evil.example/"}
+        )
+        assert onward.headers["location"] == "/"
+        cookie = onward.headers["set-cookie"].lower()
+        assert all(word in cookie for word in ("httponly", "samesite=strict", "secure"))
+        assert browser.get("/").status_code == 200
+        # A change needs to come from a page of ours.
+        path = "/tables/sales.orders/jobs/check"
+        assert browser.post(path).status_code == 403
+        for headers in (
+            {"Origin": "https://evil.example"},
+            {"Origin": "null"},
+            {"Origin": guarded.address, "Sec-Fetch-Site": "cross-site"},
+            {"Sec-Fetch-Site": "same-site"},
+        ):
+            assert browser.post(path, headers=headers).status_code == 403
+        mine = {"Origin": guarded.address, "Sec-Fetch-Site": "same-origin"}
+        assert browser.post(path, headers=mine).status_code == 303
+        browser.post("/logout", headers=mine)
+        assert browser.get("/").status_code == 303
+
+
+def test_the_file_keeps_hashes_and_is_read_again(guarded):
+    text = (guarded.folder / "tokens.toml").read_text()
+    assert not any(token in text for token in guarded.tokens.values())
+    token, digest = new_token()
+    assert hashlib.sha256(token.encode()).hexdigest() == digest
+    header = {"Authorization": f"Bearer {token}"}
+    assert guarded.http.get(T, headers=header).status_code == 401
+    (guarded.folder / "tokens.toml").write_text(text + entry("late", digest))
+    assert guarded.http.get(T, headers=header).status_code == 200
+    # Half a file takes nobody's right away, and gives none.
+    (guarded.folder / "tokens.toml").write_text("[[tokens]]\nname=")
+    assert guarded.http.get(T, headers=header).status_code == 200
+    (guarded.folder / "tokens.toml").write_text(text)
+    assert guarded.http.get(T, headers=header).status_code == 401
+
+
+def test_tls_is_tls(guarded):
+    port = httpx.URL(guarded.address).port
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as plain:
+        context = ssl.create_default_context()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            context.wrap_socket(plain, server_hostname="localhost")
+
+
+@pytest.mark.parametrize(
+    ("address", "token_file", "told"),
+    [
+        (Address(host="0.0.0.0"), None, "can't be served without tokens"),
+        (Address(host="example.org"), None, "can't be served without tokens"),
+        (Address(host="192.0.2.1"), "none.toml", "token file"),
+        (Address(), "empty.toml", "it has no tokens"),
+        (Address(), "unknown.toml", "a token has the key"),
+        (Address(certificate=Path("cert.pem")), None, "TLS needs a certificate and its key"),
+        (Address(host="192.0.2.1", port=1), "good.toml", "192.0.2.1:1 can't be served"),
+    ],
+)
+def test_what_it_refuses_to_serve(tmp_path, address, token_file, told):
+    (tmp_path / "empty.toml").write_text("")
+    (tmp_path / "unknown.toml").write_text('[[tokens]]\nname = "a"\npassword = "b"\n')
+    (tmp_path / "good.toml").write_text(entry("a", new_token()[1]))
+    with open_lake(tmp_path) as lake, pytest.raises(ConfigError) as error:
+        serve(lake, address, token_file=None if token_file is None else tmp_path / token_file)
+    assert told in f"{error.value.problem} {error.value.cause}"

@@ -1,0 +1,217 @@
+"""The dashboard in a real browser: every page, every button, light and dark, narrow and wide."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from urllib.parse import quote
+
+import pyarrow as pa
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from tests.parts import chromium
+from tests.parts.process import PartMissingError
+from tests.serve.conftest import HOSTILE
+
+ORDERS = "/tables/sales.orders"
+ODD = f"/tables/{quote(HOSTILE, safe='')}"
+PAGES = ["/", ORDERS, f"{ORDERS}/files", f"{ORDERS}/schema", f"{ORDERS}/rows", "/audit", "/none",
+         ODD, f"{ODD}/files", f"{ODD}/schema", f"{ODD}/rows", "/tables/hr.people",
+         "/tables/hr.people/files", "/tables/hr.people/rows", "/?search=nothing"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser():
+    try:
+        program = chromium.find()
+    except PartMissingError as problem:
+        pytest.skip(str(problem))
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser, service):
+    """A page that fails its test on any error in the browser."""
+    context = browser.new_context(base_url=service.address, viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(10_000)
+    found = context.new_page()
+    problems: list[str] = []
+    found.on("pageerror", lambda error: problems.append(str(error)))
+    found.on("dialog", lambda dialog: problems.append(f"dialog {dialog.message}"))
+    found.on(
+        "console",
+        lambda told: (
+            problems.append(told.text)
+            if told.type == "error" and "status of 4" not in told.text
+            else None
+        ),
+    )
+    yield found
+    context.close()
+    assert problems == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_page_fits_and_can_be_read(page, scheme, width):
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 900})
+    for path in PAGES:
+        page.goto(path)
+        # Nothing sticks out, every control has a name, and text stands out from its ground.
+        found = page.evaluate(LOOK)
+        assert found == {"overflow": 0, "unnamed": [], "faint": []}, path
+        assert page.locator("h1").count() == 1
+
+
+def test_the_way_from_the_overview_to_a_transaction(page, service):
+    page.goto("/")
+    expect(page.locator("#tiles")).to_contain_text("Tables")
+    assert page.locator("#activity rect.bar").count() >= 1
+    page.get_by_label("Find a table").fill("order")
+    page.keyboard.press("Enter")
+    page.locator("#tables a.name").click()
+    expect(page.locator("h1")).to_have_text("sales.orders")
+    assert page.locator("#plots svg path.line").count() == 2
+    assert page.locator("#versions tbody tr").count() == 8
+    page.locator("#versions a[href^='/transactions/']").click()
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("sales.customers")
+    expect(rows.nth(1)).to_contain_text("sales.orders")
+    page.get_by_role("link", name="Audit", exact=True).first.click()
+    assert page.locator("#entries tbody tr").count() >= 10
+    page.get_by_label("From").fill("2001-01-01")
+    page.get_by_label("To").fill("2001-01-02")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("#entries")).to_contain_text("Nothing was committed")
+
+
+def test_files_schema_and_rows(page):
+    page.goto(f"{ORDERS}/files")
+    everything = page.locator("tbody tr").count()
+    page.get_by_label("Condition").fill("id < 15 AND day = '2026-11-01'")
+    page.get_by_role("button", name="Find").click()
+    assert 0 < page.locator("tbody tr").count() < everything
+    page.get_by_label("Condition").fill("id <")
+    page.get_by_role("button", name="Find").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.goto("/tables/sales.customers/schema")
+    page.get_by_label("Compare with").fill("0")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("tr.new")).to_contain_text("note")
+    page.get_by_role("link", name="Rows").click()
+    expect(page.locator("tbody")).to_contain_text("<script>alert(1)</script>")
+
+
+def test_validate_repair_and_check_do_what_they_say(page, service):
+    lost = service.folder / "lake/sales/orders/_delta_log/00000000000000000002.json"
+    content = lost.read_bytes()
+    lost.unlink()
+    page.goto(ORDERS)
+    page.get_by_role("button", name="Validate").click()
+    jobs = page.locator("#jobs li")
+    expect(jobs.nth(0)).to_contain_text("differs from SQL from version 2", timeout=15_000)
+    page.get_by_role("button", name="Repair").click()
+    expect(jobs.nth(0)).to_contain_text("1 commit files", timeout=15_000)
+    assert lost.read_bytes() == content
+    page.get_by_role("button", name="Check").click()
+    expect(jobs.nth(0).locator(".badge.good")).to_be_visible(timeout=15_000)
+    with service.lake() as lake:
+        assert lake.table("sales.orders").mirror.validate().ok
+
+
+def test_pause_and_resume_and_a_page_that_follows(page, service):
+    page.goto("/tables/hr.people")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#badges")).to_contain_text("paused")
+    with service.lake() as lake:
+        table = lake.table("hr.people")
+        version = table.append(pa.table({"id": [1]}))
+        assert table.mirror.status().lag_versions == 1
+        first = page.locator("#versions tbody tr").nth(0)
+        # Without a click: the page refreshes itself.
+        expect(first).to_contain_text("pending", timeout=15_000)
+        page.get_by_role("button", name="Resume").click()
+        deadline = time.monotonic() + 15
+        while "mirrored" not in first.inner_text() and time.monotonic() < deadline:
+            page.reload()
+        expect(first).to_contain_text("mirrored")
+        assert table.mirror.status().mirrored_version == version
+
+
+def test_a_job_is_cancelled(page, service):
+    """The object store hangs: the job can't end by itself."""
+    log = service.folder / "lake/sales/customers/_delta_log/00000000000000000000.json"
+    content = log.read_bytes()
+    log.unlink()
+    os.mkfifo(log)
+    try:
+        page.goto("/tables/sales.customers")
+        page.get_by_role("button", name="Validate").click()
+        cancel = page.get_by_role("button", name="Cancel")
+        expect(cancel).to_be_visible()
+        cancel.click()
+        deadline = time.monotonic() + 15
+        # Whoever opened the pipe to read is let go; then the job finds that it was cancelled.
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                os.close(os.open(log, os.O_WRONLY | os.O_NONBLOCK))
+            newest = service.http.get("/api/v1/jobs").json()[0]
+            if newest["state"] == "cancelled":
+                break
+            time.sleep(0.1)
+        assert newest["state"] == "cancelled"
+    finally:
+        log.unlink()
+        log.write_bytes(content)
+
+
+def test_the_theme_is_chosen_and_kept(page):
+    page.emulate_media(color_scheme="light")
+    page.goto("/")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_label("Switch between light and dark").click()
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.goto("/audit")
+    assert page.evaluate(ground) == dark
+
+
+# Contrast as WCAG counts it: 4.5 for text.
+LOOK = """() => {
+  const lum = (c) => {
+    const part = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = c.map((v) => part(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const parse = (text) => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const c = parse(getComputedStyle(node).backgroundColor);
+      if (c.length < 4 || c[3] === 1) return c.slice(0, 3);
+    }
+    return [255, 255, 255];
+  };
+  const faint = new Set();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || node.closest("title, .skip")) continue;
+    const [a, b] = [lum(parse(getComputedStyle(node).color).slice(0, 3)), lum(ground(node))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) faint.add(`${node.className || node.tagName} ${ratio.toFixed(2)}`);
+  }
+  const controls = "a, button, input:not([type=hidden]), progress, svg[role=img]";
+  const unnamed = [...document.querySelectorAll(controls)]
+    .filter((n) => !(n.textContent.trim() || n.ariaLabel || n.closest("label")))
+    .map((n) => n.outerHTML.slice(0, 80));
+  const root = document.documentElement;
+  return { overflow: root.scrollWidth - root.clientWidth, unnamed, faint: [...faint] };
+}"""
