@@ -37,13 +37,14 @@ def test_names_lead_somewhere(compose):
     services = compose["services"]
     for service in services.values():
         assert set(service.get("depends_on", {})) <= set(services)
+        assert set(service.get("secrets", [])) <= set(compose["secrets"])
         for volume in service.get("volumes", []):
             assert volume.split(":")[0] in compose["volumes"]
         # Published on loopback only.
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
-@pytest.mark.parametrize("name", ["init", "worker", "deltasql"])
+@pytest.mark.parametrize("name", ["init", "serve", "deltasql"])
 def test_deltasql_understands_it(compose, name, capsys):
     service = compose["services"][name]
     values = {

@@ -44,7 +44,8 @@ def test_names_and_parameters(service, text):
         assert "root:" not in answer.text
         assert is_harmless(answer)
     for path, key in (("/api/v1/tables", "search"), (f"{T}/files", "where"),
-                      (f"{T}/files", "after"), ("/", "search"), ("/audit", "from"), ("/tables/sales.orders/files", "where"),
+                      (f"{T}/files", "after"), ("/", "search"), ("/audit", "from"),
+                      ("/tables/sales.orders/files", "where"),
                       ("/login", "next"), (f"{T}/snapshot", "timestamp"),
                       (f"{T}/snapshot", "version")):  # fmt: skip
         answer = service.http.get(path, params={key: text})

@@ -33,6 +33,12 @@ _STATUS: Final[tuple[tuple[type[errors.DeltaSqlError], int], ...]] = (
     (errors.MirrorError, 409),
 )
 
+_UNITY: Final = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "RESOURCE_DOES_NOT_EXIST",
+    501: "NOT_IMPLEMENTED",
+}
 # Remedies speak Python.
 _SPOKEN: Final = ("see lake.tables()", "GET /api/v1/tables lists them")
 
@@ -92,9 +98,12 @@ def told(error: Exception) -> tuple[int, dict[str, Any]]:
     return status, body | ({"commit_id": commit_id} if commit_id else {})
 
 
-def answer(error: Exception) -> Response:
-    """The response that tells of an error."""
+def answer(error: Exception, *, for_unity: bool = False) -> Response:
+    """The response that tells of an error, to clients of Unity Catalog in its words as well."""
     status, body = told(error)
+    if for_unity:
+        code = _UNITY.get(status, "INTERNAL_ERROR" if status >= 500 else "INVALID_PARAMETER_VALUE")
+        body |= {"error_code": code, "message": body["problem"], "details": []}
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status == 503:
         headers["Retry-After"] = "1"
@@ -112,7 +121,7 @@ def install(app: FastAPI) -> None:
     def handle(request: Request, error: Exception) -> Response:
         path = request.url.path
         if path.startswith(("/api/", "/metrics", "/healthz", "/readyz")):
-            return answer(error)
+            return answer(error, for_unity="/unity-catalog/" in path)
         return problem_page(request, *told(error))
 
     for kind in (errors.DeltaSqlError, Refused, RequestValidationError, HTTPException, Exception):
