@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from deltasql.serve.tokens import new_token
 from tests.serve.conftest import open_lake, seed, start
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "client.mjs"
@@ -62,6 +63,39 @@ def test_polars_finds_and_reads_tables_by_name(service):
         assert sorted(frame["id"].to_list()) == sorted(
             lake.table("sales.orders").scan().to_arrow().column("id").to_pylist()
         )
+
+
+def test_polars_with_good_bad_and_expired_tokens_at_a_second_instance(service):
+    """Beside the first one, on the same lake; what one commits the other tells."""
+    tokens, text = {}, ""
+    for name, more in (
+        ("good", ""),
+        ("expired", "expires = 2020-01-01"),
+        ("hr", 'schemas = ["hr"]'),
+    ):
+        tokens[name], digest = new_token()
+        text += f'[[tokens]]\nname = "{name}"\nsha256 = "{digest}"\n{more}\n'
+    (service.folder / "tokens.toml").write_text(text)
+    second = start(service.folder, "--token-file", "tokens.toml")
+    try:
+
+        def catalog(token: str) -> pl.Catalog:
+            return pl.Catalog(second.address, bearer_token=token, require_https=False)
+
+        frame = catalog(tokens["good"]).scan_table("lake", "sales", "customers").collect()
+        assert sorted(frame["id"].to_list()) == [1, 2]
+        for token in ("bad", tokens["expired"], tokens["hr"]):
+            with pytest.raises(pl.exceptions.ComputeError):
+                catalog(token).get_table_info("lake", "sales", "customers")
+        commit = {"actions": [{"txn": {"appId": "two", "version": 1}}], "commit_id": "two"}
+        path = "/api/v1/tables/sales.customers/commits"
+        version = service.http.post(path, json=commit).json()["version"]
+        second.tokens = tokens
+        seen = second.http.get(f"{path}/two", headers=second.bearer("good")).json()
+        assert seen["version"] == version
+    finally:
+        second.http.close()
+        assert second.stop() == 0
 
 
 def test_delta_rs_reads_at_the_storage_location(service):
