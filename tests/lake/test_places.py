@@ -269,7 +269,7 @@ def test_what_two_readers_may_take_for_two_places_is_refused(small, tmp_path, lo
         lambda: small.recover(wanted),
         lambda: deltasql.connect(small.url, location=wanted),
     ):
-        with pytest.raises(deltasql.ValidationError, match="is not a location|location must be text"):
+        with pytest.raises(deltasql.ValidationError, match="location"):
             attempt()
     assert small.tables() == []
 
@@ -338,9 +338,9 @@ def test_locations_may_be_paths(small, tmp_path, rows, ids, monkeypatch):
 
 @pytest.mark.parametrize("location", [1, b"/a"])
 def test_what_is_no_text_is_no_location(small, location):
-    with pytest.raises(deltasql.ValidationError, match="is not a location|location must be text"):
+    with pytest.raises(deltasql.ValidationError, match="location"):
         small.create_table("t", ORDERS, location=location)
-    with pytest.raises(deltasql.ValidationError, match="is not a location|location must be text"):
+    with pytest.raises(deltasql.ValidationError, match="location"):
         small.adopt(location, "t")
 
 
