@@ -142,6 +142,7 @@ class TableCommits:
             operation=operation,
             committer=self._lake.committer,
             engine=self._lake.engine_info,
+            location=self.location,
             **details,
         )
 
@@ -197,10 +198,11 @@ class TableCommits:
         return done.version
 
     def _discard(self, write: writing.Write, request: CommitRequest) -> None:
-        if write.files:
+        paths = [*(file.path for file in write.files), *request.rebased_files]
+        if paths:
             self._lake.discarder.discard(
                 self.location,
-                [file.path for file in write.files],
+                paths,
                 after=-1 if write.read_version is None else write.read_version,
                 table_id=self.table_id,
                 request=request,

@@ -41,7 +41,7 @@ TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Files that were written anew; `row_counts` says how many rows came from each, in order."""
+    """Files that were written anew; `row_counts` says how many rows came from each, by path."""
 
     removed: Sequence[AddFile]
     added: Sequence[AddFile]
@@ -171,6 +171,8 @@ class Run:
 
     def _move(self, claimed: ClaimedBin, state: TableState, files: Sequence[AddFile]) -> None:
         table, columns = self.table, self.wish.order_by
+        # The order in which rows are looked for later, see `log/moved_rows.py`.
+        files = sorted(files, key=lambda add: add.path)
         with table.held(state.version):
             done = self._rewriter(state).rewrite(
                 files,

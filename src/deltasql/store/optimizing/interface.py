@@ -50,7 +50,7 @@ class OptimizeLog(Protocol):
 
     def write_moved_rows(self, log: LockedLog, table_id: int, row_counts: Sequence[int]) -> None:
         """Write down beside the commit that `log` has just written how many rows were live in
-        each file that it removed, in its order: they are the rows of those it added, in theirs.
+        each file that it removed, by path: they are the rows of those it added, by path.
         """
 
     def moved_rows(

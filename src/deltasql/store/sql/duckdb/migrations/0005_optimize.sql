@@ -29,8 +29,8 @@ CREATE TABLE dl_moved_rows (
     created_at  TIMESTAMPTZ NOT NULL,
     PRIMARY KEY (table_id, version)
 );
-COMMENT ON TABLE dl_moved_rows IS 'Where optimize put rows: what was live of the files that a version removed, one after the other, are the rows of those it added';
+COMMENT ON TABLE dl_moved_rows IS 'Where optimize put rows: what was live of the files that a version removed, one after the other by their paths, are the rows of those it added';
 COMMENT ON COLUMN dl_moved_rows.table_id IS 'The table';
 COMMENT ON COLUMN dl_moved_rows.version IS 'The version of optimize''s commit';
-COMMENT ON COLUMN dl_moved_rows.row_counts IS 'How many rows were live in each removed file, in the order of the commit, a JSON array';
+COMMENT ON COLUMN dl_moved_rows.row_counts IS 'How many rows were live in each removed file, in the order of their paths, a JSON array';
 COMMENT ON COLUMN dl_moved_rows.created_at IS 'When it was committed; kept for as long as removed files are';

@@ -12,10 +12,10 @@ CREATE TABLE dl_optimize_bins (  -- Files that optimize is about to write togeth
     claimed_until  TEXT  -- Until when, by the database's clock, unless that is renewed
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE dl_moved_rows (  -- Where optimize put rows: what was live of the files that a version removed, one after the other, are the rows of those it added
+CREATE TABLE dl_moved_rows (  -- Where optimize put rows: what was live of the files that a version removed, one after the other by their paths, are the rows of those it added
     table_id    INTEGER NOT NULL,  -- The table
     version     INTEGER NOT NULL,  -- The version of optimize's commit
-    row_counts  TEXT NOT NULL,  -- How many rows were live in each removed file, in the order of the commit, a JSON array
+    row_counts  TEXT NOT NULL,  -- How many rows were live in each removed file, in the order of their paths, a JSON array
     created_at  TEXT NOT NULL,  -- When it was committed; kept for as long as removed files are
     PRIMARY KEY (table_id, version)
 ) STRICT, WITHOUT ROWID;
