@@ -168,21 +168,20 @@ class _Rebase:
             return
         adds = {add.path: add for add in self.winner.all_of(AddFile)}
         for remove in self.winner.all_of(RemoveFile):
-            add = adds.get(remove.path)
+            path, add = remove.path, adds.get(remove.path)
+            is_ours = path in self._removed or path in self._added
+            if self._is_row_by_row and not is_ours:
+                # The rows that went are none of ours.
+                self._settled_removes.add(path)
             if add is None or add.deletion_vector is None:
                 continue
             before, after = self._rows(remove.deletion_vector), self._rows(add.deletion_vector)
             if not after.issuperset(before):
                 continue
             # No row came.
-            self._settled_adds.add(remove.path)
-            if remove.path in self._removed:
-                is_settled = self._unite(remove, add, before, after)
-            else:
-                # Those that went are none of ours.
-                is_settled = self._is_row_by_row and remove.path not in self._added
-            if is_settled:
-                self._settled_removes.add(remove.path)
+            self._settled_adds.add(path)
+            if path in self._removed and self._unite(remove, add, before, after):
+                self._settled_removes.add(path)
 
     def _unite(
         self, remove: RemoveFile, add: AddFile, before: frozenset[int], after: frozenset[int]
