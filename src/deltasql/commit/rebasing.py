@@ -201,7 +201,9 @@ class _Rebase:
     @property
     def _is_row_by_row(self) -> bool:
         """Whether the rows that it deletes are all that it read; a transaction may read more."""
-        return self.request.operation in ROW_BY_ROW and self.request.transaction_id is None
+        given = self.request
+        is_known = given.transaction_id is None and not given.may_read_more
+        return is_known and given.operation in ROW_BY_ROW
 
     def _has_read_rows_of(self, remove: RemoveFile, add: AddFile) -> bool:
         """Whether the winner deleted rows that this commit rests on."""
