@@ -312,3 +312,29 @@ def test_the_queue_is_shared(lake_url: str, lake: deltasql.Lake, tmp_path: Path)
     assert store.claim_bin(table.table_id, "{}", "x") is None
     assert len(live(table)) == 2
     assert ids(table.scan().to_arrow()) == list(range(16))
+
+
+def test_what_the_dead_had_claimed_is_taken_over(quick_lake: deltasql.Lake):
+    lake = quick_lake
+    table = small_files(lake, count=8, partition_by=["day"])
+    claimed = []
+
+    def die(_done: int, _planned: int) -> None:
+        found = lake.store.claim_bin(table.table_id, claimed[0], "somebody dead")
+        assert found is not None
+        claimed.append(found)
+
+    real = lake.store.queue_bins
+
+    def queue(table_id, plan_id, settings, bins):
+        claimed.append(settings)
+        return real(table_id, plan_id, settings, bins)
+
+    lake.store.queue_bins = queue
+    assert len(table.optimize(progress=die).versions) == 1
+    assert table.optimize().versions == (), "its files are somebody else's"
+    with lake.transaction() as tx:
+        tx.sql_execute("UPDATE dl_optimize_bins SET claimed_until = '2000-01-01 00:00:00.000'")
+    assert len(table.optimize().versions) == 1
+    assert len(live(table)) == 2
+    assert ids(table.scan().to_arrow()) == list(range(16))
