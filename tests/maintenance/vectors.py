@@ -36,11 +36,10 @@ def marking(table: Table, snapshot: Snapshot, gone: Iterable[int]) -> list[Actio
     wanted, actions = set(gone), []
     for add in snapshot.adds():
         found = ids_of(table, snapshot, add)
-        old = (
-            set()
-            if add.deletion_vector is None
-            else set(deleted_rows(table.objects, add.deletion_vector))
-        )
+        vector = add.deletion_vector
+        old = set()
+        if vector is not None:
+            old = set(deleted_rows(table.objects, vector, rows=len(found), path=add.path))
         new = {place for place, value in enumerate(found) if value in wanted} - old
         if not new:
             continue

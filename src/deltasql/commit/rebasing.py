@@ -175,7 +175,7 @@ class _Rebase:
                 self._settled_removes.add(path)
             if add is None or add.deletion_vector is None:
                 continue
-            before, after = self._rows(remove.deletion_vector), self._rows(add.deletion_vector)
+            before, after = self._rows(remove), self._rows(add)
             if not after.issuperset(before):
                 continue
             # No row came.
@@ -189,7 +189,7 @@ class _Rebase:
         mine, kept = self._removed[remove.path], self._added.get(remove.path)
         if kept is None or kept.deletion_vector is None or mine.dv_id != remove.dv_id:
             return False
-        wanted = self._rows(kept.deletion_vector)
+        wanted = self._rows(kept)
         if not wanted.issuperset(before) or (wanted - before) & (after - before):
             return False
         if not self._is_row_by_row and self._has_read_rows_of(remove, add):
@@ -242,8 +242,8 @@ class _Rebase:
             if kept is None:
                 rows: Iterable[int] = moved.live_rows(remove.path)
             else:
-                before = self._sorted_rows(remove.deletion_vector)
-                gone = self._rows(kept.deletion_vector).difference(before)
+                before = self._sorted_rows(remove)
+                gone = self._rows(kept).difference(before)
                 rows = among_live(sorted(gone), before)
             for add, row in moved.find(remove.path, rows):
                 self._to_mark.setdefault(add.path, (add, set()))[1].add(row)
@@ -308,11 +308,15 @@ class _Rebase:
         del self._removed[path]
         self._added.pop(path, None)
 
-    def _rows(self, vector: DeletionVector | None) -> frozenset[int]:
-        return frozenset(self._sorted_rows(vector))
+    def _rows(self, file: AddFile | RemoveFile) -> frozenset[int]:
+        """The deleted rows of a file."""
+        return frozenset(self._sorted_rows(file))
 
-    def _sorted_rows(self, vector: DeletionVector | None) -> array[int]:
-        return array("Q") if vector is None else deleted_rows(self.objects, vector)
+    def _sorted_rows(self, file: AddFile | RemoveFile) -> array[int]:
+        if file.deletion_vector is None:
+            return array("Q")
+        rows = record_count(load_stats(file.stats))
+        return deleted_rows(self.objects, file.deletion_vector, rows=rows, path=file.path)
 
 
 def _may_follow(request: CommitRequest, attempt: Attempt) -> bool:

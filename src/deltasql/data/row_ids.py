@@ -84,10 +84,9 @@ def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
 
 def _live(add: AddFile, objects: ObjectStore) -> Iterator[pa.Array]:
     """The positions of the live rows of a file, in pieces; endless, the file has its end."""
-    deleted = (
-        array("Q") if add.deletion_vector is None else deleted_rows(objects, add.deletion_vector)
-    )
-    rows = record_count(load_stats(add.stats))
+    rows, deleted = record_count(load_stats(add.stats)), array("Q")
+    if add.deletion_vector is not None:
+        deleted = deleted_rows(objects, add.deletion_vector, rows=rows, path=add.path)
     deleter = RowDeleter(deleted, rows=1 << 62 if rows is None else rows, path=add.path)
     start = 0
     while True:
