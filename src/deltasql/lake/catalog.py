@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from deltasql.commit import CommitLoop, StateCache
 from deltasql.commit.discarding import Discarder
+from deltasql.commit.rebasing import Rebaser
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import (
     ConfigError,
@@ -20,7 +21,7 @@ from deltasql.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from deltasql.lake import locations, new_table
+from deltasql.lake import locations, new_table, writing
 from deltasql.lake.adoption import LakeAdoptions
 from deltasql.lake.arguments import checked
 from deltasql.lake.history import HistoryEntry
@@ -134,6 +135,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
             self.states,
             timeout=settings.sql_timeout,
             before_again=engine.must_still_not_be_ahead,
+            rebaser=Rebaser(store, self.objects, new_id=writing.new_id, now_ms=writing.now_ms),
         )
         self.mirror = LakeMirror(self)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltasql.commit import CommitRequest
@@ -34,7 +34,7 @@ from deltasql.spec.actions import (
 from deltasql.spec.features import features_of
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import parse_schema
-from deltasql.store.interface import TableRecord
+from deltasql.store.interface import LockedLog, TableRecord
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -142,13 +142,19 @@ class TableCommits:
             operation=operation,
             committer=self._lake.committer,
             engine=self._lake.engine_info,
+            location=self.location,
             **details,
         )
 
-    def send(self, request: CommitRequest) -> Done:
-        """Commit to SQL; `mirror_commit` is what comes after."""
+    def send(
+        self, request: CommitRequest, *, inside: Callable[[LockedLog], None] | None = None
+    ) -> Done:
+        """Commit to SQL, `inside` in the same transaction; `mirror_commit` comes after."""
         must_be_ready(self._lake, [self.target], [request])
-        return self._lake.commits.commit(request)
+        if inside is None:
+            return self._lake.commits.commit(request)
+        (done,) = self._lake.commits.commit_all([request], inside=inside)
+        return done
 
     def mirror_commit(self, request: CommitRequest, done: Done) -> None:
         """Mirror what was committed; whatever fails here, the version stands."""
@@ -192,10 +198,11 @@ class TableCommits:
         return done.version
 
     def _discard(self, write: writing.Write, request: CommitRequest) -> None:
-        if write.files:
+        paths = [*(file.path for file in write.files), *request.rebased_files]
+        if paths:
             self._lake.discarder.discard(
                 self.location,
-                [file.path for file in write.files],
+                paths,
                 after=-1 if write.read_version is None else write.read_version,
                 table_id=self.table_id,
                 request=request,

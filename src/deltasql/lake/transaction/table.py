@@ -165,10 +165,13 @@ class TransactionTable:
 
     def discard_files(self, request: CommitRequest | None = None) -> None:
         """Delete the files that were written, if `request`, when it was sent, was not committed."""
-        if self._written:
+        paths = [file.path for file in self._written]
+        if request is not None:
+            paths += request.rebased_files
+        if paths:
             self._lake.discarder.discard(
                 self.location,
-                [file.path for file in self._written],
+                paths,
                 after=self._version,
                 table_id=self._table.table_id,
                 request=request,

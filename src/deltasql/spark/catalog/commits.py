@@ -74,6 +74,7 @@ class Commits:
             reads=Reads.all() if is_pinned else _reads(question, files, state),
             read_version=read_version,
             expected_head=read_version if is_pinned else None,
+            may_read_more=True,
         )
         # Delta's own id: asked for by it, a lost answer is found again.
         request.commit_id = question["txn_id"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
+from deltasql.store.optimizing.interface import OptimizeLog
 from deltasql.store.rows import Row
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ class LockedQueries(Protocol):
         """Several values as one parameter."""
 
 
-class UpkeepLog(Protocol):
-    """Sessions, pins and vacuums of a lake."""
+class UpkeepLog(OptimizeLog, Protocol):
+    """Sessions, pins, vacuums and the bins of optimize."""
 
     def begin_session(
         self,
