@@ -25,7 +25,8 @@ final class PluginProcess {
   private static final long PATIENCE_SECONDS = 120;
   private static final SecureRandom RANDOM = new SecureRandom();
 
-  private final SparkConf conf;
+  private final String python;
+  private final String configFile;
   private final ObjectNode lakes;
   private final String deltaVersion;
   private final Configuration hadoop;
@@ -34,7 +35,9 @@ final class PluginProcess {
   private volatile boolean hasEnded;
 
   PluginProcess(SparkConf conf, ObjectNode lakes, String deltaVersion, Configuration hadoop) {
-    this.conf = conf;
+    String known = System.getenv().getOrDefault("PYSPARK_PYTHON", "python3");
+    python = conf.get(PluginDriver.PREFIX + "python", known);
+    configFile = conf.get(PluginDriver.PREFIX + "config", "");
     this.lakes = lakes;
     this.deltaVersion = deltaVersion;
     this.hadoop = hadoop;
@@ -119,10 +122,9 @@ final class PluginProcess {
     ObjectNode hello = Bridge.MAPPER.createObjectNode();
     hello.put("secret", PluginChannel.hex(secret)).put("delta", deltaVersion);
     hello.set("catalogs", lakes);
-    ProcessBuilder builder = new ProcessBuilder(python(), "-P", "-m", "deltasql.spark.plugin");
-    String file = conf.get(PluginDriver.PREFIX + "config", "");
-    if (!file.isEmpty()) {
-      builder.environment().put("DELTASQL_CONFIG", file);
+    ProcessBuilder builder = new ProcessBuilder(python, "-P", "-m", "deltasql.spark.plugin");
+    if (!configFile.isEmpty()) {
+      builder.environment().put("DELTASQL_CONFIG", configFile);
     }
     Process process = null;
     try {
@@ -131,7 +133,7 @@ final class PluginProcess {
       JsonNode said = greet(process, hello);
       if (said == null) {
         process.waitFor(5, TimeUnit.SECONDS);
-        throw problem(errors.last(python() + " ended without a word"));
+        throw problem(errors.last(python + " ended without a word"));
       }
       if (said.has("error")) {
         process.destroy();
@@ -180,11 +182,6 @@ final class PluginProcess {
     } finally {
       watch.interrupt();
     }
-  }
-
-  private String python() {
-    String known = System.getenv().getOrDefault("PYSPARK_PYTHON", "python3");
-    return conf.get(PluginDriver.PREFIX + "python", known);
   }
 
   synchronized void end() {
