@@ -10,7 +10,6 @@ import sys
 import tempfile
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions
 
 
 def run(spark: SparkSession, catalog: str, checkpoints: str) -> dict:
@@ -34,11 +33,8 @@ def run(spark: SparkSession, catalog: str, checkpoints: str) -> dict:
     load(spark, f"{shop}.orders", [(5, "Grace", 50, 3)])
     stream(spark, f"{shop}.orders", f"{shop}.feed", f"{checkpoints}/feed")
 
-    revenue = (
-        spark.table(f"{shop}.orders")
-        .groupBy("customer")
-        .agg(functions.sum("amount").alias("amount"))
-    )
+    revenue = spark.table(f"{shop}.orders").groupBy("customer").sum("amount")
+    revenue = revenue.toDF("customer", "amount")
     revenue.write.format("delta").mode("overwrite").saveAsTable(f"{shop}.revenue")
     spark.sql(f"OPTIMIZE {shop}.orders")
     return {
@@ -54,9 +50,7 @@ def run(spark: SparkSession, catalog: str, checkpoints: str) -> dict:
 
 def rows(spark: SparkSession, given: list) -> DataFrame:
     frame = spark.createDataFrame(given, "id BIGINT, customer STRING, amount BIGINT, n INT")
-    return frame.select(
-        "id", "customer", "amount", functions.expr("make_date(2026, 11, n)").alias("day")
-    )
+    return frame.selectExpr("id", "customer", "amount", "make_date(2026, 11, n) AS day")
 
 
 def load(spark: SparkSession, name: str, given: list) -> None:
