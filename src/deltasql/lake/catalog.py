@@ -289,10 +289,13 @@ class Lake(LakeAdoptions, LakeUpkeep):
         operation: str,
         operation_params: Mapping[str, Any],
         files: Sequence[NewFile] = (),
+        commit_id: str | None = None,
+        may_arrive: bool = False,
     ) -> Table | None:
         """Create a table whose version 0 has these actions; None when the name is taken.
 
         `files` were written for it, and are deleted when there is surely no such table.
+        `may_arrive` says that it may have been sent before, with the same `commit_id`.
         """
         new_table.check_name(name)
         return new_table.create(
@@ -303,6 +306,8 @@ class Lake(LakeAdoptions, LakeUpkeep):
             operation=operation,
             operation_params=operation_params,
             files=files,
+            commit_id=commit_id,
+            may_arrive=may_arrive,
         )
 
     def place(self, name: str) -> str:
