@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         VersionNotFoundError,
     )
     from deltasql.lake.adoption import AbandonedAdoption, AdoptionReport
+    from deltasql.lake.appending import Appender
     from deltasql.lake.catalog import AuditEntry, Lake, connect
     from deltasql.lake.history import Change, HistoryEntry
     from deltasql.lake.snapshot import Scan, Snapshot
@@ -73,6 +74,7 @@ __all__ = [
     "AbandonedAdoption",
     "AddFile",
     "AdoptionReport",
+    "Appender",
     "AuditEntry",
     "CdcFile",
     "Change",
@@ -141,6 +143,7 @@ _MODULES = {
     "ExportReport": "deltasql.adoption.exporting",
     "AbandonedAdoption": "deltasql.lake.adoption",
     "AdoptionReport": "deltasql.lake.adoption",
+    "Appender": "deltasql.lake.appending",
     "AuditEntry": "deltasql.lake.catalog",
     "Lake": "deltasql.lake.catalog",
     "connect": "deltasql.lake.catalog",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from deltasql.errors import (
 )
 from deltasql.lake import locations, new_table
 from deltasql.lake.adoption import LakeAdoptions
+from deltasql.lake.appending import Appender
 from deltasql.lake.history import HistoryEntry
 from deltasql.lake.mirror import LakeMirror
 from deltasql.lake.object_stores import ObjectStores
@@ -134,6 +136,8 @@ class Lake(LakeAdoptions, LakeUpkeep):
             before_again=engine.must_still_not_be_ahead,
         )
         self.mirror = LakeMirror(self)
+        # Those that are open: what they were handed is committed before the lake closes.
+        self.appenders: weakref.WeakSet[Appender] = weakref.WeakSet()
 
     def __repr__(self) -> str:
         return f"<Lake {self.url}>"
@@ -155,6 +159,8 @@ class Lake(LakeAdoptions, LakeUpkeep):
 
     def close(self) -> None:
         """Give back connections and locks."""
+        for appender in list(self.appenders):
+            appender.finish()
         self._closing.close()
         self.engine.close()
         self.presence.close()

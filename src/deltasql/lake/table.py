@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from deltasql.errors import (
     VersionNotFoundError,
 )
 from deltasql.lake import writing
+from deltasql.lake.appending import Appender
+from deltasql.lake.appending.appender import MAX_DELAY, MAX_ROWS
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.snapshot import Overlay, Scan, Snapshot
@@ -188,6 +191,17 @@ class Table(TableCommits, TableUpkeep):
                     raise
                 self._lake.states.refresh(self.table_id)
         raise AssertionError("unreachable")
+
+    def appender(
+        self, max_delay: timedelta | str | float = MAX_DELAY, max_rows: int = MAX_ROWS
+    ) -> Appender:
+        """What collects the appends of many threads into one file and one commit.
+
+        `with table.appender() as a:`, then `a.append(rows)` from any thread: it returns when the
+        rows are durable; `a.submit(rows)` gives a future. Rows wait for `max_delay` at most (a
+        duration, a text such as `200ms`, or seconds), or until there are `max_rows`.
+        """
+        return Appender(self, max_delay=max_delay, max_rows=max_rows)
 
     @writes
     def overwrite(self, data: Any, where: str | None = None) -> int:
