@@ -23,7 +23,12 @@ SELECT c.relname, c.relkind = 'r' FROM pg_class AS c
 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v')
 ORDER BY 1
 """
-MIRROR_TABLES = {"dl_mirror_status", "dl_mirror_leases", "dl_trusted_versions"}
+MIRROR_TABLES = {
+    "dl_mirror_status",
+    "dl_mirror_leases",
+    "dl_trusted_versions",
+    "dl_sessions",
+}
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from deltasql.adoption.exporting import ExportReport, export
 from deltasql.errors import DeltaSqlError, TableNotFoundError
 from deltasql.lake.locations import check
+from deltasql.maintenance.presence import Presence
 from deltasql.mirror.cleanup import CleanupReport, cleanup
 from deltasql.mirror.released import is_released
 from deltasql.mirror.repairing.repair import repair
@@ -18,6 +19,7 @@ from deltasql.mirror.validation.validate import ValidationReport, validate
 from deltasql.mirror.worker import Worker
 from deltasql.places import place_of
 from deltasql.store.claims import taken
+from deltasql.store.upkeep.interface import WORKER
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -78,7 +80,9 @@ class LakeMirror:
         )
         if once:
             return worker.drain()
-        worker.run(stop)
+        lake = self._lake
+        with Presence(lake.store, committer=lake.committer, kind=WORKER).working():
+            worker.run(stop)
         return 0
 
     def status(self) -> list[MirrorStatus]:

@@ -64,6 +64,7 @@ def _ill_typed(key: str, value: Any, wanted: str) -> ConfigError:
     return ConfigError(f"{key} must be {wanted}", cause=f"found {value!r:.80}")
 
 
+AUTO: Final = "auto"
 DURATION: Final = Kind("duration", parse_duration)
 INTERVAL: Final = Kind("duration or `off`", _parse_interval)
 COUNT: Final = Kind("count", _parse_count)
@@ -92,6 +93,12 @@ class Settings:
         COUNT,
         "10",
         "versions between checkpoints; the table property `delta.checkpointInterval` wins",
+    )
+    mirror_checkpoints: str = _setting(
+        _one_of("auto", "worker"),
+        "auto",
+        "who writes checkpoints: in `sync` mode a writer, in the background, unless a worker is "
+        "alive; or workers alone",
     )
     mirror_reconcile_interval: float = _setting(
         DURATION, "30s", "how often the worker looks for versions without a status"

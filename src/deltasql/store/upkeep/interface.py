@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 # Whoever was silent for longer is taken for dead, in seconds.
 SILENCE: Final = 600.0
+# What the rows of workers are, and after how many seconds of silence one counts as gone: it has
+# nothing that could be lost, and others do its work then.
+WORKER: Final = "worker"
+WORKER_SILENCE: Final = 60.0
 
 DEAD_SCHEMA: Final = pa.schema(
     [
@@ -176,6 +180,9 @@ class UpkeepLog(Protocol):
 
     def end_session(self, session_id: str) -> None:
         """Take the row of a process away."""
+
+    def has_worker(self) -> bool:
+        """Whether a worker is alive."""
 
     def sweep(self) -> None:
         """Take away the rows of the dead, and pins that have expired."""

@@ -19,6 +19,8 @@ from deltasql.store.upkeep.interface import (
     PATHS_SCHEMA,
     SILENCE,
     VECTORS_SCHEMA,
+    WORKER,
+    WORKER_SILENCE,
     JournalRow,
     Kind,
     LockedQueries,
@@ -149,6 +151,9 @@ class UpkeepQueries:
 
     def end_session(self, session_id: str) -> None:
         self._change("session_end", session_id=session_id)
+
+    def has_worker(self) -> bool:
+        return bool(self._rows("workers_alive", kind=WORKER, silent=_ago(WORKER_SILENCE)))
 
     def sweep(self) -> None:
         self._change("sessions_sweep", silent=_SILENT)

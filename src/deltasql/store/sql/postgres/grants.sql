@@ -40,7 +40,8 @@ GRANT UPDATE ON {schema}.dl_tables, {schema}.dl_places TO {writer};
 GRANT DELETE ON {schema}.dl_active_files TO {writer};
 
 -- Upkeep: who is at work, what is held, and what vacuum deletes.
-GRANT INSERT, UPDATE, DELETE ON {schema}.dl_sessions, {schema}.dl_pins TO {writer};
+GRANT INSERT, UPDATE, DELETE ON {schema}.dl_sessions TO {writer}, {mirror};
+GRANT INSERT, UPDATE, DELETE ON {schema}.dl_pins TO {writer};
 GRANT INSERT, UPDATE ON {schema}.dl_vacuums TO {writer};
 GRANT INSERT, UPDATE, DELETE ON {schema}.dl_vacuum_files TO {writer};
 
