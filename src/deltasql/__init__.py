@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from deltasql.lake.upkeep.maintaining import RestoreReport, SessionInfo, VacuumReport
     from deltasql.lake.upkeep.purging import DroppedTable, PurgeReport
     from deltasql.lake.upkeep.recovering import RecoveredTable, RecoveryReport
+    from deltasql.maintenance.expiring import ExpireReport
     from deltasql.spec.actions import (
         AddFile,
         CdcFile,
@@ -93,6 +94,7 @@ __all__ = [
     "DeltaSqlError",
     "DomainMetadata",
     "DroppedTable",
+    "ExpireReport",
     "ExportReport",
     "Format",
     "HistoryEntry",
@@ -150,6 +152,7 @@ _MODULES = {
     "CheckReport": "deltasql.lake.upkeep.checks",
     "RebuildReport": "deltasql.lake.upkeep.checks",
     "TableCheck": "deltasql.lake.upkeep.checks",
+    "ExpireReport": "deltasql.maintenance.expiring",
     "RestoreReport": "deltasql.lake.upkeep.maintaining",
     "SessionInfo": "deltasql.lake.upkeep.maintaining",
     "VacuumReport": "deltasql.lake.upkeep.maintaining",

@@ -18,6 +18,7 @@ from deltasql.cli.commands import (
     looking,
     maintaining,
     mirror,
+    retaining,
 )
 from deltasql.cli.failures import (
     DONE,
@@ -97,6 +98,7 @@ for register in (
     adoption.register,
     dropping.register,
     maintaining.register,
+    retaining.register,
 ):
     register(app)
 for group in (altering.app, mirror.app, database.app, configuring.app):

@@ -23,6 +23,7 @@ from deltasql.commit.requirements import (
     answered,
     metadata_must_be_as_read,
     must_be_pinned_at,
+    must_be_unexpired,
     must_have_been_there,
     table_gone,
     txns_must_agree,
@@ -216,7 +217,9 @@ class CommitLoop:
         self._must_be_writable(request, state, log)
         if not request.is_blind_append:
             # The metadata is as it was read, so that the check needs no other state.
-            self._check(request, state, log.commits(request.table_id, after=checked))
+            unseen = log.commits(request.table_id, after=checked)
+            must_be_unexpired(request, unseen, after=checked)
+            self._check(request, state, unseen)
         ready = drafted.following(head) if drafted is not None else None
         if ready is not None:
             return answered(request, log.write(ready))
@@ -277,6 +280,7 @@ class CommitLoop:
             return covered
         state = self._states.current(request.table_id)
         for commit in self._store.commits(request.table_id, after=covered):
+            must_be_unexpired(request, [commit], after=covered)
             self._check(request, self._state_read(request, state), [commit])
             covered = commit.version
         return covered

@@ -196,7 +196,7 @@ class TableMirror:
     def cleanup(self, dry_run: bool = True) -> CleanupReport:  # noqa: FBT001, FBT002
         """Delete from the mirror what `delta.logRetentionDuration` no longer asks for.
 
-        SQL keeps every version. A dry run only says what would go.
+        SQL keeps its own; see `Table.expire`. A dry run only says what would go.
         """
         lake, table = self._lake, self._table
         return cleanup(lake.engine, lake.store, table.objects, table.target, dry_run=dry_run)

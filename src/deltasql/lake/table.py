@@ -30,6 +30,7 @@ from deltasql.log.state import TableState
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
+from deltasql.store.expiring.expired import has_expired
 from deltasql.telemetry import metrics
 
 if TYPE_CHECKING:
@@ -144,7 +145,11 @@ class Table(TableCommits, TableUpkeep):
 
     def changes(self, from_version: int, to_version: int | None = None) -> list[Change]:
         """What the versions from `from_version` up to and including `to_version` did."""
-        found = self._lake.store.commits(self.table_id, after=from_version - 1, upto=to_version)
+        found = list(
+            self._lake.store.commits(self.table_id, after=from_version - 1, upto=to_version)
+        )
+        if found and found[0].version > from_version >= 0:
+            raise has_expired(from_version)
         return [
             Change(
                 version=record.version,
@@ -224,9 +229,10 @@ class Table(TableCommits, TableUpkeep):
             return VersionNotFoundError(f"{self.name} has no {wanted}")
         first = self._lake.store.state(self.table_id, head.earliest_version)
         since = f" ({from_ms(first.in_commit_timestamp).isoformat()})" if first else ""
+        older = "older ones have expired, or were not adopted: " if head.earliest_version else ""
         return VersionNotFoundError(
             f"{self.name} has no {wanted}",
-            cause=f"its versions are {head.earliest_version}{since} to {head.version} "
+            cause=f"{older}its versions are {head.earliest_version}{since} to {head.version} "
             f"({from_ms(head.last_ict).isoformat()})",
             remedy="ask for one of these",
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from deltasql.testing.contracts.checking import TrustContract
 from deltasql.testing.contracts.commits import CommitContract
+from deltasql.testing.contracts.expiring import ExpiryContract
 from deltasql.testing.contracts.history import HistoryContract
 from deltasql.testing.contracts.leases import LeaseContract
 from deltasql.testing.contracts.locks import LockContract
@@ -32,5 +33,6 @@ class LogStoreContract(
     LeaseContract,
     MirrorContract,
     UpkeepContract,
+    ExpiryContract,
 ):
     """Everything that a log store must do, as tests."""

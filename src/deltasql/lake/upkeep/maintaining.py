@@ -15,6 +15,7 @@ from deltasql.errors import CommitError, TableNotFoundError, ValidationError
 from deltasql.lake.upkeep import cloning
 from deltasql.lake.upkeep.altering import TableAlter
 from deltasql.lake.upkeep.checks import LakeChecks
+from deltasql.lake.upkeep.retaining import LakeRetention, TableRetention
 from deltasql.lake.writing import now_ms
 from deltasql.log.conflict import Reads
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
@@ -62,7 +63,7 @@ class SessionInfo:
     holds: tuple[tuple[str | None, int], ...] = ()
 
 
-class LakeUpkeep(LakeChecks):
+class LakeUpkeep(LakeChecks, LakeRetention):
     """What a lake does to keep its tables in shape."""
 
     __slots__ = ()
@@ -124,7 +125,7 @@ class LakeUpkeep(LakeChecks):
         return cast("Lake", self).store.pins()
 
 
-class TableUpkeep(TableAlter):
+class TableUpkeep(TableAlter, TableRetention):
     """What a table does to keep in shape."""
 
     __slots__ = ()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
+from deltasql.store.expiring.interface import ExpiryLog
 from deltasql.store.rows import Row
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class LockedQueries(Protocol):
         """Several values as one parameter."""
 
 
-class UpkeepLog(Protocol):
+class UpkeepLog(ExpiryLog, Protocol):
     """Sessions, pins and vacuums of a lake."""
 
     def begin_session(

@@ -22,7 +22,8 @@ GRANT SELECT ON
     {schema}.dl_txn_actions, {schema}.dl_domain_metadata, {schema}.dl_cdc_files,
     {schema}.dl_mirror_status, {schema}.dl_mirror_leases, {schema}.dl_trusted_versions,
     {schema}.dl_places, {schema}.dl_purges, {schema}.dl_sessions, {schema}.dl_pins,
-    {schema}.dl_vacuums, {schema}.dl_vacuum_files,
+    {schema}.dl_vacuums, {schema}.dl_vacuum_files, {schema}.dl_expirations,
+    {schema}.dl_maintenance_jobs,
     {schema}.dl_add_files, {schema}.dl_remove_files,
     {schema}.vw_latest_action_per_path, {schema}.vw_active_files, {schema}.vw_file_lifetimes
 TO {reader}, {writer}, {mirror};

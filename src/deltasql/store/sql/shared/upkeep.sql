@@ -157,3 +157,9 @@ DELETE FROM dl_vacuum_files WHERE table_id = :table_id;
 
 -- name: purge_vacuums
 DELETE FROM dl_vacuums WHERE table_id = :table_id;
+
+-- name: purge_expirations
+DELETE FROM dl_expirations WHERE table_id = :table_id;
+
+-- name: purge_maintenance_jobs
+DELETE FROM dl_maintenance_jobs WHERE table_id = :table_id;
