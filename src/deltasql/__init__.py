@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from deltasql.lake.snapshot import Scan, Snapshot
     from deltasql.lake.table import Table
     from deltasql.lake.transaction import Transaction, TransactionTable
+    from deltasql.lake.upkeep.background import MaintenanceJob
     from deltasql.lake.upkeep.checks import CheckReport, RebuildReport, TableCheck
     from deltasql.lake.upkeep.maintaining import RestoreReport, SessionInfo, VacuumReport
     from deltasql.lake.upkeep.purging import DroppedTable, PurgeReport
@@ -101,6 +102,7 @@ __all__ = [
     "Lake",
     "LocationTakenError",
     "LogFormatError",
+    "MaintenanceJob",
     "Metadata",
     "MetadataChangedError",
     "MirrorConflictError",
@@ -149,6 +151,7 @@ _MODULES = {
     "AuditEntry": "deltasql.lake.catalog",
     "Lake": "deltasql.lake.catalog",
     "connect": "deltasql.lake.catalog",
+    "MaintenanceJob": "deltasql.lake.upkeep.background",
     "CheckReport": "deltasql.lake.upkeep.checks",
     "RebuildReport": "deltasql.lake.upkeep.checks",
     "TableCheck": "deltasql.lake.upkeep.checks",

@@ -17,6 +17,7 @@ from deltasql.cli.commands import (
     dropping,
     looking,
     maintaining,
+    maintenance,
     mirror,
     retaining,
 )
@@ -101,7 +102,7 @@ for register in (
     retaining.register,
 ):
     register(app)
-for group in (altering.app, mirror.app, database.app, configuring.app):
+for group in (altering.app, mirror.app, maintenance.app, database.app, configuring.app):
     app.add_typer(group)
 demo.register(app)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from deltasql.adoption.exporting import ExportReport, export
 from deltasql.errors import DeltaSqlError, TableNotFoundError
 from deltasql.lake.locations import check
+from deltasql.lake.upkeep.background import upkeep_beside
 from deltasql.maintenance.presence import Presence
 from deltasql.mirror.cleanup import CleanupReport, cleanup
 from deltasql.mirror.released import is_released
@@ -81,8 +82,12 @@ class LakeMirror:
         if once:
             return worker.drain()
         lake = self._lake
-        with Presence(lake.store, committer=lake.committer, kind=WORKER).working():
-            worker.run(stop)
+        stopped = stop or threading.Event()
+        with (
+            Presence(lake.store, committer=lake.committer, kind=WORKER).working(),
+            upkeep_beside(lake, stopped),
+        ):
+            worker.run(stopped)
         return 0
 
     def status(self) -> list[MirrorStatus]:

@@ -11,6 +11,7 @@ from deltasql.testing.contracts.checking import TrustContract
 from deltasql.testing.contracts.commits import CommitContract
 from deltasql.testing.contracts.expiring import ExpiryContract
 from deltasql.testing.contracts.history import HistoryContract
+from deltasql.testing.contracts.jobs import JobContract
 from deltasql.testing.contracts.leases import LeaseContract
 from deltasql.testing.contracts.locks import LockContract
 from deltasql.testing.contracts.mirroring import MirrorContract
@@ -34,5 +35,6 @@ class LogStoreContract(
     MirrorContract,
     UpkeepContract,
     ExpiryContract,
+    JobContract,
 ):
     """Everything that a log store must do, as tests."""

@@ -14,6 +14,7 @@ from deltasql.commit import CommitRequest
 from deltasql.errors import CommitError, TableNotFoundError, ValidationError
 from deltasql.lake.upkeep import cloning
 from deltasql.lake.upkeep.altering import TableAlter
+from deltasql.lake.upkeep.background import LakeMaintenance
 from deltasql.lake.upkeep.checks import LakeChecks
 from deltasql.lake.upkeep.retaining import LakeRetention, TableRetention
 from deltasql.lake.writing import now_ms
@@ -73,6 +74,11 @@ class LakeUpkeep(LakeChecks, LakeRetention):
         """What this process is doing with the lake, as far as vacuum has to know."""
         lake = cast("Lake", self)
         return Presence(lake.store, committer=lake.committer)
+
+    @cached_property
+    def maintenance(self) -> LakeMaintenance:
+        """Upkeep in the background: its queue."""
+        return LakeMaintenance(cast("Lake", self))
 
     def vacuum(
         self,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 
 from deltasql.store.expiring.interface import ExpiryLog
+from deltasql.store.jobs.interface import JobLog
 from deltasql.store.rows import Row
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class LockedQueries(Protocol):
         """Several values as one parameter."""
 
 
-class UpkeepLog(ExpiryLog, Protocol):
+class UpkeepLog(ExpiryLog, JobLog, Protocol):
     """Sessions, pins and vacuums of a lake."""
 
     def begin_session(

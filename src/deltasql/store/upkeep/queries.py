@@ -13,6 +13,7 @@ from deltasql.places import place_of
 from deltasql.store.claims import KNOWN_SCHEMA
 from deltasql.store.expiring.queries import ExpiryQueries
 from deltasql.store.interface import CommitRecord, Head, LockedLog
+from deltasql.store.jobs.queries import JobQueries
 from deltasql.store.rows import Row, key_of
 from deltasql.store.upkeep.interface import (
     CHANGES_SCHEMA,
@@ -92,7 +93,7 @@ class LockedVacuumLog:
             self._log.ask("vacuum_spare", vacuum_id=vacuum_id, path_key=key_of(path))
 
 
-class UpkeepQueries(ExpiryQueries):
+class UpkeepQueries(ExpiryQueries, JobQueries):
     """What upkeep asks of a store; a dialect says how a query is run."""
 
     @abstractmethod

@@ -495,7 +495,7 @@ COMMENT ON COLUMN dl_maintenance_jobs.work IS 'What is done: VACUUM, EXPIRE, ANA
 COMMENT ON COLUMN dl_maintenance_jobs.reason IS 'What made it due';
 COMMENT ON COLUMN dl_maintenance_jobs.queued_at IS 'When it was queued';
 COMMENT ON COLUMN dl_maintenance_jobs.holder IS 'The worker that does it, or did';
-COMMENT ON COLUMN dl_maintenance_jobs.expires_at IS 'Until when it is the holder''s, by the database''s clock, unless that is renewed';
+COMMENT ON COLUMN dl_maintenance_jobs.expires_at IS 'Until when it is the holder''s, by the database''s clock';
 COMMENT ON COLUMN dl_maintenance_jobs.started_at IS 'When it was begun; null while it waits';
 COMMENT ON COLUMN dl_maintenance_jobs.ended_at IS 'When it was done, or given up';
 COMMENT ON COLUMN dl_maintenance_jobs.size_bytes IS 'How many bytes it deleted or wrote';

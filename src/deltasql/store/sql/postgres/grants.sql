@@ -44,7 +44,9 @@ GRANT DELETE ON {schema}.dl_active_files TO {writer};
 GRANT INSERT, UPDATE, DELETE ON {schema}.dl_sessions TO {writer}, {mirror};
 GRANT INSERT, UPDATE, DELETE ON {schema}.dl_pins TO {writer};
 GRANT INSERT, UPDATE ON {schema}.dl_vacuums TO {writer};
-GRANT INSERT, UPDATE, DELETE ON {schema}.dl_vacuum_files TO {writer};
+GRANT INSERT, UPDATE, DELETE ON
+    {schema}.dl_vacuum_files, {schema}.dl_maintenance_jobs
+TO {writer};
 
 -- The mirror: its status, its leases, what its checkpoints rest on, and the switch that pauses a
 -- table.

@@ -284,7 +284,7 @@ CREATE TABLE dl_maintenance_jobs (  -- What upkeep in the background is to do, i
     reason      TEXT NOT NULL,  -- What made it due
     queued_at   TEXT NOT NULL,  -- When it was queued
     holder      TEXT,  -- The worker that does it, or did
-    expires_at  TEXT,  -- Until when it is the holder's, by the database's clock, unless that is renewed
+    expires_at  TEXT,  -- Until when it is the holder's, by the database's clock
     started_at  TEXT,  -- When it was begun; null while it waits
     ended_at    TEXT,  -- When it was done, or given up
     size_bytes  INTEGER,  -- How many bytes it deleted or wrote
