@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from deltasql.adoption.exporting import ExportReport, export
 from deltasql.errors import DeltaSqlError, TableNotFoundError
+from deltasql.lake.arguments import checked
 from deltasql.lake.locations import check
 from deltasql.lake.upkeep.background import upkeep_beside
 from deltasql.maintenance.presence import Presence
@@ -65,6 +66,7 @@ class LakeValidationReport:
         return all(report.ok for report in self.tables.values())
 
 
+@checked
 class LakeMirror:
     """The mirror of every table of a lake."""
 
@@ -122,6 +124,7 @@ class LakeMirror:
         return LakeValidationReport(reports)
 
 
+@checked
 class TableMirror:
     """The mirror of one table."""
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.reading.reader import output_schema, read_files
+from deltasql.lake.arguments import checked
 from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
 from deltasql.log.pruning.files import Pruner, is_partition_only, matching_partitions
 from deltasql.log.pruning.range_predicates import to_ranges
@@ -50,6 +51,7 @@ class Overlay:
         return Overlay(dict(self.adds), set(self.removes))
 
 
+@checked
 class Snapshot:
     """A table at one version, read from SQL alone."""
 
@@ -250,6 +252,7 @@ def _holds(batch: pa.RecordBatch, keys: Collection[FileKey]) -> bool:
     return bool(pc.any(pc.is_in(batch.column("path"), value_set=wanted)).as_py())
 
 
+@checked
 class Scan:
     """The rows of a snapshot that satisfy a predicate, as whatever the caller likes."""
 

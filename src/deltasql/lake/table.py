@@ -21,6 +21,7 @@ from deltasql.errors import (
 from deltasql.lake import writing
 from deltasql.lake.appending import Appender
 from deltasql.lake.appending.appender import MAX_DELAY, MAX_ROWS
+from deltasql.lake.arguments import checked
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.snapshot import Overlay, Scan, Snapshot
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _SCHEMA_RETRIES = 5
 
 
+@checked
 class Table(TableCommits, TableUpkeep):
     """A table of the lake; cheap to make and safe to share between threads."""
 

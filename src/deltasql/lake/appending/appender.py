@@ -20,6 +20,7 @@ from deltasql.errors import ConfigError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.appending import batch
 from deltasql.lake.appending.entries import Entry, Receipt
+from deltasql.lake.arguments import checked
 from deltasql.settings.keys import parse_duration
 from deltasql.spec.actions import Txn
 
@@ -42,6 +43,7 @@ _LOOK_PAST: Final = 1000
 _REMEMBERED: Final = 100
 
 
+@checked
 class Appender:
     """Collects appends: `with table.appender() as a: a.append(rows)`, from any thread.
 

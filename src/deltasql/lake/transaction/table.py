@@ -11,6 +11,7 @@ from deltasql.commit.discarding import Abandon
 from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.writer import NewFile
 from deltasql.lake import writing
+from deltasql.lake.arguments import checked
 from deltasql.lake.snapshot import FileKey, Overlay, Scan, Snapshot
 from deltasql.lake.table import Table
 from deltasql.log.conflict import Reads
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
 
+@checked
 class TransactionTable:
     """A table inside a transaction: pinned at the cut, with the transaction's own writes."""
 
