@@ -46,15 +46,18 @@ if TYPE_CHECKING:
         VersionNotFoundError,
     )
     from deltasql.lake.adoption import AbandonedAdoption, AdoptionReport
+    from deltasql.lake.appending import Appender
     from deltasql.lake.catalog import AuditEntry, Lake, connect
     from deltasql.lake.history import Change, HistoryEntry
     from deltasql.lake.snapshot import Scan, Snapshot
     from deltasql.lake.table import Table
     from deltasql.lake.transaction import Transaction, TransactionTable
+    from deltasql.lake.upkeep.background import MaintenanceJob
     from deltasql.lake.upkeep.checks import CheckReport, RebuildReport, TableCheck
     from deltasql.lake.upkeep.maintaining import RestoreReport, SessionInfo, VacuumReport
     from deltasql.lake.upkeep.purging import DroppedTable, PurgeReport
     from deltasql.lake.upkeep.recovering import RecoveredTable, RecoveryReport
+    from deltasql.maintenance.expiring import ExpireReport
     from deltasql.spec.actions import (
         AddFile,
         CdcFile,
@@ -73,6 +76,7 @@ __all__ = [
     "AbandonedAdoption",
     "AddFile",
     "AdoptionReport",
+    "Appender",
     "AuditEntry",
     "CdcFile",
     "Change",
@@ -91,12 +95,14 @@ __all__ = [
     "DeltaSqlError",
     "DomainMetadata",
     "DroppedTable",
+    "ExpireReport",
     "ExportReport",
     "Format",
     "HistoryEntry",
     "Lake",
     "LocationTakenError",
     "LogFormatError",
+    "MaintenanceJob",
     "Metadata",
     "MetadataChangedError",
     "MirrorConflictError",
@@ -141,12 +147,15 @@ _MODULES = {
     "ExportReport": "deltasql.adoption.exporting",
     "AbandonedAdoption": "deltasql.lake.adoption",
     "AdoptionReport": "deltasql.lake.adoption",
+    "Appender": "deltasql.lake.appending",
     "AuditEntry": "deltasql.lake.catalog",
     "Lake": "deltasql.lake.catalog",
     "connect": "deltasql.lake.catalog",
+    "MaintenanceJob": "deltasql.lake.upkeep.background",
     "CheckReport": "deltasql.lake.upkeep.checks",
     "RebuildReport": "deltasql.lake.upkeep.checks",
     "TableCheck": "deltasql.lake.upkeep.checks",
+    "ExpireReport": "deltasql.maintenance.expiring",
     "RestoreReport": "deltasql.lake.upkeep.maintaining",
     "SessionInfo": "deltasql.lake.upkeep.maintaining",
     "VacuumReport": "deltasql.lake.upkeep.maintaining",

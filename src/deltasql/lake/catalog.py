@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from deltasql.errors import (
 )
 from deltasql.lake import locations, new_table, writing
 from deltasql.lake.adoption import LakeAdoptions
+from deltasql.lake.appending import Appender
 from deltasql.lake.arguments import checked
 from deltasql.lake.history import HistoryEntry
 from deltasql.lake.mirror import LakeMirror
@@ -138,6 +140,8 @@ class Lake(LakeAdoptions, LakeUpkeep):
             rebaser=Rebaser(store, self.objects, new_id=writing.new_id, now_ms=writing.now_ms),
         )
         self.mirror = LakeMirror(self)
+        # Those that are open: what they were handed is committed before the lake closes.
+        self.appenders: weakref.WeakSet[Appender] = weakref.WeakSet()
 
     def __repr__(self) -> str:
         return f"<Lake {self.url}>"
@@ -159,6 +163,8 @@ class Lake(LakeAdoptions, LakeUpkeep):
 
     def close(self) -> None:
         """Give back connections and locks."""
+        for appender in list(self.appenders):
+            appender.finish()
         self._closing.close()
         self.engine.close()
         self.presence.close()

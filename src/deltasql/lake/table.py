@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from deltasql.errors import (
     VersionNotFoundError,
 )
 from deltasql.lake import writing
+from deltasql.lake.appending import Appender
+from deltasql.lake.appending.appender import MAX_DELAY, MAX_ROWS
 from deltasql.lake.arguments import checked
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.mirror import TableMirror
@@ -28,6 +31,7 @@ from deltasql.log.state import TableState
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
+from deltasql.store.expiring.expired import has_expired
 from deltasql.telemetry import metrics
 
 if TYPE_CHECKING:
@@ -143,7 +147,11 @@ class Table(TableCommits, TableUpkeep):
 
     def changes(self, from_version: int, to_version: int | None = None) -> list[Change]:
         """What the versions from `from_version` up to and including `to_version` did."""
-        found = self._lake.store.commits(self.table_id, after=from_version - 1, upto=to_version)
+        found = list(
+            self._lake.store.commits(self.table_id, after=from_version - 1, upto=to_version)
+        )
+        if found and found[0].version > from_version >= 0:
+            raise has_expired(from_version)
         return [
             Change(
                 version=record.version,
@@ -191,6 +199,17 @@ class Table(TableCommits, TableUpkeep):
                 self._lake.states.refresh(self.table_id)
         raise AssertionError("unreachable")
 
+    def appender(
+        self, max_delay: timedelta | str | float = MAX_DELAY, max_rows: int = MAX_ROWS
+    ) -> Appender:
+        """What collects the appends of many threads into one file and one commit.
+
+        `with table.appender() as a:`, then `a.append(rows)` from any thread: it returns when the
+        rows are durable; `a.submit(rows)` gives a future. Rows wait for `max_delay` at most (a
+        duration, a text such as `200ms`, or seconds), or until there are `max_rows`.
+        """
+        return Appender(self, max_delay=max_delay, max_rows=max_rows)
+
     @writes
     def overwrite(self, data: Any, where: str | None = None) -> int:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
@@ -212,9 +231,10 @@ class Table(TableCommits, TableUpkeep):
             return VersionNotFoundError(f"{self.name} has no {wanted}")
         first = self._lake.store.state(self.table_id, head.earliest_version)
         since = f" ({from_ms(first.in_commit_timestamp).isoformat()})" if first else ""
+        older = "older ones have expired, or were not adopted: " if head.earliest_version else ""
         return VersionNotFoundError(
             f"{self.name} has no {wanted}",
-            cause=f"its versions are {head.earliest_version}{since} to {head.version} "
+            cause=f"{older}its versions are {head.earliest_version}{since} to {head.version} "
             f"({from_ms(head.last_ict).isoformat()})",
             remedy="ask for one of these",
         )

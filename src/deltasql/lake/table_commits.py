@@ -176,6 +176,10 @@ class TableCommits:
         return Reads.where(bind(parse(reads), self._lake.states.refresh(self.table_id).schema))
 
     def commit_write(self, write: writing.Write, extra: Sequence[Action] = ()) -> int:
+        """Commit what was written, and return the version; see `commit_written`."""
+        return self.commit_written(write, extra).version
+
+    def commit_written(self, write: writing.Write, extra: Sequence[Action] = ()) -> Done:
         """Commit what was written; its files are deleted when they surely don't count."""
         request = self.request(
             [*write.actions, *extra],
@@ -195,7 +199,7 @@ class TableCommits:
         if not done.is_new:
             self._discard(write, request)
         self.mirror_commit(request, done)
-        return done.version
+        return done
 
     def _discard(self, write: writing.Write, request: CommitRequest) -> None:
         paths = [*(file.path for file in write.files), *request.rebased_files]

@@ -92,12 +92,32 @@ def append(
 ) -> Write:
     """Write rows as new files; `abandon` gets those of a write that fails half-way."""
     metadata, changes = _evolved(state, data, schema_mode)
-    files = write_rows(objects, metadata, data, abandon=abandon)
+    rows = fitted(metadata, data)
+    return _appended(objects, state.version, metadata, rows, changes=changes, abandon=abandon)
+
+
+def append_fitted(
+    objects: ObjectStore, state: TableState, rows: pa.Table, *, abandon: Abandon | None = None
+) -> Write:
+    """Write rows that were `fitted` to the table's metadata."""
+    return _appended(objects, state.version, state.metadata, rows, abandon=abandon)
+
+
+def _appended(
+    objects: ObjectStore,
+    version: int,
+    metadata: Metadata,
+    rows: pa.Table | pa.RecordBatchReader,
+    *,
+    changes: Sequence[Action] = (),
+    abandon: Abandon | None,
+) -> Write:
+    files = _write_fitted(objects, metadata, rows, abandon)
     return Write(
         actions=[*changes, *files],
         operation="WRITE",
         operation_params=_append_params(tuple(metadata.partition_columns)),
-        read_version=state.version,
+        read_version=version,
         files=files,
     )
 
@@ -159,14 +179,32 @@ def write_rows(
     objects: ObjectStore, metadata: Metadata, data: Any, *, abandon: Abandon | None = None
 ) -> list[AddFile]:
     """Conform rows to a table, check its constraints, and write them as files."""
+    return _write_fitted(objects, metadata, fitted(metadata, data), abandon)
+
+
+def fitted(metadata: Metadata, data: Any) -> pa.Table | pa.RecordBatchReader:
+    """Rows as a table takes them, its constraints checked: a Table's at once."""
     layout = layout_of(metadata)
     _must_fit_arrow(layout)
     if not (layout.takes_any and isinstance(data, pa.Table) and data.schema.equals(layout.logical)):
         data = conform(data, layout.schema, arrow_schema=layout.logical)
         data = check_lengths(data, layout.limits)
-    rows = _checked(data, layout)
+    return _checked(data, layout)
+
+
+def _write_fitted(
+    objects: ObjectStore,
+    metadata: Metadata,
+    rows: pa.Table | pa.RecordBatchReader,
+    abandon: Abandon | None,
+) -> list[AddFile]:
     return write_files(
-        objects, layout=layout, data=rows, new_id=new_id, now_ms=now_ms, abandon=abandon
+        objects,
+        layout=layout_of(metadata),
+        data=rows,
+        new_id=new_id,
+        now_ms=now_ms,
+        abandon=abandon,
     )
 
 
