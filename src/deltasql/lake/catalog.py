@@ -122,6 +122,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
         self.committer = committer
         self.engine_info = f"deltasql/{__version__}"
         self.states = StateCache(store)
+        self.settings = settings
         self.storage = storage
         self._closing = ExitStack()
         self.objects = ObjectStores(storage)

@@ -18,6 +18,8 @@ from deltasql.errors import (
     VersionNotFoundError,
 )
 from deltasql.lake import writing
+from deltasql.lake.dml.result import WriteResult
+from deltasql.lake.dml.verbs import TableVerbs
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.snapshot import Overlay, Scan, Snapshot
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 _SCHEMA_RETRIES = 5
 
 
-class Table(TableCommits, TableUpkeep):
+class Table(TableCommits, TableVerbs, TableUpkeep):
     """A table of the lake; cheap to make and safe to share between threads."""
 
     def __repr__(self) -> str:
@@ -161,7 +163,7 @@ class Table(TableCommits, TableUpkeep):
         schema_mode: str | None = None,
         app_id: str | None = None,
         app_version: int | None = None,
-    ) -> int:
+    ) -> WriteResult:
         """Add rows; returns the version. `schema_mode="merge"` adds their new columns too.
 
         With `app_id` and `app_version` the append happens once, however often it is called.
@@ -190,7 +192,7 @@ class Table(TableCommits, TableUpkeep):
         raise AssertionError("unreachable")
 
     @writes
-    def overwrite(self, data: Any, where: str | None = None) -> int:
+    def overwrite(self, data: Any, where: str | None = None) -> WriteResult:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
         snapshot = self.snapshot()
         abandon = self.abandon(snapshot.version)

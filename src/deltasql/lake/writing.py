@@ -36,12 +36,18 @@ from deltasql.log.removal import (
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, Txn
+from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, Metadata, Txn
 from deltasql.spec.column_mapping import assign_column_mapping, max_column_id
 from deltasql.spec.properties import MAX_COLUMN_ID
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import StructType, render_schema
 
+_OWN_INFO = frozenset(
+    {
+        "timestamp", "inCommitTimestamp", "operation", "operationParameters", "operationMetrics",
+        "engineInfo", "isBlindAppend", "readVersion", "isolationLevel", "txnId", "userName",
+    }
+)  # fmt: skip
 # The first digit of the fourth group of a UUID has two bits that are always the same.
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
@@ -57,6 +63,8 @@ class Write:
     reads: Reads = field(default_factory=Reads.nothing)
     read_version: int | None = None
     files: Sequence[NewFile] = ()
+    # What it did, under the names that Delta's operationMetrics have.
+    metrics: Mapping[str, int] = field(default_factory=dict)
 
 
 def now_ms() -> int:
@@ -80,6 +88,25 @@ def txn_actions(app_id: str | None, app_version: int | None) -> list[Action]:
             "app_id and app_version belong together", remedy="give both, or neither"
         )
     return [Txn(app_id=app_id, version=app_version, last_updated=now_ms())]
+
+
+def commit_info(
+    metrics: Mapping[str, int], metadata: Mapping[str, Any] | None = None
+) -> list[Action]:
+    """What the commit itself says of a write: its metrics, as Delta's texts, and the user's own."""
+    if not metrics and not metadata:
+        return []
+    for name in metadata or ():
+        if name in _OWN_INFO:
+            raise ValidationError(
+                f"commit_metadata can't have {name!r:.80}",
+                cause="the commit says that itself",
+                remedy="choose another name",
+            )
+    said: dict[str, Any] = dict(metadata or {})
+    if metrics:
+        said["operationMetrics"] = {name: str(value) for name, value in metrics.items()}
+    return [CommitInfo(extra=said)]
 
 
 def append(
@@ -196,8 +223,13 @@ def _evolved(
         return state.metadata, []
     if schema_mode != "merge":
         raise ValidationError(f"schema_mode {schema_mode!r} is unknown", remedy='use "merge"')
+    return evolved(state, as_arrow(data).schema)
+
+
+def evolved(state: TableState, incoming: pa.Schema) -> tuple[Metadata, list[Action]]:
+    """The table's metadata with the columns that only new rows have, and what makes it so."""
     mapped = state.column_mapping != "none"
-    schema = merge(state.schema, as_arrow(data).schema, column_mapping=mapped)
+    schema = merge(state.schema, incoming, column_mapping=mapped)
     if schema == state.schema:
         return state.metadata, []
     configuration = dict(state.properties)
