@@ -51,7 +51,8 @@ def divided(name: str, given: Arguments) -> str:
             raise unsupported("a division of decimals", "cast one of them to double")
         one, other = f"CAST({one} AS DOUBLE)", f"CAST({other} AS DOUBLE)"
     sign = "/" if name == "/" else "%"
-    return f"CASE WHEN {other} = 0 THEN error('division by zero') ELSE {one} {sign} {other} END"
+    by_zero = f"{other} = 0 AND {one} IS NOT NULL"
+    return f"CASE WHEN {by_zero} THEN error('division by zero') ELSE {one} {sign} {other} END"
 
 
 def joined(given: Arguments) -> str:
@@ -102,8 +103,10 @@ def _part(name: str) -> Render:
 def _whole(name: str) -> Render:
     def render(given: Arguments) -> str:
         _must_have(given, name, 1)
-        found = f"{name}({given.sql[0]})"
-        return f"CAST({found} AS BIGINT)" if given.kinds[0] in types.FLOATS else found
+        if given.kinds[0] in types.FLOATS:
+            # Spark makes a bigint of it: 0 of NaN, and the highest of all that is beyond it.
+            raise unsupported(f"{name} of a {given.kinds[0].lower()}", "cast it to a bigint")
+        return f"{name}({given.sql[0]})"
 
     return render
 
@@ -150,6 +153,11 @@ def _is_null(given: Arguments) -> str:
     return f"({given.sql[0]} IS NULL)"
 
 
+def _is_nan(given: Arguments) -> str:
+    _must_have(given, "isnan", 1)
+    return f"coalesce(isnan({given.sql[0]}), false)"
+
+
 def _as_day(given: Arguments) -> str:
     _must_have(given, "to_date", 1)
     return given.day(0)
@@ -171,7 +179,7 @@ FUNCTIONS: dict[str, Render] = {
     "greatest": _plain("greatest", 2, 99),
     "hour": _part("hour"),
     "ifnull": _plain("coalesce", 2),
-    "isnan": _plain("isnan", 1),
+    "isnan": _is_nan,
     "isnull": _is_null,
     "least": _plain("least", 2, 99),
     "length": _texts("length"),

@@ -80,6 +80,8 @@ def cast(sql: str, have: str, want: str) -> str:
         return _from_text(sql, want)
     if want in INTEGERS and (have in FLOATS or have.startswith("DECIMAL")):
         return f"CAST(trunc({sql}) AS {want})"
+    if want.startswith("DECIMAL") and have in FLOATS:
+        return f"CASE WHEN isfinite({sql}) THEN CAST({sql} AS {want}) END"
     if want == "BOOLEAN" and is_number(have):
         return f"({sql} <> 0)"
     if {have, want} & {"BOOLEAN", "BLOB"} and not (have == "BOOLEAN" and is_number(want)):
