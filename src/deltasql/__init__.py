@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     )
     from deltasql.lake.adoption import AbandonedAdoption, AdoptionReport
     from deltasql.lake.catalog import AuditEntry, Lake, connect
+    from deltasql.lake.dml.merge_builder import MergeBuilder
+    from deltasql.lake.dml.result import WriteResult
     from deltasql.lake.history import Change, HistoryEntry
     from deltasql.lake.snapshot import Scan, Snapshot
     from deltasql.lake.table import Table
@@ -97,6 +99,7 @@ __all__ = [
     "Lake",
     "LocationTakenError",
     "LogFormatError",
+    "MergeBuilder",
     "Metadata",
     "MetadataChangedError",
     "MirrorConflictError",
@@ -131,6 +134,7 @@ __all__ = [
     "ValidationError",
     "VersionConflictError",
     "VersionNotFoundError",
+    "WriteResult",
     "__version__",
     "connect",
 ]
@@ -165,6 +169,8 @@ _MODULES = {
     "RemoveFile": "deltasql.spec.actions",
     "Txn": "deltasql.spec.actions",
     "UnknownAction": "deltasql.spec.actions",
+    "MergeBuilder": "deltasql.lake.dml.merge_builder",
+    "WriteResult": "deltasql.lake.dml.result",
     "Change": "deltasql.lake.history",
     "HistoryEntry": "deltasql.lake.history",
     "RecoveredTable": "deltasql.lake.upkeep.recovering",

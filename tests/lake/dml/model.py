@@ -1,4 +1,4 @@
-"""Rows in a list as the judge of deletes, updates and merges: DuckDB evaluates one row at a time."""
+"""Rows in a list as the judge of deletes, updates and merges: DuckDB evaluates them one by one."""
 
 from __future__ import annotations
 

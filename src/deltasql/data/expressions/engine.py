@@ -32,6 +32,7 @@ class Engine:
         self._folder = tempfile.TemporaryDirectory(prefix="deltasql-")
         self._failure: BaseException | None = None
         self._names = 0
+        self._is_open = True
         try:
             self._connection: DuckDBPyConnection = duckdb.connect(
                 config={
@@ -55,6 +56,7 @@ class Engine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._is_open = False
         self._connection.close()
         self._folder.cleanup()
 
@@ -90,7 +92,9 @@ class Engine:
         try:
             yield name
         finally:
-            self._connection.unregister(name)
+            # What reads a stream may be dropped later than the engine is closed.
+            if self._is_open:
+                self._connection.unregister(name)
 
     def _watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # DuckDB would make a text of what fails here, and callers want the error itself.

@@ -229,7 +229,7 @@ def _same(alias: str, name: str, sql: str) -> str:
 
 
 def _invariant(given: str) -> str:
-    found = codec.loads(given, source="delta.invariants")
+    found = codec.loads(given, source=INVARIANTS)
     inner = found.get("expression", {}) if isinstance(found, dict) else {}
     condition = inner.get("expression") if isinstance(inner, dict) else None
     if not isinstance(condition, str):
