@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from deltasql.lake.dml.merge_builder import MergeBuilder
     from deltasql.lake.dml.result import WriteResult
     from deltasql.lake.history import Change, HistoryEntry
-    from deltasql.lake.snapshot import Scan, Snapshot
+    from deltasql.lake.scan import Scan
+    from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
     from deltasql.lake.transaction import Transaction, TransactionTable
     from deltasql.lake.upkeep.checks import CheckReport, RebuildReport, TableCheck
@@ -156,7 +157,7 @@ _MODULES = {
     "VacuumReport": "deltasql.lake.upkeep.maintaining",
     "DroppedTable": "deltasql.lake.upkeep.purging",
     "PurgeReport": "deltasql.lake.upkeep.purging",
-    "Scan": "deltasql.lake.snapshot",
+    "Scan": "deltasql.lake.scan",
     "Snapshot": "deltasql.lake.snapshot",
     "AddFile": "deltasql.spec.actions",
     "CdcFile": "deltasql.spec.actions",

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.commit.discarding import Abandon
+from deltasql.data.arrow_schema import from_arrow
 from deltasql.data.conform import as_arrow, conform, merge
 from deltasql.data.layout import Layout, layout_of
 from deltasql.data.reading.remainder import Remainder
@@ -40,7 +41,7 @@ from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, Metadata
 from deltasql.spec.column_mapping import assign_column_mapping, max_column_id
 from deltasql.spec.properties import MAX_COLUMN_ID
 from deltasql.spec.protocol import upgraded
-from deltasql.spec.schema import StructType, render_schema
+from deltasql.spec.schema import StructType, parse_schema, render_schema
 
 _OWN_INFO = frozenset(
     {
@@ -141,12 +142,15 @@ def overwrite(
     data: Any,
     *,
     where: str | None = None,
+    schema_mode: str | None = None,
+    partition_by: Sequence[str] | None = None,
     abandon: Abandon | None = None,
 ) -> Write:
     """Write rows in place of those that satisfy `where`, by default of all."""
-    metadata = snapshot.metadata
+    given = as_arrow(data)
+    metadata, changes = replaced(snapshot.state, given.schema, where, schema_mode, partition_by)
     predicate = snapshot.bind(where)
-    rows = conform(as_arrow(data), snapshot.state.schema)
+    rows = conform(given, parse_schema(metadata.schema_string))
     if predicate is not None:
         rows = _must_satisfy(rows, predicate, where or "")
     found = _found(snapshot, predicate)
@@ -164,16 +168,16 @@ def overwrite(
         if abandon is not None:
             abandon([file.path for file in files])
         raise
-    replaced: list[Removable] = [*found.whole, *rewritten(rest.touched)]
+    gone: list[Removable] = [*found.whole, *rewritten(rest.touched)]
     params: dict[str, Any] = {
         "mode": "Overwrite",
         "partitionBy": list(metadata.partition_columns),
     }
     if where is not None:
         params["predicate"] = where
-    keys = frozenset((add.path, add.dv_id) for add in replaced)
+    keys = frozenset((add.path, add.dv_id) for add in gone)
     return Write(
-        actions=[*removes(replaced, deletion_timestamp=now_ms()), *files],
+        actions=[*changes, *removes(gone, deletion_timestamp=now_ms()), *files],
         operation="WRITE",
         operation_params=params,
         reads=Reads.all() if predicate is None else Reads.where(predicate, files=keys),
@@ -216,6 +220,34 @@ def _must_fit_arrow(layout: Layout) -> None:
 # --- schema -----------------------------------------------------------------------------
 
 
+def replaced(
+    state: TableState,
+    incoming: pa.Schema,
+    where: str | None,
+    schema_mode: str | None,
+    partition_by: Sequence[str] | None,
+) -> tuple[Metadata, list[Action]]:
+    """The metadata that an overwrite leaves, and what makes it so."""
+    if schema_mode in (None, "merge"):
+        if partition_by is not None and tuple(partition_by) != state.partition_columns:
+            raise ValidationError(
+                f"the table is partitioned by {', '.join(state.partition_columns) or 'nothing'}",
+                cause="only an overwrite of the schema changes that",
+                remedy='pass schema_mode="overwrite" as well',
+            )
+        return (state.metadata, []) if schema_mode is None else evolved(state, incoming)
+    if schema_mode != "overwrite" or where is not None:
+        raise ValidationError(
+            f"schema_mode {schema_mode!r:.40} is unknown here",
+            cause="a condition keeps rows, and so the schema" if where is not None else "",
+            remedy='use "merge", or without a condition "overwrite"',
+        )
+    mapped = state.column_mapping != "none"
+    schema = from_arrow(incoming, column_mapping=mapped)
+    names = state.partition_columns if partition_by is None else tuple(partition_by)
+    return _changed(state, schema, names)
+
+
 def _evolved(
     state: TableState, data: Any, schema_mode: str | None
 ) -> tuple[Metadata, list[Action]]:
@@ -230,16 +262,25 @@ def evolved(state: TableState, incoming: pa.Schema) -> tuple[Metadata, list[Acti
     """The table's metadata with the columns that only new rows have, and what makes it so."""
     mapped = state.column_mapping != "none"
     schema = merge(state.schema, incoming, column_mapping=mapped)
-    if schema == state.schema:
+    return _changed(state, schema, state.partition_columns)
+
+
+def _changed(
+    state: TableState, schema: StructType, partition_columns: tuple[str, ...]
+) -> tuple[Metadata, list[Action]]:
+    if schema == state.schema and partition_columns == state.partition_columns:
         return state.metadata, []
     configuration = dict(state.properties)
-    if mapped:
+    if state.column_mapping != "none":
         schema, highest = assign_column_mapping(
             schema, highest=max_column_id(configuration), new_id=new_id
         )
         configuration[MAX_COLUMN_ID] = str(highest)
     metadata = replace(
-        state.metadata, schema_string=render_schema(schema), configuration=configuration
+        state.metadata,
+        schema_string=render_schema(schema),
+        partition_columns=partition_columns,
+        configuration=configuration,
     )
     protocol = upgraded(state.protocol, schema, configuration)
     return metadata, [metadata, *([protocol] if protocol is not None else [])]

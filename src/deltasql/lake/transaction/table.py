@@ -12,7 +12,8 @@ from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.writer import NewFile
 from deltasql.lake import writing
 from deltasql.lake.dml.verbs import TransactionVerbs
-from deltasql.lake.snapshot import FileKey, Overlay, Scan, Snapshot
+from deltasql.lake.scan import Scan
+from deltasql.lake.snapshot import FileKey, Overlay, Snapshot
 from deltasql.lake.table import Table
 from deltasql.log.conflict import Reads
 from deltasql.log.feed import FeedDebt
