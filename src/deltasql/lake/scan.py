@@ -78,7 +78,8 @@ class Scan:
         unread = [(add, live_rows(add)) for add in found.whole]
         partial = [*found.partial, *(add for add, rows in unread if rows is None)]
         read = self._held(self._read(iter(partial), columns=[]))
-        return sum(rows or 0 for _, rows in unread) + sum(batch.num_rows for batch in read)
+        known = sum(rows or 0 for _, rows in unread)
+        return known + sum(int(batch.num_rows) for batch in read)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a reader of batches."""

@@ -234,6 +234,47 @@ def test_texts_and_numbers_compare_as_in_spark(lake):
         table.delete("s = 5")
 
 
+def test_conditions_that_the_log_must_not_mistake(lake):
+    """Files are skipped by what a condition says, and by no more than that."""
+    schema = pa.schema(
+        [("t", pa.timestamp("us", "UTC")), ("m", pa.decimal128(10, 2)), ("f", pa.float64())]
+    )
+    when = datetime(2023, 12, 31, 19, tzinfo=UTC)
+    for condition in (
+        "t = TIMESTAMP '2024-01-01 00:00:00+05:00' AND abs(f) = 2",
+        "t = CAST('2023-12-31 19:00:00Z' AS timestamp) AND abs(f) = 2",
+        "m = 1e-1 AND abs(f) = 2",
+        "abs(f) = 2 AND t BETWEEN '2023-12-31 18:00:00' AND '2023-12-31 20:00:00'",
+        "abs(f) = 2 AND (m = 0.1 OR m IS NULL) AND NOT f = 3",
+        "abs(f) = 2 AND m IN (0.1, 5)",
+        "abs(f) = 2 AND f < 0",
+        "abs(f) = 2 AND 0 > f AND m > 0",
+    ):
+        table = lake.create_table(f"mistaken.{abs(hash(condition))}", schema)
+        table.append(pa.table({"t": [when], "m": [Decimal("0.10")], "f": [-2.0]}, schema=schema))
+        assert table.delete(condition).metrics["numDeletedRows"] == 1, condition
+
+
+def test_files_that_can_not_match_are_not_read(lake):
+    table = lake.create_table("skipped", SCHEMA)
+    for start in (0, 10, 20, 30):
+        table.append(rows(*((start + n, "a", 1.0) for n in range(5))))
+    for add in table.snapshot().adds():
+        if '"id":0' in add.stats or '"id":20' in add.stats:
+            (_folder(table) / add.path).write_bytes(b"not Parquet")
+    assert table.delete("id = 11 AND length(day) = 1").metrics["numDeletedRows"] == 1
+    assert table.update("id > 31 AND id < 33 AND day || 'x' = 'ax'", {"n": "2"}) == 6
+    # By the keys themselves: those of the source lie around the broken files, too.
+    merge = table.merge(rows((12, "b", 5.0), (33, "b", 6.0)), "target.id = source.id")
+    assert merge.when_matched_update_all().execute().metrics["numTargetRowsUpdated"] == 2
+
+
+def test_a_merge_on_a_constant(table):
+    merge = table.merge(rows((9, "z", 9.0)), "1 = 1")
+    result = merge.when_matched_update("target.id = 2", {"n": "source.n"}).execute()
+    assert result.metrics["numTargetRowsUpdated"] == 1
+
+
 # --- schema evolution -----------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
@@ -47,6 +48,10 @@ _SAME_KIND: dict[str, tuple[type, ...]] = {
     "timestamp": (datetime, date, str),
     "timestamp_ntz": (datetime, date, str),
 }
+
+
+# A time with a zone: left to the engine.
+_ZONE = re.compile(r":.*(?:[a-zA-Z]|[+-][0-9:]+)\s*$")
 
 
 class _NotUnderstoodError(Exception):
@@ -142,7 +147,9 @@ def _fitting(column: Column, node: Node, schema: StructType) -> Any:
     kind = item.type if item is not None and len(column.path) == 1 else None
     if not isinstance(kind, Primitive) or isinstance(value, bool) != (kind.name == "boolean"):
         raise _NotUnderstoodError
-    wanted = _SAME_KIND.get(kind.name, (int, float, Decimal))
+    is_float = kind.name in ("float", "double")
+    # A double beside another number would make a double of that.
+    wanted = _SAME_KIND.get(kind.name, (int, float, Decimal) if is_float else (int, Decimal))
     if not isinstance(value, wanted):
         raise _NotUnderstoodError
     return value
@@ -171,7 +178,7 @@ def _typed(node: Node) -> Any:
     text = child["value"]["value"]
     if kind == "BOOLEAN" and text in ("t", "f"):
         return text == "t"
-    if kind not in _TYPED or not isinstance(text, str):
+    if kind not in _TYPED or not isinstance(text, str) or _ZONE.search(text):
         raise _NotUnderstoodError
     try:
         return parse_value(text.strip(), Primitive(_TYPED[kind]))
