@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -20,6 +20,7 @@ from deltasql.data.reading.remainder import Remainder
 from deltasql.data.reading.row_filter import row_mask
 from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.lengths import check_lengths
+from deltasql.data.writing.vectors import live_rows
 from deltasql.data.writing.writer import NewFile, write_files
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
 from deltasql.lake.snapshot import Snapshot
@@ -130,6 +131,12 @@ def append(
     )
 
 
+def written(files: Iterable[Any], rows: int) -> dict[str, int]:
+    """What a write says of the adds of its new files, under Delta's names."""
+    sizes = [add.size for add in files]
+    return {"numFiles": len(sizes), "numOutputRows": rows, "numOutputBytes": sum(sizes)}
+
+
 @lru_cache(maxsize=256)
 def _append_params(partition_columns: tuple[str, ...]) -> Mapping[str, str]:
     columns = codec.dumps(partition_columns).decode()
@@ -176,6 +183,7 @@ def overwrite(
     if where is not None:
         params["predicate"] = where
     keys = frozenset((add.path, add.dv_id) for add in gone)
+    adds = [file for file in files if isinstance(file, AddFile)]
     return Write(
         actions=[*changes, *removes(gone, deletion_timestamp=now_ms()), *files],
         operation="WRITE",
@@ -183,6 +191,11 @@ def overwrite(
         reads=Reads.all() if predicate is None else Reads.where(predicate, files=keys),
         read_version=snapshot.version,
         files=files,
+        metrics={
+            **written(adds, sum(live_rows(add) or 0 for add in adds)),
+            "numRemovedFiles": len(gone),
+            "numRemovedBytes": sum(add.size for add in gone),
+        },
     )
 
 

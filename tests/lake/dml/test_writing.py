@@ -78,6 +78,16 @@ def test_notes_of_arrow_fields_are_kept(lake):
     assert table.scan(columns=["id", "g"]).to_arrow().to_pylist() == [{"id": 1, "g": 2}]
 
 
+def test_results_of_appends_and_overwrites(lake):
+    table = lake.create_table("results", ROWS.schema)
+    appended = table.append(ROWS)
+    assert (appended, appended.metrics["numOutputRows"], appended.metrics["numFiles"]) == (1, 2, 1)
+    overwritten = table.overwrite(ROWS.slice(0, 1))
+    assert (overwritten, overwritten.metrics["numRemovedFiles"]) == (2, 1)
+    (change,) = table.changes(2)
+    assert change.actions[0].extra["operationMetrics"]["numOutputRows"] == "1"
+
+
 def test_commit_metadata_of_appends(lake):
     table = lake.create_table("told", data=ROWS)
     table.append(ROWS, commit_metadata={"job": "a"})
