@@ -48,8 +48,11 @@ if TYPE_CHECKING:
     from deltasql.lake.adoption import AbandonedAdoption, AdoptionReport
     from deltasql.lake.appending import Appender
     from deltasql.lake.catalog import AuditEntry, Lake, connect
+    from deltasql.lake.dml.merge_builder import MergeBuilder
+    from deltasql.lake.dml.result import WriteResult
     from deltasql.lake.history import Change, HistoryEntry
-    from deltasql.lake.snapshot import Scan, Snapshot
+    from deltasql.lake.scan import Scan
+    from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
     from deltasql.lake.transaction import Transaction, TransactionTable
     from deltasql.lake.upkeep.background import MaintenanceJob
@@ -103,6 +106,7 @@ __all__ = [
     "LocationTakenError",
     "LogFormatError",
     "MaintenanceJob",
+    "MergeBuilder",
     "Metadata",
     "MetadataChangedError",
     "MirrorConflictError",
@@ -137,6 +141,7 @@ __all__ = [
     "ValidationError",
     "VersionConflictError",
     "VersionNotFoundError",
+    "WriteResult",
     "__version__",
     "connect",
 ]
@@ -161,7 +166,7 @@ _MODULES = {
     "VacuumReport": "deltasql.lake.upkeep.maintaining",
     "DroppedTable": "deltasql.lake.upkeep.purging",
     "PurgeReport": "deltasql.lake.upkeep.purging",
-    "Scan": "deltasql.lake.snapshot",
+    "Scan": "deltasql.lake.scan",
     "Snapshot": "deltasql.lake.snapshot",
     "AddFile": "deltasql.spec.actions",
     "CdcFile": "deltasql.spec.actions",
@@ -174,6 +179,8 @@ _MODULES = {
     "RemoveFile": "deltasql.spec.actions",
     "Txn": "deltasql.spec.actions",
     "UnknownAction": "deltasql.spec.actions",
+    "MergeBuilder": "deltasql.lake.dml.merge_builder",
+    "WriteResult": "deltasql.lake.dml.result",
     "Change": "deltasql.lake.history",
     "HistoryEntry": "deltasql.lake.history",
     "RecoveredTable": "deltasql.lake.upkeep.recovering",

@@ -127,6 +127,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
         self.committer = committer
         self.engine_info = f"deltasql/{__version__}"
         self.states = StateCache(store)
+        self.settings = settings
         self.storage = storage
         self._closing = ExitStack()
         self.objects = ObjectStores(storage)
@@ -176,15 +177,19 @@ class Lake(LakeAdoptions, LakeUpkeep):
     def create_table(
         self,
         name: str,
-        schema: pa.Schema | StructType,
+        schema: pa.Schema | StructType | None = None,
         partition_by: list[str] | tuple[str, ...] = (),
         properties: Mapping[str, str] | None = None,
         exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name
         location: str | os.PathLike[str] | None = None,
+        *,
+        data: Any = None,
+        description: str | None = None,
     ) -> Table:
         """Create a table; with `exists_ok` an existing one is returned as it is.
 
-        A `location` must be empty, and neither that of another table nor one around or within
+        With `data` its version 0 has these rows, and their schema if no other is given. A
+        `location` must be empty, and neither that of another table nor one around or within
         it, however it is spelt: `LocationTakenError`.
         """
         new_table.check_name(name)
@@ -193,26 +198,53 @@ class Lake(LakeAdoptions, LakeUpkeep):
             if exists_ok:
                 return Table(self, existing)
             raise _exists(name)
-        actions = new_table.version_zero(schema, tuple(partition_by), properties)
-        details: dict[str, Any] = {
-            "operation": "CREATE TABLE",
-            "operation_params": {
+        rows = new_table.rows_of(data)
+        actions = new_table.version_zero(
+            new_table.schema_of(schema, rows), tuple(partition_by), properties, description
+        )
+
+        def create(place: str) -> Table | None:
+            params = {
                 "partitionBy": list(partition_by),
                 "properties": {TIMESTAMPS: "true", **(properties or {})},
-            },
-        }
+            }
+            return new_table.create_filled(self, name, place, actions, rows, params)
+
         if location is not None:
-            place = locations.check_new(self, location)
-            created = self.create_with(name, place, actions, **details)
+            created = create(locations.check_new(self, location))
         else:
             try:
-                created = self.create_with(name, self.place(name), actions, **details)
+                created = create(self.place(name))
             except LocationTakenError:
                 # Somebody was faster; the place to look for now is another one.
-                created = self.create_with(name, self.place(name), actions, **details)
+                created = create(self.place(name))
         if created is None and not exists_ok:
             raise _exists(name)
         return created or self.table(name)
+
+    def create_or_replace_table(
+        self,
+        name: str,
+        schema: pa.Schema | None = None,
+        partition_by: list[str] | tuple[str, ...] = (),
+        properties: Mapping[str, str] | None = None,
+        *,
+        data: Any = None,
+    ) -> Table:
+        """Create a table, or give an existing one this schema, these partitions and these rows.
+
+        An existing table keeps its history, its place and its properties.
+        """
+        if self.store.table(name) is None:
+            return self.create_table(name, schema, partition_by, properties, data=data)
+        table, rows = self.table(name), new_table.rows_of(data)
+        wanted = new_table.schema_of(schema, rows)
+        if rows is None:
+            rows = pa.Table.from_batches([], wanted)
+        table.overwrite(rows, schema_mode="overwrite", partition_by=partition_by)
+        if properties:
+            table.set_properties(properties)
+        return table
 
     def table(self, name: str) -> Table:
         """The table of that name."""

@@ -17,6 +17,7 @@ from deltasql.errors import ConfigError
 VARIABLE_PREFIX: Final = "DELTASQL_"
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_SIZE = re.compile(r"\d+(?:\.\d+)?\s*[kKmMgGtT]i?[bB]")
 _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -64,10 +65,18 @@ def _ill_typed(key: str, value: Any, wanted: str) -> ConfigError:
     return ConfigError(f"{key} must be {wanted}", cause=f"found {value!r:.80}")
 
 
+def _parse_size(key: str, value: Any) -> str:
+    text = str(value).strip()
+    if _SIZE.fullmatch(text) is None:
+        raise _ill_typed(key, value, "a size such as 512MB or 4GB")
+    return text
+
+
 AUTO: Final = "auto"
 DURATION: Final = Kind("duration", parse_duration)
 INTERVAL: Final = Kind("duration or `off`", _parse_interval)
 COUNT: Final = Kind("count", _parse_count)
+SIZE: Final = Kind("size", _parse_size)
 
 
 # --- the declarations -----------------------------------------------------------------
@@ -141,6 +150,9 @@ class Settings:
         _one_of("create", "error"),
         "create",
         "what to do with a database whose schema is missing or old",
+    )
+    duckdb_memory_limit: str = _setting(
+        SIZE, "1GB", "memory of a delete, update or merge from Python, beyond which it spills"
     )
     log_format: str = _setting(
         _one_of("console", "json"), "console", "how the command line logs to stderr"
