@@ -39,6 +39,8 @@ PLAIN: dict[str, Any] = {
     "kind": "long",
     "location": "somewhere",
     "name": "t",
+    "on": "target.id = source.id",
+    "source": ROWS,
     "names": ["id", "day"],
     "new_name": "u",
     "properties": {"k": "v"},
@@ -55,8 +57,8 @@ PLAIN: dict[str, Any] = {
 INTERNAL = {
     "Lake": {"create_with", "place"},
     "Table": {
-        "abandon", "commit_write", "mirror_commit", "must_be_current", "parse_reads", "request",
-        "send", "snapshot_with",
+        "abandon", "commit_write", "commit_written", "mirror_commit", "must_be_current",
+        "parse_reads", "request", "send", "snapshot_with",
     },
     "Snapshot": {"adds", "batches", "bind", "having", "held", "with_state"},
     "TransactionTable": {"abandon", "discard_files", "has_read", "request", "take"},

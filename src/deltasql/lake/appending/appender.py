@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 from deltasql.data.conform import as_arrow
+from deltasql.data.writing import fitting
 from deltasql.errors import ConfigError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.appending import batch
@@ -132,10 +133,10 @@ class Appender:
             data = rows if isinstance(rows, pa.Table) else rows.read_all()
         metadata = self._table._lake.states.current(self._table.table_id).metadata
         try:
-            fitted = writing.fitted(metadata, data)
+            fitted = fitting.fitted(metadata, data)
         except Exception:  # noqa: BLE001 - raised again, unless the schema has changed
             metadata = self._table._lake.states.refresh(self._table.table_id).metadata
-            fitted = writing.fitted(metadata, data)
+            fitted = fitting.fitted(metadata, data)
         txn: Txn | None = txns[0] if txns else None
         return Entry(data, fitted, metadata, txn, Receipt(), time.monotonic(), fitted.nbytes)
 
