@@ -84,11 +84,17 @@ def _in_transaction(lake: deltasql.Lake, call: Callable[[Any], Any]) -> Any:
         return call(tx)
 
 
+def _with_appender(lake: deltasql.Lake, call: Callable[[Any], Any]) -> Any:
+    with lake.table("t").appender("1ms") as appender:
+        return call(appender)
+
+
 HOLDERS: dict[type, Callable[[deltasql.Lake, Callable[[Any], Any]], Any]] = {
     deltasql.Lake: lambda lake, call: call(lake),
     deltasql.Table: lambda lake, call: call(lake.table("t")),
     deltasql.Snapshot: lambda lake, call: call(lake.table("t").snapshot()),
     deltasql.Scan: lambda lake, call: call(lake.table("t").scan()),
+    deltasql.Appender: _with_appender,
     LakeMirror: lambda lake, call: call(lake.mirror),
     TableMirror: lambda lake, call: call(lake.table("t").mirror),
     deltasql.Transaction: _in_transaction,
