@@ -25,6 +25,7 @@ from deltasql.commit.requirements import (
     answered,
     metadata_must_be_as_read,
     must_be_pinned_at,
+    must_be_unexpired,
     must_have_been_there,
     table_gone,
     txns_must_agree,
@@ -241,6 +242,7 @@ class CommitLoop:
         if not request.is_blind_append:
             # The metadata is as it was read, so that the check needs no other state.
             winners = log.commits(request.table_id, after=checked)
+            must_be_unexpired(request, winners, after=checked)
             given = request
             request = self._check(given, state, winners, log, in_haste=in_haste)
             drafted = drafted if request is given else None
@@ -310,6 +312,7 @@ class CommitLoop:
             return request, covered
         state = self._states.current(request.table_id)
         for commit in self._store.commits(request.table_id, after=covered):
+            must_be_unexpired(request, [commit], after=covered)
             request = self._check(request, self._state_read(request, state), [commit])
             covered = commit.version
         return request, covered

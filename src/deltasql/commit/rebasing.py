@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from deltasql.commit.request import CommitRequest
-from deltasql.data.reading.deletion import deleted_rows
+from deltasql.data.reading.deletion import deleted_in
 from deltasql.data.reading.reader import read_files
 from deltasql.data.rewriting import Rewriter
 from deltasql.data.writing.vector_files import loosened, write_vectors
@@ -313,10 +313,7 @@ class _Rebase:
         return frozenset(self._sorted_rows(file))
 
     def _sorted_rows(self, file: AddFile | RemoveFile) -> array[int]:
-        if file.deletion_vector is None:
-            return array("Q")
-        rows = record_count(load_stats(file.stats))
-        return deleted_rows(self.objects, file.deletion_vector, rows=rows, path=file.path)
+        return deleted_in(self.objects, file)
 
 
 def _may_follow(request: CommitRequest, attempt: Attempt) -> bool:

@@ -6,14 +6,13 @@ that last changed it, which is its file's.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltasql.data.reading.deletion import RowDeleter, deleted_rows
+from deltasql.data.reading.deletion import RowDeleter, deleted_in
 from deltasql.errors import LogFormatError
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.log.state import TableState
@@ -84,10 +83,10 @@ def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
 
 def _live(add: AddFile, objects: ObjectStore) -> Iterator[pa.Array]:
     """The positions of the live rows of a file, in pieces; endless, the file has its end."""
-    rows, deleted = record_count(load_stats(add.stats)), array("Q")
-    if add.deletion_vector is not None:
-        deleted = deleted_rows(objects, add.deletion_vector, rows=rows, path=add.path)
-    deleter = RowDeleter(deleted, rows=1 << 62 if rows is None else rows, path=add.path)
+    rows = record_count(load_stats(add.stats))
+    deleter = RowDeleter(
+        deleted_in(objects, add), rows=1 << 62 if rows is None else rows, path=add.path
+    )
     start = 0
     while True:
         piece = pa.arange(start, start + _AT_ONCE)

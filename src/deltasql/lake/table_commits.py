@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from deltasql.commit import CommitRequest
@@ -15,6 +16,7 @@ from deltasql.errors import (
     LogFormatError,
 )
 from deltasql.lake import writing
+from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.upkeep.maintaining import must_be_ready
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import bind, parse
@@ -77,6 +79,15 @@ class TableCommits:
     def objects(self) -> ObjectStore:
         """The object store at the table's location."""
         return self._lake.objects(self.location)
+
+    @property
+    def memory_limit(self) -> str:
+        """How much memory the engine of an operation may use."""
+        return self._lake.settings.duckdb_memory_limit
+
+    def present(self) -> AbstractContextManager[None]:
+        """While files are written and committed: vacuum spares them."""
+        return self._lake.presence.writing()
 
     # --- commits ----------------------------------------------------------------------
 
@@ -181,10 +192,28 @@ class TableCommits:
         # As the table is now: what this process remembers may lack a column.
         return Reads.where(bind(parse(reads), self._lake.states.refresh(self.table_id).schema))
 
-    def commit_write(self, write: writing.Write, extra: Sequence[Action] = ()) -> int:
-        """Commit what was written; its files are deleted when they surely don't count."""
+    def commit_write(
+        self,
+        write: writing.Write,
+        extra: Sequence[Action] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> WriteResult:
+        """Commit what was written; see `commit_written`."""
+        done = self.commit_written(write, extra, metadata)
+        return WriteResult(done.version, write.metrics if done.is_new else None)
+
+    def commit_written(
+        self,
+        write: writing.Write,
+        extra: Sequence[Action] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Done:
+        """Commit what was written; its files are deleted when they surely don't count.
+
+        `metadata` goes into the commitInfo, for whoever reads the history.
+        """
         request = self.request(
-            [*write.actions, *extra],
+            [*write.actions, *extra, *writing.commit_info(write.metrics, metadata)],
             operation=write.operation,
             operation_params=write.operation_params,
             reads=write.reads,
@@ -201,7 +230,7 @@ class TableCommits:
         if not done.is_new:
             self._discard([*(file.path for file in write.files), *request.rebased_files], request)
         self.mirror_commit(request, done)
-        return done.version
+        return done
 
     def _discard(self, paths: Sequence[str], request: CommitRequest) -> None:
         if paths:
