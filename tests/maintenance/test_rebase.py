@@ -320,6 +320,18 @@ def test_marks_then_compaction_then_marks(quick_lake: deltasql.Lake):
         delete_marked(table, 3, at=before)
 
 
+def test_vectors_written_in_vain_are_gone(quick_lake: deltasql.Lake):
+    """It comes past the compaction, and then meets somebody who deleted the same row."""
+    table = filled(quick_lake, count=2, **VECTORS)
+    before = table.snapshot()
+    table.optimize()
+    delete_marked(table, 3)
+    known = files(table)
+    with pytest.raises(CommitError):
+        delete_marked(table, 3, at=before)
+    assert files(table) == known
+
+
 def test_ids_of_rows_stay_with_united_vectors(quick_lake: deltasql.Lake):
     lake = quick_lake
     table = filled(lake, count=2, **VECTORS, **{"delta.enableRowTracking": "true"})
