@@ -194,7 +194,7 @@ public final class LakeCatalog extends DeltaCatalogV1 {
     if (location != null) {
       question.put("location", location);
     }
-    JsonNode found = lake().ask(question);
+    JsonNode found = lake().ask(question.put("block", Blocks.current()));
     Path place = new Path(found.get("location").asText());
     if (found.get("is_new").asBoolean()) {
       Homes.promise(place, lake(), Names.of(ident));

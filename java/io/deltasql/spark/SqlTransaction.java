@@ -34,8 +34,6 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class SqlTransaction extends OptimisticTransaction {
   private static final String LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession";
-  /** Set while a block of `db.transaction()` is open on the thread that led here. */
-  private static final String TRANSACTION = "deltasql.transaction";
   /** All others write to `_delta_log`, or to a catalog that does not have the table. */
   private static final Set<String> HOOKS = Set.of("AutoCompact$", "GenerateSymlinkManifest$");
 
@@ -139,7 +137,6 @@ public final class SqlTransaction extends OptimisticTransaction {
     org.apache.spark.sql.classic.SparkSession spark =
         (org.apache.spark.sql.classic.SparkSession) SparkSession.active();
     question.put("time_zone", spark.sessionState().conf().sessionLocalTimeZone());
-    question.put("transaction", spark.sparkContext().getLocalProperty(TRANSACTION));
     return question;
   }
 
@@ -148,13 +145,16 @@ public final class SqlTransaction extends OptimisticTransaction {
     JsonNode committed = log.ask(question);
     commitEndNano_$eq(System.nanoTime());
     long version = committed.asLong();
-    ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
-        .sessionState().conf().setConfString(LAST_VERSION, Long.toString(version));
+    boolean isStaged = log.block() != null;
+    if (!isStaged) {
+      ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
+          .sessionState().conf().setConfString(LAST_VERSION, Long.toString(version));
+    }
     unregisterPostCommitHooksWhere(
         new scala.runtime.AbstractFunction1<PostCommitHook, Object>() {
           @Override
           public Object apply(PostCommitHook hook) {
-            return !HOOKS.contains(hook.getClass().getSimpleName());
+            return isStaged || !HOOKS.contains(hook.getClass().getSimpleName());
           }
         });
     return version;

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltasql.errors import DeltaSqlError
+from deltasql.spark.catalog import blocks
 from deltasql.spark.catalog.commits import Commits
 from deltasql.spark.catalog.histories import Histories
 from deltasql.spark.catalog.names import Names, NamespaceProblem
@@ -39,6 +40,7 @@ class Bridge:
         implements = ("java.util.function.Function",)
 
     def __init__(self, lake: Lake, set_credentials: Callable[[str], None]) -> None:
+        self._lake = lake
         places = Places(lake, set_credentials)
         self._answers: Answers = {
             **Names(lake, places).answers,
@@ -51,6 +53,7 @@ class Bridge:
         """The answer to a question."""
         question = codec.loads(text)
         try:
+            blocks.check(question, self._lake)
             answer = {"value": self._answers[question["verb"]](question)}
         except NamespaceProblem as problem:
             answer = {"error": {"kind": problem.kind, "name": problem.namespace, "message": ""}}
