@@ -48,8 +48,9 @@ class SparkTransaction:
         self.stops_early = False
 
     def __enter__(self) -> Self:
-        self.begin()
-        blocks.enter(self._database.spark, self._opened())
+        database = self._database
+        blocks.must_be_outside(database.spark, database.lake, catalog=database.catalog)
+        blocks.enter(database.spark, self.begin())
         return self
 
     def __exit__(
@@ -65,10 +66,8 @@ class SparkTransaction:
 
     def begin(self) -> Block:
         """Open it; who takes part is for the caller to say."""
-        database = self._database
-        blocks.must_be_outside(database.spark, database.lake, catalog=database.catalog)
         self._inner.__enter__()
-        self._block = blocks.begin(database.lake, self._inner)
+        self._block = blocks.begin(self._database.lake, self._inner)
         return self._block
 
     def end(

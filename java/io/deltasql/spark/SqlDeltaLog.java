@@ -176,6 +176,26 @@ public final class SqlDeltaLog extends DeltaLog {
     return new SqlTransaction(this, table, read);
   }
 
+  @Override
+  public <T> T withNewTransaction(
+      Option<CatalogTable> table,
+      Option<Snapshot> snapshot,
+      scala.Function1<OptimisticTransaction, T> statement) {
+    return super.withNewTransaction(
+        table,
+        snapshot,
+        new scala.runtime.AbstractFunction1<OptimisticTransaction, T>() {
+          @Override
+          public T apply(OptimisticTransaction transaction) {
+            try {
+              return statement.apply(transaction);
+            } finally {
+              ((SqlTransaction) transaction).giveUp();
+            }
+          }
+        });
+  }
+
   Snapshot freshest(Option<CatalogTable> table) {
     return update(false, Scala.none(), table);
   }

@@ -38,10 +38,30 @@ public final class SqlTransaction extends OptimisticTransaction {
   private static final Set<String> HOOKS = Set.of("AutoCompact$", "GenerateSymlinkManifest$");
 
   private final SqlDeltaLog log;
+  private final Writing writing;
 
   SqlTransaction(SqlDeltaLog log, Option<CatalogTable> table, Snapshot snapshot) {
     super(log, table, snapshot);
     this.log = log;
+    this.writing = Writing.begin(this, log);
+  }
+
+  @Override
+  public Option<Object> commitImpl(
+      Seq<Action> actions,
+      DeltaOperations.Operation operation,
+      boolean canSkipEmptyCommits,
+      Map<String, String> tags) {
+    try {
+      return super.commitImpl(actions, operation, canSkipEmptyCommits, tags);
+    } finally {
+      giveUp();
+    }
+  }
+
+  /** Whatever becomes of it, nothing is written any more. */
+  void giveUp() {
+    writing.end();
   }
 
   @Override
@@ -141,8 +161,13 @@ public final class SqlTransaction extends OptimisticTransaction {
   }
 
   private long send(ObjectNode question, List<String> lines) {
-    question.put("actions", Transfer.give(lines));
-    JsonNode committed = log.ask(question);
+    question.put("actions", Transfer.give(lines)).put("write", writing.id());
+    JsonNode committed;
+    try {
+      committed = log.ask(question);
+    } finally {
+      writing.isAnswered();
+    }
     commitEndNano_$eq(System.nanoTime());
     long version = committed.asLong();
     boolean isStaged = log.block() != null;

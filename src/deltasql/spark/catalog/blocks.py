@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from deltasql.errors import ValidationError
@@ -48,6 +49,37 @@ def end(spark: SparkSession | None, block: Block) -> None:
         # The session may have ended before.
         with suppress(Exception):
             _classes(spark).ended(block.id)
+
+
+class PlainTransaction:
+    """A transaction of a lake, for statements alone: no frames of PySpark's are in it."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._inner = lake.transaction()
+        self._block: Block | None = None
+
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """The version that each changed table got."""
+        return self._inner.versions
+
+    def begin(self) -> Block:
+        """Open it."""
+        self._inner.__enter__()
+        self._block = begin(self._lake, self._inner)
+        return self._block
+
+    def end(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        """Commit it, or discard it if there is an error."""
+        if self._block is not None:
+            end(None, self._block)
+        self._inner.__exit__(kind, error, trace)
 
 
 def enter(spark: SparkSession, block: Block) -> None:

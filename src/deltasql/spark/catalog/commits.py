@@ -17,6 +17,7 @@ from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new
 from deltasql.spark.catalog.places import Places
 from deltasql.spark.catalog.snapshots import understood
 from deltasql.spark.catalog.staging import refused
+from deltasql.spark.catalog.writers import Writers
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, CommitInfo
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 class Commits:
     """Answers to commits: the version."""
 
-    def __init__(self, lake: Lake, places: Places) -> None:
+    def __init__(self, lake: Lake, places: Places, writers: Writers) -> None:
         self._lake = lake
+        self._writers = writers
         self._places = places
 
     @property
@@ -37,6 +39,12 @@ class Commits:
         return {"commit": self._commit}
 
     def _commit(self, question: Mapping[str, Any]) -> int:
+        try:
+            return self._committed(question)
+        finally:
+            self._writers.end(question)
+
+    def _committed(self, question: Mapping[str, Any]) -> int:
         files, actions = _taken(Path(question["actions"]))
         block = blocks.of(question, self._lake)
         if "create" in question:
