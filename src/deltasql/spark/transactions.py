@@ -13,6 +13,7 @@ from deltasql.lake import writing
 from deltasql.lake.transaction import Statement, Transaction, TransactionTable
 from deltasql.log.feed import CHANGE_TYPE
 from deltasql.spark.catalog import blocks
+from deltasql.spark.catalog.attaching import catalog_of
 from deltasql.spark.catalog.staging import Block
 from deltasql.spark.dml.operation import DmlContext
 from deltasql.spark.dml.tables import TransactionSparkTable
@@ -49,7 +50,8 @@ class SparkTransaction:
 
     def __enter__(self) -> Self:
         database = self._database
-        blocks.must_be_outside(database.spark, database.lake, catalog=database.catalog)
+        is_attached = catalog_of(database.lake) is not None
+        blocks.must_be_outside(database.spark, database.lake, is_attached=is_attached)
         blocks.enter(database.spark, self.begin())
         return self
 
@@ -78,7 +80,8 @@ class SparkTransaction:
     ) -> None:
         """Commit it, or discard it if there is an error."""
         database = self._database
-        blocks.end(database.spark if database.catalog is not None else None, self._opened())
+        catalog = catalog_of(database.lake)
+        blocks.end(None if catalog is None else database.spark, self._opened())
         if kind is None:
             try:
                 self._complete_feeds()
@@ -86,8 +89,8 @@ class SparkTransaction:
                 self._inner.__exit__(type(failure), failure, failure.__traceback__)
                 raise
         self._inner.__exit__(kind, error, trace)
-        if database.catalog is not None:
-            refresh(database.spark, database.catalog, self.versions)
+        if catalog is not None:
+            refresh(database.spark, catalog, self.versions)
 
     def _opened(self) -> Block:
         if self._block is None:

@@ -11,7 +11,12 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.errors import IllegalArgumentException, PySparkException
 
-from deltasql.errors import ConcurrentAppendError, ConcurrentDeleteReadError, ValidationError
+from deltasql.errors import (
+    CommitError,
+    ConcurrentAppendError,
+    ConcurrentDeleteReadError,
+    ValidationError,
+)
 from deltasql.spec.actions import CommitInfo
 from tests.spark.sql.conftest import CATALOG
 
@@ -264,6 +269,26 @@ def test_threads_of_one_block(spark, db, pair):
         assert spark.table(pair.a).where("v = 1").count() == 4
     assert pair.versions() == [2, 1]
     assert len(pair.committed()[0]) == 7
+
+
+def test_transfers_of_two_threads_lose_nothing(spark, db, pair):
+    """Each takes one from a row of the first table and gives it to the second, until it counts."""
+
+    def transfer(_: int) -> None:
+        for _ in range(20):
+            try:
+                with db.transaction():
+                    spark.sql(f"UPDATE {pair.a} SET v = v - 1 WHERE id = 1")
+                    spark.sql(f"UPDATE {pair.b} SET v = v + 1 WHERE id = 1")
+            except CommitError:
+                continue
+            else:
+                return
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(transfer, range(4)))
+    assert pair.committed() == [[(1, -4), *ZERO[1:]], [(1, 4), *ZERO[1:]]]
+    assert pair.versions() == [5, 5]
 
 
 def test_vectors_and_overwrites_fold(spark, db, lake):

@@ -13,6 +13,7 @@ from deltasql.spark.sessions.failures import no_native_route
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from deltasql.lake.catalog import Lake
     from deltasql.spark.database import Database
 
 JAR = Path(__file__).parent / "deltasql-spark.jar"
@@ -46,6 +47,11 @@ def attach_catalog(database: Database, catalog: str) -> None:
     database.catalog = catalog
     _attached[catalog] = bridge
     database.lake.at_close(lambda: _leave(spark, catalog, bridge))
+
+
+def catalog_of(lake: Lake) -> str | None:
+    """The name that a lake has in Spark SQL, whoever has attached it."""
+    return next((name for name, bridge in _attached.items() if bridge.lake is lake), None)
 
 
 def _leave(spark: SparkSession, catalog: str, bridge: Bridge) -> None:

@@ -95,11 +95,11 @@ def leave(spark: SparkSession) -> None:
     spark.sparkContext.setLocalProperty(PROPERTY, nothing)
 
 
-def must_be_outside(spark: SparkSession, lake: Lake, *, catalog: str | None) -> None:
+def must_be_outside(spark: SparkSession, lake: Lake, *, is_attached: bool) -> None:
     """Raise `ValidationError` if this thread is in a transaction of the lake already."""
     said = spark.sparkContext.getLocalProperty(PROPERTY)
     found = said.split(" ")[0] if said else None
-    if found is None and catalog is not None:
+    if found is None and is_attached:
         found = _classes(spark).ofSession(spark._jsparkSession)
     block = _open.get(found) if found else None
     if block is not None and block.lake is lake:

@@ -49,7 +49,7 @@ class Bridge:
         set_credentials: Callable[[str], None],
         open_transaction: Callable[[], Opened] | None = None,
     ) -> None:
-        self._lake = lake
+        self.lake = lake
         places = Places(lake, set_credentials)
         self._writers = Writers(lake)
         self._procedures = Procedures(lake, open_transaction or partial(PlainTransaction, lake))
@@ -71,7 +71,7 @@ class Bridge:
         """The answer to a question."""
         question = codec.loads(text)
         try:
-            blocks.check(question, self._lake)
+            blocks.check(question, self.lake)
             answer = {"value": self._answers[question["verb"]](question)}
         except NamespaceProblem as problem:
             answer = {"error": {"kind": problem.kind, "name": problem.namespace, "message": ""}}
