@@ -316,6 +316,20 @@ def test_vectors_and_overwrites_fold(spark, db, lake):
     assert pair.files() == kept
 
 
+def test_a_table_can_be_replaced_by_a_query(spark, db, lake, pair):
+    """As `saveAsTable` with overwrite does; under its old name, with its history."""
+    with db.transaction():
+        spark.sql(f"INSERT INTO {pair.a} VALUES (4, 4)")
+        rows = spark.table(pair.a).selectExpr("id", "v", "'x' AS more")
+        rows.write.mode("overwrite").saveAsTable(pair.b)
+        spark.sql(f"DELETE FROM {pair.b} WHERE id = 1")
+        assert spark.table(pair.b).columns == ["id", "v", "more"]
+        spark.sql(f"CREATE OR REPLACE TABLE {pair.a} AS SELECT 8L AS id, 8L AS v")
+    assert pair.committed() == [[(8, 8)], [*ZERO[1:], (4, 4)]]
+    assert pair.versions() == [2, 2]
+    assert "deltasql" in str(lake.table(pair.names[1]).snapshot().protocol.writer_features)
+
+
 def test_the_change_feed_is_complete(spark, db, lake):
     pair = Pair(spark, lake, "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     with db.transaction():
