@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,10 +75,10 @@ class Scan:
 def scan_file(objects: ObjectStore, add: AddFile, scan: Scan) -> Iterator[pa.RecordBatch]:
     """The file's live rows that satisfy the predicate, in the file's order."""
     store, key = find_object(objects, add.path)
-    deleted = None if add.deletion_vector is None else deleted_rows(objects, add.deletion_vector)
     with store.open_input(key, size=add.size or None) as source:
         try:
             file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
+            deleted = _deleted(objects, add, file.metadata.num_rows)
             yield from _Reading(file, add, scan).batches(deleted)
         except ReshapeError as error:
             raise LogFormatError(
@@ -108,6 +108,11 @@ def scan_file(objects: ObjectStore, add: AddFile, scan: Scan) -> Iterator[pa.Rec
             ) from None
 
 
+def _deleted(objects: ObjectStore, add: AddFile, rows: int) -> array[int] | None:
+    vector = add.deletion_vector
+    return None if vector is None else deleted_rows(objects, vector, rows=rows, path=add.path)
+
+
 class _Reading:
     """One file while it is read."""
 
@@ -127,7 +132,7 @@ class _Reading:
             if index >= 0
         }
 
-    def batches(self, deleted: Any) -> Iterator[pa.RecordBatch]:
+    def batches(self, deleted: array[int] | None) -> Iterator[pa.RecordBatch]:
         rows = self._file.metadata.num_rows
         deleter = None
         if deleted is not None:
