@@ -336,6 +336,10 @@ def test_the_change_feed_is_complete(spark, db, lake):
         spark.sql(f"INSERT INTO {pair.a} VALUES (4, 4)")
         spark.sql(f"UPDATE {pair.a} SET v = 1 WHERE id = 2")
         spark.sql(f"DELETE FROM {pair.a} WHERE id = 4")
+        before = spark.sql(f"SELECT id, _change_type FROM table_changes('{pair.a}', 0)")
+        assert sorted(tuple(row) for row in before.collect()) == [
+            (number, "insert") for number in (1, 2, 3)
+        ]
     changes = spark.sql(f"SELECT id, v, _change_type FROM table_changes('{pair.a}', 2)")
     assert sorted(tuple(row) for row in changes.collect()) == [
         (2, 0, "update_preimage"), (2, 1, "update_postimage"),
