@@ -12,6 +12,7 @@ NOT_QUERIES = {"schema.sql", "functions.sql", "grants.sql"}
 # By dialect: the shared queries that it says in its own words, on purpose.
 OVERRIDDEN = {
     "postgres": {
+        "bin_claim",
         "browse_activity",
         "browse_audit",
         "browse_transaction",

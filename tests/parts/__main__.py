@@ -6,6 +6,7 @@ import sys
 from tests.parts import (
     azurite,
     chromium,
+    dbt,
     faketime,
     pgbouncer,
     prometheus,
@@ -14,9 +15,12 @@ from tests.parts import (
     toxiproxy,
 )
 from tests.parts.process import PartMissingError
+from tests.sizes import FULL
 
 missing = 0
-for part in (pgbouncer, faketime, toxiproxy, seaweedfs, azurite, spark, chromium, prometheus):
+# dbt's test runs at full size only.
+parts = [pgbouncer, faketime, toxiproxy, seaweedfs, azurite, spark, chromium, prometheus]
+for part in [*parts, *([dbt] if FULL else [])]:
     name = part.__name__.rpartition(".")[2]
     try:
         part.ensure()

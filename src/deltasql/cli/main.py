@@ -17,7 +17,9 @@ from deltasql.cli.commands import (
     dropping,
     looking,
     maintaining,
+    maintenance,
     mirror,
+    retaining,
     serving,
 )
 from deltasql.cli.failures import (
@@ -98,10 +100,11 @@ for register in (
     adoption.register,
     dropping.register,
     maintaining.register,
+    retaining.register,
     serving.register,
 ):
     register(app)
-for group in (altering.app, mirror.app, database.app, configuring.app):
+for group in (altering.app, mirror.app, maintenance.app, database.app, configuring.app):
     app.add_typer(group)
 demo.register(app)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltasql.commit import CommitRequest
 from deltasql.commit.commit_logging import after_commit
 from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.data.conform import as_arrow
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError
 from deltasql.lake import writing
@@ -63,6 +64,7 @@ def version_zero(
     schema: pa.Schema | StructType,
     partition_by: tuple[str, ...],
     properties: Mapping[str, str] | None,
+    description: str | None = None,
 ) -> list[Action]:
     """The protocol and the metadata of a new table."""
     _must_be_texts(properties or {})
@@ -91,6 +93,7 @@ def version_zero(
             partition_columns=partition_by,
             configuration=stored_properties(configuration),
             created_time=writing.now_ms(),
+            description=description,
         ),
     ]
 
@@ -100,6 +103,47 @@ def _delta_schema(schema: pa.Schema | StructType, *, mapped: bool) -> StructType
         return from_arrow(schema, column_mapping=mapped)
     check_names((item.name for item in schema.fields), column_mapping=mapped)
     return schema
+
+
+def rows_of(data: Any) -> pa.Table | None:
+    """The rows of a new table, all of them: what streams can be read once only."""
+    rows = None if data is None else as_arrow(data)
+    return rows if rows is None or isinstance(rows, pa.Table) else rows.read_all()
+
+
+def schema_of(schema: pa.Schema | StructType | None, rows: pa.Table | None) -> Any:
+    """The schema of a new table: as given, else that of its rows."""
+    if schema is None and rows is None:
+        raise ValidationError(
+            "a new table needs a schema", remedy="pass schema=, or data= that has one"
+        )
+    return rows.schema if schema is None and rows is not None else schema
+
+
+def create_filled(
+    lake: Lake,
+    name: str,
+    place: str,
+    actions: list[Action],
+    rows: pa.Table | None,
+    params: Mapping[str, Any],
+) -> Table | None:
+    """Create a table at a place with its first rows, if there are any."""
+    if rows is None:
+        return lake.create_with(
+            name, place, actions, operation="CREATE TABLE", operation_params=params
+        )
+    (metadata,) = (action for action in actions if isinstance(action, Metadata))
+    with lake.presence.writing():
+        files = writing.write_rows(lake.objects(place), metadata, rows)
+        return lake.create_with(
+            name,
+            place,
+            [*actions, *files],
+            operation="CREATE TABLE AS SELECT",
+            operation_params=params,
+            files=files,
+        )
 
 
 def _must_be_texts(properties: Mapping[str, str]) -> None:
@@ -121,17 +165,20 @@ def create(
     operation: str,
     operation_params: Mapping[str, Any],
     files: Sequence[NewFile] = (),
+    commit_id: str | None = None,
+    may_arrive: bool = False,
 ) -> Table | None:
     """Create a table; see `Lake.create_with`."""
     request = CommitRequest(
         table_id=0,
         table_name=name,
         actions=actions,
-        commit_id=writing.new_id(),
+        commit_id=commit_id or writing.new_id(),
         operation=operation,
         operation_params=operation_params,
         committer=lake.committer,
         engine=lake.engine_info,
+        may_arrive=may_arrive,
     )
     paths = [file.path for file in files]
     try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from deltasql.commit import CommitRequest
@@ -15,6 +16,7 @@ from deltasql.errors import (
     LogFormatError,
 )
 from deltasql.lake import writing
+from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.upkeep.maintaining import must_be_ready
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import bind, parse
@@ -34,7 +36,7 @@ from deltasql.spec.actions import (
 from deltasql.spec.features import features_of
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import parse_schema
-from deltasql.store.interface import TableRecord
+from deltasql.store.interface import LockedLog, TableRecord
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -77,6 +79,15 @@ class TableCommits:
     def objects(self) -> ObjectStore:
         """The object store at the table's location."""
         return self._lake.objects(self.location)
+
+    @property
+    def memory_limit(self) -> str:
+        """How much memory the engine of an operation may use."""
+        return self._lake.settings.duckdb_memory_limit
+
+    def present(self) -> AbstractContextManager[None]:
+        """While files are written and committed: vacuum spares them."""
+        return self._lake.presence.writing()
 
     # --- commits ----------------------------------------------------------------------
 
@@ -159,13 +170,25 @@ class TableCommits:
             operation=operation,
             committer=self._lake.committer,
             engine=self._lake.engine_info,
+            location=self.location,
             **details,
         )
 
-    def send(self, request: CommitRequest) -> Done:
-        """Commit to SQL; `mirror_commit` is what comes after."""
+    def send(
+        self, request: CommitRequest, *, inside: Callable[[LockedLog], None] | None = None
+    ) -> Done:
+        """Commit to SQL, `inside` in the same transaction; `mirror_commit` comes after."""
         must_be_ready(self._lake, [self.target], [request])
-        return self._lake.commits.commit(request)
+        try:
+            if inside is None:
+                return self._lake.commits.commit(request)
+            (done,) = self._lake.commits.commit_all([request], inside=inside)
+        except CommitStateUnknownError:
+            raise
+        except DeltaSqlError:
+            self._discard(request.rebased_files, request)
+            raise
+        return done
 
     def mirror_commit(self, request: CommitRequest, done: Done) -> None:
         """Mirror what was committed; whatever fails here, the version stands."""
@@ -186,10 +209,28 @@ class TableCommits:
         # As the table is now: what this process remembers may lack a column.
         return Reads.where(bind(parse(reads), self._lake.states.refresh(self.table_id).schema))
 
-    def commit_write(self, write: writing.Write, extra: Sequence[Action] = ()) -> int:
-        """Commit what was written; its files are deleted when they surely don't count."""
+    def commit_write(
+        self,
+        write: writing.Write,
+        extra: Sequence[Action] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> WriteResult:
+        """Commit what was written; see `commit_written`."""
+        done = self.commit_written(write, extra, metadata)
+        return WriteResult(done.version, write.metrics if done.is_new else None)
+
+    def commit_written(
+        self,
+        write: writing.Write,
+        extra: Sequence[Action] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Done:
+        """Commit what was written; its files are deleted when they surely don't count.
+
+        `metadata` goes into the commitInfo, for whoever reads the history.
+        """
         request = self.request(
-            [*write.actions, *extra],
+            [*write.actions, *extra, *writing.commit_info(write.metrics, metadata)],
             operation=write.operation,
             operation_params=write.operation_params,
             reads=write.reads,
@@ -201,19 +242,19 @@ class TableCommits:
             # The files may belong to a version: they stay. So they do on Ctrl-C.
             raise
         except DeltaSqlError:
-            self._discard(write, request)
+            self._discard([file.path for file in write.files], request)
             raise
         if not done.is_new:
-            self._discard(write, request)
+            self._discard([*(file.path for file in write.files), *request.rebased_files], request)
         self.mirror_commit(request, done)
-        return done.version
+        return done
 
-    def _discard(self, write: writing.Write, request: CommitRequest) -> None:
-        if write.files:
+    def _discard(self, paths: Sequence[str], request: CommitRequest) -> None:
+        if paths:
             self._lake.discarder.discard(
                 self.location,
-                [file.path for file in write.files],
-                after=-1 if write.read_version is None else write.read_version,
+                paths,
+                after=-1 if request.read_version is None else request.read_version,
                 table_id=self.table_id,
                 request=request,
             )

@@ -13,6 +13,7 @@ from deltasql.spark.sessions.failures import no_native_route
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from deltasql.lake.catalog import Lake
     from deltasql.spark.database import Database
 
 JAR = Path(__file__).parent / "deltasql-spark.jar"
@@ -27,19 +28,13 @@ _KERNEL_CONNECTOR = "spark.databricks.delta.v2.enableMode"
 
 def attach_catalog(database: Database, catalog: str) -> None:
     """Make the lake of a database the catalog of that name in its session."""
-    _check_name(catalog)
+    check_name(catalog)
     spark = database.spark
-    version = database.gateway.delta_version
-    if version not in TESTED_DELTA:
-        raise no_native_route(
-            f"it has Delta {version}; as a catalog a lake was tested with "
-            f"{', '.join(TESTED_DELTA)}",
-            "use one of these, or attach without catalog= and use db.read and db.write",
-        )
+    check_delta(database.gateway.delta_version)
     _load_classes(spark)
     _start_callbacks(spark)
     jvm = cast("Any", spark._jvm)
-    bridge = Bridge(database.lake, database.set_credentials)
+    bridge = Bridge(database.lake, database.set_credentials, database.transaction)
     jvm.io.deltasql.spark.Attachment.attach(spark._jsparkSession, catalog, bridge)
     spark.conf.set(_KERNEL_CONNECTOR, "NONE")
     spark.conf.set(f"spark.sql.catalog.{catalog}", _CATALOG)
@@ -48,15 +43,32 @@ def attach_catalog(database: Database, catalog: str) -> None:
     database.lake.at_close(lambda: _leave(spark, catalog, bridge))
 
 
+def catalog_of(lake: Lake) -> str | None:
+    """The name that a lake has in Spark SQL, whoever has attached it."""
+    return next((name for name, bridge in _attached.items() if bridge.lake is lake), None)
+
+
 def _leave(spark: SparkSession, catalog: str, bridge: Bridge) -> None:
     """Detach a lake that closes: every path that Spark opens would be asked of it."""
+    bridge.close()
     if _attached.get(catalog) is bridge:
         # The session may have ended before the lake.
         with suppress(Exception):
             detach_catalog(spark, catalog)
 
 
-def _check_name(catalog: str) -> None:
+def check_delta(version: str) -> None:
+    """Raise `ConfigError` for a Delta that our classes were not tested with."""
+    if version not in TESTED_DELTA:
+        raise no_native_route(
+            f"it has {f'Delta {version}' if version else 'no Delta'}; as a catalog a lake was "
+            f"tested with {', '.join(TESTED_DELTA)}",
+            "use one of these, or attach without catalog= and use db.read and db.write",
+        )
+
+
+def check_name(catalog: str) -> None:
+    """Raise `ConfigError` for a word that can't be the name of a lake's catalog."""
     if not catalog.isidentifier() or catalog == "spark_catalog":
         raise ConfigError(
             f"{catalog!r:.80} can't be the name of a lake's catalog",
@@ -66,24 +78,30 @@ def _check_name(catalog: str) -> None:
         )
 
 
-def _load_classes(spark: SparkSession) -> None:
-    """Bring our jar into the driver; executors run none of it."""
-    jvm = cast("Any", spark._jvm)
+def jar() -> Path:
+    """Our classes; raises `ConfigError` where the package has none."""
     if not JAR.exists():
         raise ConfigError(
             "deltasql's jar for Spark is missing",
             cause=f"there is no {JAR.name} in the package",
             remedy="install a wheel; in a clone run make jar",
         )
+    return JAR
+
+
+def _load_classes(spark: SparkSession) -> None:
+    """Bring our jar into the driver; executors run none of it."""
+    jvm = cast("Any", spark._jvm)
+    found = jar()
     loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     while loader is not None and "MutableURLClassLoader" not in loader.getClass().getName():
         loader = loader.getParent()
     if loader is None:
         raise no_native_route(
             "its class loader takes no jar while it runs",
-            f"start it with spark.jars={JAR}",
+            f"start it with spark.jars={found}",
         )
-    loader.addURL(jvm.java.io.File(str(JAR)).toURI().toURL())
+    loader.addURL(jvm.java.io.File(str(found)).toURI().toURL())
 
 
 def _start_callbacks(spark: SparkSession) -> None:
@@ -96,6 +114,8 @@ def _start_callbacks(spark: SparkSession) -> None:
 def detach_catalog(spark: SparkSession, catalog: str) -> None:
     """Take the lake off again; whatever is opened from now on is stock Delta's."""
     jvm = cast("Any", spark._jvm)
-    _attached.pop(catalog, None)
+    bridge = _attached.pop(catalog, None)
+    if bridge is not None:
+        bridge.close()
     jvm.io.deltasql.spark.Attachment.detach(catalog)
     spark.conf.unset(f"spark.sql.catalog.{catalog}")
