@@ -112,7 +112,17 @@ def start(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> S
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("service")
+    """One whose lake the module may change."""
+    yield from _running(tmp_path_factory.mktemp("service"))
+
+
+@pytest.fixture(scope="session")
+def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One for tests that hardly change its lake."""
+    yield from _running(tmp_path_factory.mktemp("shared-service"))
+
+
+def _running(folder: Path) -> Iterator[Service]:
     seed(folder)
     running = start(folder)
     yield running

@@ -32,12 +32,12 @@ def is_harmless(answer: httpx.Response) -> bool:
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: ascii(text)[:20])
-def test_names_and_parameters(service, text):
+def test_names_and_parameters(shared_service, text):
     name = quote(text, safe="")
     for path in (f"/api/v1/tables/{name}", f"/api/v1/tables/{name}/files", f"/tables/{name}",
                  f"/api/v1/transactions/{name}", f"/api/v1/jobs/{name}", f"/static/{name}",
                  f"/api/2.1/unity-catalog/tables/lake.{name}", f"{T}/commits/{name}"):  # fmt: skip
-        answer = service.http.get(path)
+        answer = shared_service.http.get(path)
         assert answer.status_code in (303, 404, 405, 422, 200), (path, answer.text)
         assert answer.status_code != 200 or text in (".", "..", "%2e%2e%2f")
         assert "Traceback" not in answer.text
@@ -48,15 +48,15 @@ def test_names_and_parameters(service, text):
                       ("/tables/sales.orders/files", "where"),
                       ("/login", "next"), (f"{T}/snapshot", "timestamp"),
                       (f"{T}/snapshot", "version")):  # fmt: skip
-        answer = service.http.get(path, params={key: text})
+        answer = shared_service.http.get(path, params={key: text})
         assert answer.status_code in (200, 303, 404, 422), (path, key, answer.text)
         assert is_harmless(answer)
-    assert service.http.get(T).status_code == 200
+    assert shared_service.http.get(T).status_code == 200
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page[-8:])
-def test_names_and_values_are_text_on_every_page(service, page):
-    answer = service.http.get(page)
+def test_names_and_values_are_text_on_every_page(shared_service, page):
+    answer = shared_service.http.get(page)
     assert answer.status_code == 200
     assert "<img src=x" not in answer.text
     assert "<script>alert" not in answer.text
@@ -67,58 +67,58 @@ def test_names_and_values_are_text_on_every_page(service, page):
     assert "<script>" not in answer.text
 
 
-def test_wrong_methods_and_unknown_paths(service):
+def test_wrong_methods_and_unknown_paths(shared_service):
     for method, path in (("PUT", T), ("DELETE", T), ("POST", "/"), ("PATCH", "/api/v1/audit"),
                          ("GET", f"{T}/validate"), ("TRACE", "/")):  # fmt: skip
-        answer = service.http.request(method, path)
+        answer = shared_service.http.request(method, path)
         assert answer.status_code == 405, (method, path)
-    answer = service.http.get("/api/v1/none")
+    answer = shared_service.http.get("/api/v1/none")
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("number", ["-1", "9223372036854775808", "1e9", "NaN", "", "0x10"])
-def test_numbers_out_of_range(service, number):
+def test_numbers_out_of_range(shared_service, number):
     for path, key in ((f"{T}/snapshot", "version"), (f"{T}/history", "limit"),
                       ("/tables/sales.orders", "before"), ("/audit", "before")):  # fmt: skip
-        answer = service.http.get(path, params={key: number})
+        answer = shared_service.http.get(path, params={key: number})
         assert answer.status_code in (404, 422), (path, key)
 
 
-def test_other_sites_and_other_names_for_this_machine(service):
-    assert service.http.get("/", headers={"Host": "evil.example"}).status_code == 421
-    assert service.http.get(T, headers={"Host": "evil.example:80"}).status_code == 421
-    assert service.http.get(T, headers={"Host": "localhost"}).status_code == 200
+def test_other_sites_and_other_names_for_this_machine(shared_service):
+    assert shared_service.http.get("/", headers={"Host": "evil.example"}).status_code == 421
+    assert shared_service.http.get(T, headers={"Host": "evil.example:80"}).status_code == 421
+    assert shared_service.http.get(T, headers={"Host": "localhost"}).status_code == 200
     for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
-        assert service.http.post(f"{T}/check", headers=headers).status_code == 403
+        assert shared_service.http.post(f"{T}/check", headers=headers).status_code == 403
 
 
-def test_requests_that_are_too_large(service):
+def test_requests_that_are_too_large(shared_service):
     much = b"x" * (limits.LARGEST_BODY + 1)
-    assert service.http.post(f"{T}/commits", content=much).status_code == 413
+    assert shared_service.http.post(f"{T}/commits", content=much).status_code == 413
     # Its size is not told in advance.
     pieces = (b"y" * 1_000_000 for _ in range(18))
     # The service may hang up while the rest is still being sent.
     with suppress(httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
-        assert service.http.post(f"{T}/commits", content=pieces).status_code == 413
-    assert service.http.get("/", params={"search": "x" * 20_000}).status_code == 414
+        assert shared_service.http.post(f"{T}/commits", content=pieces).status_code == 413
+    assert shared_service.http.get("/", params={"search": "x" * 20_000}).status_code == 414
     deep = b'{"actions": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    answer = service.http.post(
+    answer = shared_service.http.post(
         f"{T}/commits", content=deep, headers={"Content-Type": "application/json"}
     )
     assert answer.status_code in (400, 422)
-    assert service.http.get("/healthz").status_code == 200
+    assert shared_service.http.get("/healthz").status_code == 200
 
 
-def test_garbage_on_the_wire_and_idle_connections(service):
-    url = httpx.URL(service.address)
+def test_garbage_on_the_wire_and_idle_connections(shared_service):
+    url = httpx.URL(shared_service.address)
     idle = [socket.create_connection((url.host, url.port)) for _ in range(50)]
     for connection, line in zip(
         idle, (b"\x00\xff\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"), strict=False
     ):
         connection.sendall(line)
     started = time.monotonic()
-    assert service.http.get("/api/v1/tables").status_code == 200
+    assert shared_service.http.get("/api/v1/tables").status_code == 200
     assert time.monotonic() - started < 10
     for connection in idle:
         connection.close()
@@ -145,7 +145,7 @@ def test_a_slow_body_is_not_waited_for(monkeypatch):
     assert seen == ["the request did not arrive in time"]
 
 
-def test_nothing_unexpected_was_logged(service):
-    log = (service.folder / "service.log").read_text()
+def test_nothing_unexpected_was_logged(shared_service):
+    log = (shared_service.folder / "service.log").read_text()
     assert "unexpectedly" not in log
     assert "Traceback" not in log

@@ -69,20 +69,20 @@ def test_late_failed_and_drifted_are_three_things(tmp_path):
         assert [value(name, "sad") for name in names] == [None] * 4
 
 
-def test_the_service_tells_of_others_commits(service):
+def test_the_service_tells_of_others_commits(shared_service):
     def versions() -> float:
-        text = service.http.get("/metrics").text
+        text = shared_service.http.get("/metrics").text
         assert "lake_up 1.0" in text
         assert "lake_worker_up 1.0" in text
         return float(re.search(r"^lake_versions_total (\S+)$", text, re.MULTILINE)[1])
 
     before = versions()
-    with service.lake() as lake:
+    with shared_service.lake() as lake:
         lake.table("hr.people").append(pa.table({"id": [1]}))
     assert versions() == before + 1
     deadline = time.monotonic() + 10
     pattern = r'^mirror_publish_latency_ms_bucket\{le="\+Inf"\} ([1-9]\S*)$'
-    while not re.search(pattern, service.http.get("/metrics").text, re.MULTILINE):
+    while not re.search(pattern, shared_service.http.get("/metrics").text, re.MULTILINE):
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
@@ -103,8 +103,8 @@ def test_the_rules_fire_and_go_away(tmp_path):
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode != 0
 
 
-def test_the_rules_name_metrics_that_there_are(service):
-    text = service.http.get("/metrics").text
+def test_the_rules_name_metrics_that_there_are(shared_service):
+    text = shared_service.http.get("/metrics").text
     rules = (RULES / "rules.yaml").read_text()
     named = set(re.findall(r"\b((?:mirror|lake|commit)_[a-z_]+)\b(?=[\[)({ ]|$)", rules))
     named = {name for name in named if "_" in name} - {"mirror_status"}
