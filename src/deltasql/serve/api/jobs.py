@@ -53,7 +53,7 @@ def job(service: Served, visitor: Reader, job_id: JobId) -> dict[str, Any]:
     return find(service, visitor, job_id).told()
 
 
-@router.delete("/jobs/{job_id}", status_code=202)
+@router.api_route("/jobs/{job_id}", methods=["DELETE"], status_code=202)
 def cancel(service: Served, visitor: Operator, job_id: JobId) -> dict[str, Any]:
     """Ask a job to end at its next step."""
     found = find(service, visitor, job_id)
