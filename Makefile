@@ -99,7 +99,7 @@ bench-spark-dml: $(READY) parts ## Measure merges, deletes and streams beside st
 lock: ## Resolve the dependencies again into requirements.lock
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --no-header --no-emit-index-url --no-emit-find-links \
-	  --extra postgres --extra duckdb --extra spark --group dev --group bench \
+	  --extra postgres --extra duckdb --extra spark --extra serve --group dev --group bench \
 	  --output-file requirements.lock pyproject.toml
 	! grep -nE '://|^--|(file|find-links|index)[ =:]' requirements.lock
 

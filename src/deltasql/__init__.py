@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from deltasql.lake.dml.merge_builder import MergeBuilder
     from deltasql.lake.dml.result import WriteResult
     from deltasql.lake.history import Change, HistoryEntry
-    from deltasql.lake.scan import Scan
+    from deltasql.lake.reading.scan import Scan
     from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
     from deltasql.lake.transaction import Transaction, TransactionTable
@@ -157,7 +157,7 @@ _MODULES = {
     "VacuumReport": "deltasql.lake.upkeep.maintaining",
     "DroppedTable": "deltasql.lake.upkeep.purging",
     "PurgeReport": "deltasql.lake.upkeep.purging",
-    "Scan": "deltasql.lake.scan",
+    "Scan": "deltasql.lake.reading.scan",
     "Snapshot": "deltasql.lake.snapshot",
     "AddFile": "deltasql.spec.actions",
     "CdcFile": "deltasql.spec.actions",

@@ -22,6 +22,7 @@ from deltasql.errors import (
 )
 from deltasql.lake import locations, new_table
 from deltasql.lake.adoption import LakeAdoptions
+from deltasql.lake.arguments import checked
 from deltasql.lake.history import HistoryEntry
 from deltasql.lake.mirror import LakeMirror
 from deltasql.lake.object_stores import ObjectStores
@@ -99,6 +100,7 @@ class AuditEntry:
     entry: HistoryEntry
 
 
+@checked
 class Lake(LakeAdoptions, LakeUpkeep):
     """Tables whose log is in one SQL database."""
 

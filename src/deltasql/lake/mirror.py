@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from deltasql.adoption.exporting import ExportReport, export
 from deltasql.errors import DeltaSqlError, TableNotFoundError
+from deltasql.lake.arguments import checked
 from deltasql.lake.locations import check
 from deltasql.mirror.cleanup import CleanupReport, cleanup
 from deltasql.mirror.released import is_released
@@ -62,6 +63,7 @@ class LakeValidationReport:
         return all(report.ok for report in self.tables.values())
 
 
+@checked
 class LakeMirror:
     """The mirror of every table of a lake."""
 
@@ -113,6 +115,7 @@ class LakeMirror:
         return LakeValidationReport(reports)
 
 
+@checked
 class TableMirror:
     """The mirror of one table."""
 

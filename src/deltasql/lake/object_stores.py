@@ -23,6 +23,9 @@ class ObjectStores:
 
     def __call__(self, location: str) -> ObjectStore:
         """The object store at a location."""
+        # Tables name their places as they are kept here, and every commit asks.
+        if type(location) is str and location in self._opened:
+            return self._opened[location]
         # A relative path means another place once the process has gone elsewhere.
         place = locations.absolute(location)
         if place not in self._opened:

@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 
 from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.reading.deletion import deleted_rows
-from deltasql.lake.scan import Scan
+from deltasql.data.writing.vectors import row_count
+from deltasql.lake.arguments import checked
+from deltasql.lake.reading.scan import Scan
 from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
 from deltasql.log.pruning.files import Pruner, is_partition_only, matching_partitions
 from deltasql.log.pruning.range_predicates import to_ranges
@@ -46,6 +48,7 @@ class Overlay:
         return Overlay(dict(self.adds), set(self.removes))
 
 
+@checked
 class Snapshot:
     """A table at one version, read from SQL alone."""
 
@@ -180,7 +183,7 @@ class Snapshot:
         """The files with deleted rows, and the places of these rows in them."""
         marked = [add for add in self.adds() if add.deletion_vector is not None]
         rows = [
-            deleted_rows(self._objects, add.deletion_vector)
+            deleted_rows(self._objects, add.deletion_vector, rows=row_count(add), path=add.path)
             for add in marked
             if add.deletion_vector is not None
         ]

@@ -19,12 +19,13 @@ from deltasql.errors import (
     VersionNotFoundError,
 )
 from deltasql.lake import writing
-from deltasql.lake.changed_rows import changed_rows
+from deltasql.lake.arguments import checked
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.verbs import TableVerbs
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.mirror import TableMirror
-from deltasql.lake.scan import Scan
+from deltasql.lake.reading.changed_rows import changed_rows
+from deltasql.lake.reading.scan import Scan
 from deltasql.lake.snapshot import Overlay, Snapshot
 from deltasql.lake.table_commits import TableCommits
 from deltasql.lake.upkeep.maintaining import TableUpkeep, gone, writes
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _SCHEMA_RETRIES = 5
 
 
+@checked
 class Table(TableCommits, TableVerbs, TableUpkeep):
     """A table of the lake; cheap to make and safe to share between threads."""
 

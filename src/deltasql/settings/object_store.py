@@ -66,7 +66,18 @@ _OWN = {
 STORES = tuple(_OWN)
 _SHORT = {("s3", "sse"): "server_side_encryption"}
 _PREFIXES = {"s3": ("aws_",), "azure": ("azure_storage_", "azure_"), "gcs": ("google_",)}
-_SECRET = ("secret", "key", "token", "password", "proxy_url", "service_account")
+# What may be shown; all else may be a secret, as may be whatever obstore learns to take.
+_HARMLESS = _names(
+    "account_name allow_http allow_invalid_certificates authority_host base_url"
+    " checksum_algorithm client_id conditional_put connect_timeout copy_if_not_exists"
+    " credential_type default_region disable_bulk_delete disable_tagging endpoint http1_only"
+    " http2_only imdsv1_fallback max_retries metadata_endpoint msi_endpoint object_id"
+    " pool_idle_timeout pool_max_idle_per_host proxy_excludes read_timeout region"
+    " request_payer retry_timeout role_arn role_session_name s3_express server_side_encryption"
+    " skip_signature sse sse_bucket_key_enabled sts_endpoint tenant_id timeout"
+    " unsigned_payload use_azure_cli use_emulator use_fabric_endpoint user_agent"
+    " virtual_hosted_style_request"
+)
 
 # obstore alone would try for three minutes, longer than any caller here wants to wait.
 _RETRY_TIMEOUT = 30.0
@@ -83,7 +94,7 @@ class StoreOptions:
     def redact(self, text: str) -> str:
         """The text without the values of secret options."""
         for name, value in (self.config | self.client).items():
-            if any(part in name for part in _SECRET) and value and value in text:
+            if name not in _HARMLESS and value and value in text:
                 text = text.replace(value, "…")
         return text
 
@@ -132,7 +143,8 @@ def option_names() -> list[str]:
 
 def is_secret(key: str) -> bool:
     """Whether the value of an option must not be shown."""
-    return is_option(key) and any(part in key.partition(".")[2] for part in _SECRET)
+    owner, _, name = key.partition(".")
+    return is_option(key) and _known(owner, name) not in _HARMLESS
 
 
 def _own_name(key: str, kind: str) -> tuple[str, str]:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from deltasql.errors import ConfigError
-from deltasql.settings import keys
+from deltasql.settings import keys, url_command
 from deltasql.settings.object_store import STORES, is_option, is_secret, option_names
-from deltasql.settings.secrets import mask
+from deltasql.settings.secrets import mask, mask_address
 
 FILE_NAME: Final = "deltasql.toml"
 NAMES: Final = ("url", "location", "committer")
@@ -40,7 +40,7 @@ class Value:
         """The value for human eyes, secrets masked."""
         if self.key == "url":
             return mask(str(self.given))
-        return "***" if is_secret(self.key) else _text(self.given)
+        return "***" if is_secret(self.key) else mask_address(_text(self.given))
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,14 @@ class Configuration:
     def text(self, key: str) -> str | None:
         """One of the names, `url`, `location` or `committer`."""
         value = self.values.get(key)
-        return None if value is None or not value.given else str(value.given)
+        if value is not None and value.given:
+            return str(value.given)
+        return self._url_of_command if key == "url" else None
+
+    @cached_property
+    def _url_of_command(self) -> str | None:
+        command = self.values.get(url_command.KEY)
+        return None if command is None else url_command.url_from(str(command.given))
 
     @cached_property
     def settings(self) -> keys.Settings:
@@ -93,6 +100,7 @@ class Configuration:
     def everything(self) -> list[Value]:
         """Every value in force, defaults too, in the order of the documentation."""
         names = [self.values.get(name, Value(name, "", "not set")) for name in NAMES]
+        names += [self.values[url_command.KEY]] if url_command.KEY in self.values else []
         settings = [
             self.values.get(key.name, Value(key.name, key.default, "default"))
             for key in keys.all_keys()
@@ -132,7 +140,21 @@ def resolve(
     )
     # Ill-typed values are told now, whether anybody asks for them or not.
     _ = result.settings
+    if path is not None and not _is_named(file, environment):
+        _must_not_run(result, path)
     return result
+
+
+def _must_not_run(found: Configuration, path: Path) -> None:
+    """A file that just lies in the current folder may be anybody's."""
+    command = found.values.get(url_command.KEY)
+    if command is not None and command.source.startswith(str(path)):
+        raise ConfigError(
+            f"{url_command.KEY} of {path} is not run",
+            cause="the file was found in the current folder, where others may have put it",
+            remedy="name the file with --config or DELTASQL_CONFIG, or set "
+            f"{keys.variable_of(url_command.KEY)}",
+        )
 
 
 def user_name() -> str:
@@ -145,16 +167,19 @@ def user_name() -> str:
 
 def known_keys() -> list[str]:
     """Every key there is."""
-    return [*NAMES, *(key.name for key in keys.all_keys()), *option_names()]
+    return [*NAMES, url_command.KEY, *(key.name for key in keys.all_keys()), *option_names()]
 
 
 # --- the file -----------------------------------------------------------------------------
 
 
+def _is_named(given: str | Path | None, environment: Mapping[str, str]) -> bool:
+    return bool(given or environment.get(f"{_PREFIX}CONFIG"))
+
+
 def _find(given: str | Path | None, environment: Mapping[str, str]) -> Path | None:
-    named = given or environment.get(f"{_PREFIX}CONFIG")
-    if named:
-        path = Path(named)
+    if _is_named(given, environment):
+        path = Path(given or environment[f"{_PREFIX}CONFIG"])
         if not path.is_file():
             raise ConfigError(
                 f"there is no file {str(path)!r}",
@@ -200,7 +225,7 @@ def _values(given: Mapping[str, Any], where: str, source: str) -> Iterator[Value
     for key, value in _flat(given):
         if key not in known and not is_option(key):
             raise keys.unknown(key, known, where=where)
-        if key in NAMES and not isinstance(value, str):
+        if key in (*NAMES, url_command.KEY) and not isinstance(value, str):
             raise ConfigError(f"{key} must be text", cause=f"found another type in {where}")
         yield Value(key, value, source)
 

@@ -203,6 +203,9 @@ class AddRows(Sequence[AddRow]):
         return [_add_row(*item, found) for item, found in zip(items, keys, strict=True)]
 
     def __iter__(self) -> Iterator[AddRow]:
+        if len(self._adds) == 1:
+            yield self[0]
+            return
         for start in range(0, len(self._adds), _AT_ONCE):
             yield from self[start : start + _AT_ONCE]
 

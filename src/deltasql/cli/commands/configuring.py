@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +9,9 @@ import typer
 
 from deltasql.cli.session import Session, command
 from deltasql.errors import ConfigError
+from deltasql.settings.secrets import mask_address, without_secrets
 
 app = typer.Typer(name="config", help="The settings in force.", no_args_is_help=True)
-
-_PASSWORD = re.compile(r"(?<=://)([^/?#@:]*):.*@")
 
 
 def register(root: typer.Typer) -> None:
@@ -51,19 +49,22 @@ def init(
     with session.lake(creating=True) as lake:
         url, location = session.configuration().text("url") or "", lake.location
         written = _write_file(url, session.location and location) if file else None
-        values = {"url": lake.url, "location": location, "file": written}
+        shown = location and mask_address(location)
+        values = {"url": lake.url, "location": shown, "file": written}
     text = f"the lake is in {values['url']}"
-    text += f", new tables go to {location}" if location else ", new tables have no location yet"
+    text += f", new tables go to {shown}" if shown else ", new tables have no location yet"
     session.out.done(text, values)
-    if written and _PASSWORD.search(url):
-        session.out.note(f"the password was left out of {written}: set PGPASSWORD or DELTASQL_URL")
+    if written and (without_secrets(url) != url or shown != location):
+        session.out.note(
+            f"secrets were left out of {written}: set PGPASSWORD, DELTASQL_URL or DELTASQL_LOCATION"
+        )
 
 
 def _write_file(url: str, location: str | None) -> str | None:
     from deltasql.settings.sources import FILE_NAME, resolve
 
     path = Path(FILE_NAME)
-    public = _PASSWORD.sub(r"\1@", url)
+    public = without_secrets(url)
     if path.exists():
         found = resolve(environment={}, file=path).text("url")
         if found in (url, public):
@@ -74,7 +75,7 @@ def _write_file(url: str, location: str | None) -> str | None:
             remedy="pass --no-file, or move the file away",
         )
     lines = [f"url = {_quoted(public)}"]
-    if location:
+    if location and mask_address(location) == location:
         lines.append(f"location = {_quoted(location)}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return FILE_NAME

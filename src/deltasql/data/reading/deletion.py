@@ -26,8 +26,16 @@ def find_object(objects: ObjectStore, path: str) -> tuple[ObjectStore, str]:
     return objects, object_key(path)
 
 
-def deleted_rows(objects: ObjectStore, vector: DeletionVector) -> array[int]:
-    """The physical indexes of the deleted rows, ascending."""
+def deleted_rows(
+    objects: ObjectStore, vector: DeletionVector, *, rows: int | None, path: str
+) -> array[int]:
+    """The physical indexes of the deleted rows, ascending; `rows` are those of the data file."""
+    if rows is not None and vector.cardinality > rows:
+        raise LogFormatError(
+            f"the deletion vector of {path} deletes {vector.cardinality} rows",
+            cause=f"the file has {rows}",
+            remedy="restore the data file and the log from copies that belong together",
+        )
     place = locate(vector)
     if isinstance(place, Inline):
         return decode(place.bitmap, cardinality=vector.cardinality)

@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -97,12 +96,12 @@ def scan_file(
     rows, and all that is read. Both are ascending.
     """
     store, key = find_object(objects, add.path)
-    deleted = without
-    if without is None and only is None and add.deletion_vector is not None:
-        deleted = deleted_rows(objects, add.deletion_vector)
     with store.open_input(key, size=add.size or None) as source:
         try:
             file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
+            deleted = without
+            if without is None and only is None:
+                deleted = _deleted(objects, add, file.metadata.num_rows)
             yield from _Reading(file, add, scan, only).batches(deleted)
         except ReshapeError as error:
             raise LogFormatError(
@@ -132,6 +131,11 @@ def scan_file(
             ) from None
 
 
+def _deleted(objects: ObjectStore, add: AddFile, rows: int) -> array[int] | None:
+    vector = add.deletion_vector
+    return None if vector is None else deleted_rows(objects, vector, rows=rows, path=add.path)
+
+
 class _Reading:
     """One file while it is read."""
 
@@ -154,7 +158,7 @@ class _Reading:
             if index >= 0
         }
 
-    def batches(self, deleted: Any) -> Iterator[pa.RecordBatch]:
+    def batches(self, deleted: array[int] | None) -> Iterator[pa.RecordBatch]:
         rows = self._file.metadata.num_rows
         deleter = None
         if deleted is not None:

@@ -51,7 +51,7 @@ def with_old(objects: ObjectStore, add: AddFile, lost: array[int]) -> array[int]
     """The rows that go, and those that are gone already, ascending."""
     if add.deletion_vector is None:
         return lost
-    old = deleted_rows(objects, add.deletion_vector)
+    old = deleted_rows(objects, add.deletion_vector, rows=row_count(add), path=add.path)
     return array("Q", sorted({*old, *lost}))
 
 

@@ -11,8 +11,9 @@ from deltasql.commit.discarding import Abandon
 from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.writer import NewFile
 from deltasql.lake import writing
+from deltasql.lake.arguments import checked
 from deltasql.lake.dml.verbs import TransactionVerbs
-from deltasql.lake.scan import Scan
+from deltasql.lake.reading.scan import Scan
 from deltasql.lake.snapshot import FileKey, Overlay, Snapshot
 from deltasql.lake.table import Table
 from deltasql.log.conflict import Reads
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
 
+@checked
 class TransactionTable(TransactionVerbs):
     """A table inside a transaction: pinned at the cut, with the transaction's own writes."""
 

@@ -170,7 +170,10 @@ def _difference(
 
 
 def _deleted(objects: ObjectStore, add: AddFile) -> Iterable[int]:
-    return () if add.deletion_vector is None else deleted_rows(objects, add.deletion_vector)
+    if add.deletion_vector is None:
+        return ()
+    rows = record_count(load_stats(add.stats))
+    return deleted_rows(objects, add.deletion_vector, rows=rows, path=add.path)
 
 
 def feed_state(

@@ -3,58 +3,52 @@
 The data source runs in workers that know nothing of the program that attached a lake, over
 Spark Connect not even on the same machine. So a lake is named by a profile, never by an option
 that would show in a plan: `attach` keeps those of its own program in a file that only this user
-can read, and a server has its profiles in its deltasql.toml, which DELTASQL_CONFIG names.
+can read and that ends with the program, and a server has its profiles in its deltasql.toml, which
+DELTASQL_CONFIG names.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from deltasql.errors import ConfigError
 from deltasql.lake.catalog import Lake, connect
 from deltasql.settings.object_store import options_in
 from deltasql.settings.sources import resolve
+from deltasql.spark.sessions.driver_file import DriverFile
 
 DEFAULT = "default"
 _FILE_SCHEMES = ("sqlite", "duckdb")
 
 _attached: dict[str, Mapping[str, Any]] = {}
-_folder: Path | None = None
+_file: Final = DriverFile("deltasql-profiles")
 
 
 def keep(lake: Lake, name: str) -> Path:
     """Keep how a lake was opened under a name; returns the file of all that are kept."""
-    global _folder  # noqa: PLW0603 - one file a program, gone with it
-    if _folder is None:
-        _folder = Path(tempfile.mkdtemp(prefix="deltasql-profiles-"))
-        atexit.register(shutil.rmtree, _folder, ignore_errors=True)
     if lake.opening is None:
         raise ConfigError(
             "the lake can't be opened in another process",
             cause="it was not made by deltasql.connect",
             remedy="open it with deltasql.connect",
         )
-    _attached[name] = {**lake.opening, "url": _absolute(lake.opening["url"])}
-    file = _folder / "profiles.json"
-    fresh = _folder / "profiles.new"
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as out:
-        json.dump(_attached, out)
-    fresh.rename(file)
-    return file
+    url = lake.opening["url"]
+    _attached[name] = {**lake.opening, "url": url and _absolute(url)}
+    return _written()
 
 
 def kept_file() -> Path | None:
     """The file of all that are kept; None while nothing is."""
-    return _folder / "profiles.json" if _folder is not None and _attached else None
+    return _written() if _attached else None
+
+
+def _written() -> Path:
+    return _file.write(json.dumps(_attached).encode())
 
 
 def open_lake(name: str | None, kept: str | None) -> Lake:

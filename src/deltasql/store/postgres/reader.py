@@ -89,4 +89,9 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries):
 
     def describe(self) -> Mapping[str, str]:
         """Server version and durability settings, for reports."""
-        return {"dialect": "postgresql", **dict(self._rows("server_settings"))}
+        ((is_open,),) = self._rows("everybody_may_create")
+        return {
+            "dialect": "postgresql",
+            "everybody_may_create": "on" if is_open else "off",
+            **dict(self._rows("server_settings")),
+        }

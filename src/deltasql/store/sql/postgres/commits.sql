@@ -41,22 +41,28 @@ FROM held
 WHERE s.table_id = held.table_id AND s.version BETWEEN :first_version AND :last_version
 RETURNING s.version;
 
+-- Functions are called with the very types that they have: where PUBLIC may create functions, as up
+-- to PostgreSQL 14, another one of the same name could fit better otherwise, and run as the writer.
 -- name: commit_one
-SELECT dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :metadata_version,
-                 :protocol_version, :body_start, :body_middle, :body_end, :committer, :operation,
-                 :operation_params, :transaction_id, :is_blind_append, :adds, :removes, :txns,
-                 :other, :may_have_vectors);
+SELECT dl_commit(:table_id::bigint, :commit_id::text, :is_retry::boolean, :lock_timeout::text,
+                 :expected::bigint, :metadata_version::bigint, :protocol_version::bigint,
+                 :body_start::bytea, :body_middle::bytea, :body_end::bytea, :committer::text,
+                 :operation::text, :operation_params::text, :transaction_id::text,
+                 :is_blind_append::boolean, :adds::dl_added_file[], :removes::json, :txns::json,
+                 :other::json, :may_have_vectors::boolean);
 
 -- name: txn_seen
-SELECT dl_seen_txn(:table_id, :txns);
+SELECT dl_seen_txn(:table_id::bigint, :txns::json);
 
 -- name: rows_write
-SELECT dl_write_rows(:table_id, :version, :adds, :removes, :txns, :other, :may_have_vectors);
+SELECT dl_write_rows(:table_id::bigint, :version::bigint, :adds::dl_added_file[], :removes::json,
+                     :txns::json, :other::json, :may_have_vectors::boolean);
 
 -- name: version_write
-SELECT dl_write_version(:table_id, :version, :ict, :commit_id, :digest, :encoding, :body,
-                        :committer, :operation, :operation_params, :transaction_id,
-                        :is_blind_append);
+SELECT dl_write_version(:table_id::bigint, :version::bigint, :ict::bigint, :commit_id::text,
+                        :digest::bytea, :encoding::text, :body::bytea, :committer::text,
+                        :operation::text, :operation_params::text, :transaction_id::text,
+                        :is_blind_append::boolean);
 
 -- name: adds_copy
 COPY dl_active_files (
@@ -120,6 +126,13 @@ SELECT name, setting
 FROM pg_settings
 WHERE name IN ('server_version', 'fsync', 'synchronous_commit', 'full_page_writes')
 ORDER BY name;
+
+-- name: everybody_may_create
+-- No list of rights stands for the owner's alone.
+SELECT EXISTS (
+    SELECT FROM pg_namespace AS n, aclexplode(n.nspacl) AS r
+    WHERE n.nspname = current_schema() AND r.grantee = 0 AND r.privilege_type = 'CREATE'
+);
 
 -- name: migration_lock
 SELECT pg_advisory_xact_lock(7306642187411);

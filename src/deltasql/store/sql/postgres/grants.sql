@@ -13,6 +13,10 @@
 
 BEGIN;
 
+-- Up to PostgreSQL 14, and in databases that were upgraded from there, everybody may create functions
+-- and operators here, and have them run as the writer or the owner.
+REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC;
+
 GRANT USAGE ON SCHEMA {schema} TO {reader}, {writer}, {mirror};
 
 GRANT SELECT ON
@@ -46,9 +50,13 @@ GRANT INSERT, UPDATE, DELETE ON {schema}.dl_vacuum_files TO {writer};
 
 -- The mirror: its status, its leases, what its checkpoints rest on, and the switch that pauses a
 -- table.
-GRANT INSERT, UPDATE ON
-    {schema}.dl_mirror_status, {schema}.dl_mirror_leases, {schema}.dl_trusted_versions
+GRANT INSERT, UPDATE ON {schema}.dl_mirror_leases, {schema}.dl_trusted_versions
 TO {writer}, {mirror};
+-- But not the digest, by which a changed commit file is known; earlier releases granted it.
+REVOKE UPDATE ON {schema}.dl_mirror_status FROM {writer}, {mirror};
+GRANT INSERT, UPDATE (status, json_written, checkpoint_written, error_message, retry_count,
+                      last_attempt_at, mirrored_at)
+ON {schema}.dl_mirror_status TO {writer}, {mirror};
 GRANT UPDATE (mirror_paused) ON {schema}.dl_tables TO {mirror};
 
 COMMIT;

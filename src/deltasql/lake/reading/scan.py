@@ -10,6 +10,8 @@ import pyarrow as pa
 from deltasql.data.reading.dataset import dataset_of
 from deltasql.data.reading.reader import output_schema, read_files
 from deltasql.data.writing.vectors import live_rows
+from deltasql.errors import ValidationError
+from deltasql.lake.arguments import checked
 from deltasql.log.predicates.predicate import Constant, Predicate
 from deltasql.log.removal import sort_by_match
 from deltasql.objectstore import ObjectStore
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from deltasql.lake.snapshot import Snapshot
 
 
+@checked
 class Scan:
     """The rows of a snapshot that satisfy a predicate, as whatever the caller likes."""
 
@@ -136,7 +139,12 @@ class Scan:
         """The rows as a relation of a DuckDB connection, by default the module's; needs DuckDB."""
         import duckdb
 
-        return (connection or duckdb).from_arrow(self.to_arrow())
+        if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
+            raise ValidationError(
+                f"connection is a {type(connection).__name__}",
+                remedy="pass a connection of DuckDB, or leave it out",
+            )
+        return (duckdb if connection is None else connection).from_arrow(self.to_arrow())
 
     def to_pyarrow_dataset(self) -> ds.Dataset:
         """The files that may hold the rows as a dataset of PyArrow's, which reads them itself.

@@ -12,6 +12,7 @@ from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.reading.deletion import deleted_rows
 from deltasql.data.reading.placed import PlacedRows
 from deltasql.data.reading.reader import read_files
+from deltasql.data.writing.vectors import row_count
 from deltasql.errors import ValidationError
 from deltasql.lake.history import Change
 from deltasql.log.feed import CHANGE_TYPE, as_add
@@ -99,7 +100,10 @@ def _moved(
 
 
 def _deleted(objects: ObjectStore, add: AddFile) -> set[int]:
-    return set() if add.deletion_vector is None else set(deleted_rows(objects, add.deletion_vector))
+    vector = add.deletion_vector
+    if vector is None:
+        return set()
+    return set(deleted_rows(objects, vector, rows=row_count(add), path=add.path))
 
 
 def _in_change_file(

@@ -1,0 +1,1 @@
+"""Rows of tables, and their changes, as whatever the caller likes."""

@@ -1,0 +1,116 @@
+"""Secrets on the command line: what init writes, what config show prints, where URLs come from."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deltasql.errors import ConfigError
+from deltasql.settings.sources import resolve
+from deltasql.spark.sessions.driver_file import DriverFile
+
+SECRET = "s3cr3t"
+
+
+def test_init_writes_no_secret(program, postgres_url, tmp_path):
+    """A password in the query is one as well."""
+    mark = "&" if "?" in postgres_url else "?"
+    ran = program(
+        "init", f"{postgres_url}{mark}password={SECRET}&connect_timeout=5", "--location", "l"
+    )
+    assert SECRET not in ran.out + ran.err
+    written = (tmp_path / "deltasql.toml").read_text()
+    assert SECRET not in written
+    assert "connect_timeout=5" in written
+
+
+def test_config_show_prints_no_secret(program):
+    ran = program(
+        "config",
+        "show",
+        "--url",
+        f"postgresql://u:{SECRET}@h/db?oauth_client_secret={SECRET}&pass%77ord={SECRET}",
+        "--location",
+        f"abfss://c@a.dfs.core.windows.net/x?sig={SECRET}",
+        "--set",
+        f"s3.endpoint=https://u:{SECRET}@minio:9000",
+        "--set",
+        f"azure.sas_key={SECRET}",
+    )
+    assert ran.code == 0
+    assert SECRET not in ran.out + ran.err
+    assert "minio:9000" in ran.out + ran.err
+
+
+def test_a_url_comes_from_a_command():
+    found = resolve({"url_command": f"{sys.executable} -c 'print(\"sqlite:///lake.db\")'"})
+    assert found.text("url") == "sqlite:///lake.db"
+    assert found.arguments["url"] is None, "another process runs the command itself"
+    assert (
+        resolve({"url_command": "false", "url": "sqlite:///x.db"}).text("url") == "sqlite:///x.db"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("false", "ended with 1"),
+        ("no-such-program", "No such file"),
+        ("true", "one line"),
+        (f"printf '{SECRET}\\n{SECRET}'", "one line"),
+        ("'", "no command line"),
+        ("", "no command line"),
+    ],
+)
+def test_a_command_that_gives_no_url_says_why_and_not_what(command, why):
+    with pytest.raises(ConfigError, match=why) as caught:
+        resolve({"url_command": command}).text("url")
+    assert SECRET not in caught.value.cause
+
+
+def test_a_command_of_a_file_that_just_lies_here_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deltasql.toml").write_text('url_command = "touch ran"\n')
+    with pytest.raises(ConfigError, match="is not run") as caught:
+        resolve(environment={})
+    assert "DELTASQL_URL_COMMAND" in caught.value.remedy
+    assert not (tmp_path / "ran").exists()
+    assert resolve(file="deltasql.toml", environment={}).values["url_command"]
+
+
+_KEEPER = """
+import sys, time
+from deltasql.spark.sessions.driver_file import DriverFile
+file = DriverFile("deltasql-test")
+file.write(b"first")
+print(file.write(sys.argv[1].encode()), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_driver_that_is_killed_leaves_nothing(tmp_path):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    keeper = subprocess.Popen(
+        [sys.executable, "-c", _KEEPER, SECRET], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        assert keeper.stdout is not None
+        path = Path(keeper.stdout.readline().strip())
+        assert path.read_text() == SECRET, "other processes of this user can read it"
+    finally:
+        keeper.send_signal(signal.SIGKILL)
+        keeper.wait()
+    assert not path.exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_there_is_no_such_memory_it_is_a_file_of_ones_own(monkeypatch):
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    file = DriverFile("deltasql-test")
+    path = file.write(b"first")
+    assert file.write(b"second") == path
+    assert path.read_bytes() == b"second"
+    assert path.stat().st_mode & 0o777 == 0o600
