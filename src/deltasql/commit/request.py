@@ -42,6 +42,12 @@ class CommitRequest:
     committer: str | None = None
     engine: str = "deltasql"
     transaction_id: str | None = None
+    # Where the table's files are; without it a commit can't be brought after another.
+    location: str = ""
+    # New files that it got on its way past other commits, as the log would have them.
+    rebased_files: list[str] = field(default_factory=list)
+    # Whether it may rest on rows of which neither actions nor reads tell, as of a subquery.
+    may_read_more: bool = False
     # Whether it leaves exactly the files of an older version, under the metadata of that version.
     restores: bool = False
     # Whether an attempt to commit it may have been made, or may yet arrive, that nobody knows of.

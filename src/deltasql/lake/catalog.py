@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from deltasql.commit import CommitLoop, StateCache
 from deltasql.commit.discarding import Discarder
+from deltasql.commit.rebasing import Rebaser
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import (
     ConfigError,
@@ -20,8 +22,9 @@ from deltasql.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from deltasql.lake import locations, new_table
+from deltasql.lake import locations, new_table, writing
 from deltasql.lake.adoption import LakeAdoptions
+from deltasql.lake.appending import Appender
 from deltasql.lake.arguments import checked
 from deltasql.lake.history import HistoryEntry
 from deltasql.lake.mirror import LakeMirror
@@ -135,8 +138,11 @@ class Lake(LakeAdoptions, LakeUpkeep):
             self.states,
             timeout=settings.sql_timeout,
             before_again=engine.must_still_not_be_ahead,
+            rebaser=Rebaser(store, self.objects, new_id=writing.new_id, now_ms=writing.now_ms),
         )
         self.mirror = LakeMirror(self)
+        # Those that are open: what they were handed is committed before the lake closes.
+        self.appenders: weakref.WeakSet[Appender] = weakref.WeakSet()
 
     def __repr__(self) -> str:
         return f"<Lake {self.url}>"
@@ -158,6 +164,8 @@ class Lake(LakeAdoptions, LakeUpkeep):
 
     def close(self) -> None:
         """Give back connections and locks."""
+        for appender in list(self.appenders):
+            appender.finish()
         self._closing.close()
         self.engine.close()
         self.presence.close()
@@ -319,10 +327,13 @@ class Lake(LakeAdoptions, LakeUpkeep):
         operation: str,
         operation_params: Mapping[str, Any],
         files: Sequence[NewFile] = (),
+        commit_id: str | None = None,
+        may_arrive: bool = False,
     ) -> Table | None:
         """Create a table whose version 0 has these actions; None when the name is taken.
 
         `files` were written for it, and are deleted when there is surely no such table.
+        `may_arrive` says that it may have been sent before, with the same `commit_id`.
         """
         new_table.check_name(name)
         return new_table.create(
@@ -333,6 +344,8 @@ class Lake(LakeAdoptions, LakeUpkeep):
             operation=operation,
             operation_params=operation_params,
             files=files,
+            commit_id=commit_id,
+            may_arrive=may_arrive,
         )
 
     def place(self, name: str) -> str:

@@ -165,17 +165,20 @@ def create(
     operation: str,
     operation_params: Mapping[str, Any],
     files: Sequence[NewFile] = (),
+    commit_id: str | None = None,
+    may_arrive: bool = False,
 ) -> Table | None:
     """Create a table; see `Lake.create_with`."""
     request = CommitRequest(
         table_id=0,
         table_name=name,
         actions=actions,
-        commit_id=writing.new_id(),
+        commit_id=commit_id or writing.new_id(),
         operation=operation,
         operation_params=operation_params,
         committer=lake.committer,
         engine=lake.engine_info,
+        may_arrive=may_arrive,
     )
     paths = [file.path for file in files]
     try:

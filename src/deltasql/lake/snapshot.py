@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.data.arrow_schema import to_arrow
-from deltasql.data.reading.deletion import deleted_rows
-from deltasql.data.writing.vectors import row_count
+from deltasql.data.reading.deletion import deleted_in
 from deltasql.lake.arguments import checked
-from deltasql.lake.reading.scan import Scan
+from deltasql.lake.scan import Scan
 from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
 from deltasql.log.pruning.files import Pruner, is_partition_only, matching_partitions
 from deltasql.log.pruning.range_predicates import to_ranges
@@ -182,11 +181,7 @@ class Snapshot:
     def deletion_vectors(self) -> pa.Table:
         """The files with deleted rows, and the places of these rows in them."""
         marked = [add for add in self.adds() if add.deletion_vector is not None]
-        rows = [
-            deleted_rows(self._objects, add.deletion_vector, rows=row_count(add), path=add.path)
-            for add in marked
-            if add.deletion_vector is not None
-        ]
+        rows = [deleted_in(self._objects, add) for add in marked]
         return pa.table(
             {
                 "path": pa.array([add.path for add in marked], pa.string()),

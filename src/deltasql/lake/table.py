@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,13 +20,15 @@ from deltasql.errors import (
     VersionNotFoundError,
 )
 from deltasql.lake import writing
+from deltasql.lake.appending import Appender
+from deltasql.lake.appending.appender import MAX_DELAY, MAX_ROWS
 from deltasql.lake.arguments import checked
+from deltasql.lake.dml.changed_rows import changed_rows
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.verbs import TableVerbs
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.mirror import TableMirror
-from deltasql.lake.reading.changed_rows import changed_rows
-from deltasql.lake.reading.scan import Scan
+from deltasql.lake.scan import Scan
 from deltasql.lake.snapshot import Overlay, Snapshot
 from deltasql.lake.table_commits import TableCommits
 from deltasql.lake.upkeep.maintaining import TableUpkeep, gone, writes
@@ -33,6 +36,7 @@ from deltasql.log.state import TableState
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
+from deltasql.store.expiring.expired import has_expired
 from deltasql.telemetry import metrics
 
 if TYPE_CHECKING:
@@ -156,7 +160,11 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
 
     def changes(self, from_version: int, to_version: int | None = None) -> list[Change]:
         """What the versions from `from_version` up to and including `to_version` did."""
-        found = self._lake.store.commits(self.table_id, after=from_version - 1, upto=to_version)
+        found = list(
+            self._lake.store.commits(self.table_id, after=from_version - 1, upto=to_version)
+        )
+        if found and found[0].version > from_version >= 0:
+            raise has_expired(from_version)
         return [
             Change(
                 version=record.version,
@@ -267,6 +275,17 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
                 self._lake.states.refresh(self.table_id)
         raise AssertionError("unreachable")
 
+    def appender(
+        self, max_delay: timedelta | str | float = MAX_DELAY, max_rows: int = MAX_ROWS
+    ) -> Appender:
+        """What collects the appends of many threads into one file and one commit.
+
+        `with table.appender() as a:`, then `a.append(rows)` from any thread: it returns when the
+        rows are durable; `a.submit(rows)` gives a future. Rows wait for `max_delay` at most (a
+        duration, a text such as `200ms`, or seconds), or until there are `max_rows`.
+        """
+        return Appender(self, max_delay=max_delay, max_rows=max_rows)
+
     @writes
     def overwrite(
         self,
@@ -306,9 +325,10 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
             return VersionNotFoundError(f"{self.name} has no {wanted}")
         first = self._lake.store.state(self.table_id, head.earliest_version)
         since = f" ({from_ms(first.in_commit_timestamp).isoformat()})" if first else ""
+        older = "older ones have expired, or were not adopted: " if head.earliest_version else ""
         return VersionNotFoundError(
             f"{self.name} has no {wanted}",
-            cause=f"its versions are {head.earliest_version}{since} to {head.version} "
+            cause=f"{older}its versions are {head.earliest_version}{since} to {head.version} "
             f"({from_ms(head.last_ict).isoformat()})",
             remedy="ask for one of these",
         )

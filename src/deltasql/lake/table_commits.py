@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ from deltasql.spec.actions import (
 from deltasql.spec.features import features_of
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import parse_schema
-from deltasql.store.interface import TableRecord
+from deltasql.store.interface import LockedLog, TableRecord
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -153,13 +153,25 @@ class TableCommits:
             operation=operation,
             committer=self._lake.committer,
             engine=self._lake.engine_info,
+            location=self.location,
             **details,
         )
 
-    def send(self, request: CommitRequest) -> Done:
-        """Commit to SQL; `mirror_commit` is what comes after."""
+    def send(
+        self, request: CommitRequest, *, inside: Callable[[LockedLog], None] | None = None
+    ) -> Done:
+        """Commit to SQL, `inside` in the same transaction; `mirror_commit` comes after."""
         must_be_ready(self._lake, [self.target], [request])
-        return self._lake.commits.commit(request)
+        try:
+            if inside is None:
+                return self._lake.commits.commit(request)
+            (done,) = self._lake.commits.commit_all([request], inside=inside)
+        except CommitStateUnknownError:
+            raise
+        except DeltaSqlError:
+            self._discard(request.rebased_files, request)
+            raise
+        return done
 
     def mirror_commit(self, request: CommitRequest, done: Done) -> None:
         """Mirror what was committed; whatever fails here, the version stands."""
@@ -186,6 +198,16 @@ class TableCommits:
         extra: Sequence[Action] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> WriteResult:
+        """Commit what was written; see `commit_written`."""
+        done = self.commit_written(write, extra, metadata)
+        return WriteResult(done.version, write.metrics if done.is_new else None)
+
+    def commit_written(
+        self,
+        write: writing.Write,
+        extra: Sequence[Action] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Done:
         """Commit what was written; its files are deleted when they surely don't count.
 
         `metadata` goes into the commitInfo, for whoever reads the history.
@@ -203,19 +225,19 @@ class TableCommits:
             # The files may belong to a version: they stay. So they do on Ctrl-C.
             raise
         except DeltaSqlError:
-            self._discard(write, request)
+            self._discard([file.path for file in write.files], request)
             raise
         if not done.is_new:
-            self._discard(write, request)
+            self._discard([*(file.path for file in write.files), *request.rebased_files], request)
         self.mirror_commit(request, done)
-        return WriteResult(done.version, write.metrics if done.is_new else None)
+        return done
 
-    def _discard(self, write: writing.Write, request: CommitRequest) -> None:
-        if write.files:
+    def _discard(self, paths: Sequence[str], request: CommitRequest) -> None:
+        if paths:
             self._lake.discarder.discard(
                 self.location,
-                [file.path for file in write.files],
-                after=-1 if write.read_version is None else write.read_version,
+                paths,
+                after=-1 if request.read_version is None else request.read_version,
                 table_id=self.table_id,
                 request=request,
             )

@@ -72,6 +72,7 @@ def _parse_size(key: str, value: Any) -> str:
     return text
 
 
+AUTO: Final = "auto"
 DURATION: Final = Kind("duration", parse_duration)
 INTERVAL: Final = Kind("duration or `off`", _parse_interval)
 COUNT: Final = Kind("count", _parse_count)
@@ -102,6 +103,12 @@ class Settings:
         "10",
         "versions between checkpoints; the table property `delta.checkpointInterval` wins",
     )
+    mirror_checkpoints: str = _setting(
+        _one_of("auto", "worker"),
+        "auto",
+        "who writes checkpoints: in `sync` mode a writer, in the background, unless a worker is "
+        "alive; or workers alone",
+    )
     mirror_reconcile_interval: float = _setting(
         DURATION, "30s", "how often the worker looks for versions without a status"
     )
@@ -117,6 +124,25 @@ class Settings:
     mirror_lag_alert_versions: int = _setting(COUNT, "1000", "lag that alerts, in versions")
     mirror_validate_interval: float | None = _setting(
         INTERVAL, "off", "how often the worker validates every table"
+    )
+    maintenance_auto: str = _setting(
+        _one_of("on", "off"),
+        "off",
+        "whether the worker vacuums, expires and analyses what is due",
+    )
+    maintenance_interval: float = _setting(
+        DURATION, "1h", "how often the worker looks for upkeep that is due"
+    )
+    maintenance_vacuum_files: int = _setting(
+        COUNT, "1000", "files to delete that make a vacuum due"
+    )
+    maintenance_expire_versions: int = _setting(
+        COUNT, "1000", "versions past their retention that make an expiration due"
+    )
+    maintenance_bytes_per_hour: int = _setting(
+        COUNT,
+        "1000000000000",
+        "bytes deleted or rewritten in an hour after which no more upkeep is begun",
     )
     sql_pool_size: int = _setting(COUNT, "10", "connections to PostgreSQL at most")
     sql_timeout: float = _setting(DURATION, "30s", "bound on every wait for a connection or a lock")

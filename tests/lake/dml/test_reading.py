@@ -71,7 +71,7 @@ def test_a_dataset_of_pyarrow(table, marked):
 def test_counts_come_from_the_log(table, marked, monkeypatch):
     assert marked.count("id > 1") == 2
     assert table.count("n IS NULL") == 1
-    monkeypatch.setattr("deltasql.lake.reading.scan.read_files", _no_reading)
+    monkeypatch.setattr("deltasql.lake.scan.read_files", _no_reading)
     assert (table.count(), table.count("day = 'a'"), marked.count()) == (4, 2, 3)
 
 
@@ -122,7 +122,7 @@ def test_vectors_of_versions_without_change_files(lake):
     table = lake.create_table("bare", data=ROWS, properties={"delta.enableDeletionVectors": "true"})
     table.delete("id = 2")
     table.set_properties({"delta.enableChangeDataFeed": "true"})
-    from deltasql.lake.reading.changed_rows import changed_rows
+    from deltasql.lake.dml.changed_rows import changed_rows
 
     rows = changed_rows(table.objects, table.snapshot().state, table.changes(1, 1), table="bare")
     assert [(row["id"], row["_change_type"]) for row in rows.read_all().to_pylist()] == [

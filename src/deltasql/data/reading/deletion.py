@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.errors import LogFormatError
+from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.store import split_uri
-from deltasql.spec.actions import DeletionVector
+from deltasql.spec.actions import AddFile, DeletionVector, RemoveFile
 from deltasql.spec.deletion_vectors import Inline, decode, locate, unframe
 from deltasql.spec.paths import decode_path, is_absolute, object_key
 
@@ -51,6 +52,14 @@ def deleted_rows(
         frame, version=version[0] if version else 0, size=vector.size_in_bytes, source=place.path
     )
     return decode(bitmap, cardinality=vector.cardinality)
+
+
+def deleted_in(objects: ObjectStore, file: AddFile | RemoveFile) -> array[int]:
+    """The deleted rows of a file of the log, ascending; none without a vector."""
+    if file.deletion_vector is None:
+        return array("Q")
+    rows = record_count(load_stats(file.stats))
+    return deleted_rows(objects, file.deletion_vector, rows=rows, path=file.path)
 
 
 class RowDeleter:

@@ -6,13 +6,11 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from deltasql.data.reading.deletion import deleted_rows
+from deltasql.data.reading.deletion import deleted_in
+from deltasql.data.writing import vector_files
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.objectstore import ObjectStore
-from deltasql.spec import codec
 from deltasql.spec.actions import AddFile
-from deltasql.spec.deletion_vectors import encode, encode_file, in_file, relative_path
-from deltasql.spec.paths import encode_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,7 @@ def with_old(objects: ObjectStore, add: AddFile, lost: array[int]) -> array[int]
     """The rows that go, and those that are gone already, ascending."""
     if add.deletion_vector is None:
         return lost
-    old = deleted_rows(objects, add.deletion_vector, rows=row_count(add), path=add.path)
-    return array("Q", sorted({*old, *lost}))
+    return array("Q", sorted({*deleted_in(objects, add), *lost}))
 
 
 def write_vectors(
@@ -62,29 +59,16 @@ def write_vectors(
     left = [mark for mark in marks if not mark.is_whole]
     if not left:
         return [], []
-    uuid = bytes.fromhex(new_id().replace("-", ""))
-    bitmaps = [encode(mark.deleted) for mark in left]
-    content, offsets = encode_file(bitmaps)
-    key = relative_path(uuid)
-    objects.put(key, content)
+    written = vector_files.write_vectors(
+        objects, {mark.add.path: mark.deleted for mark in left}, new_id=new_id
+    )
     added = [
         replace(
             mark.add,
-            deletion_vector=in_file(
-                uuid, bitmap=bitmap, offset=offset, cardinality=len(mark.deleted)
-            ),
-            stats=loosened(mark.add.stats),
+            deletion_vector=written.vectors[mark.add.path],
+            stats=vector_files.loosened(mark.add.stats),
             data_change=True,
         )
-        for mark, bitmap, offset in zip(left, bitmaps, offsets, strict=True)
+        for mark in left
     ]
-    return added, [VectorFile(encode_path(key))]
-
-
-def loosened(stats: str | None) -> str | None:
-    """Stats of a file that lost rows: bounds still hold, but need not be reached."""
-    if stats is None:
-        return None
-    values = codec.loads(stats)
-    values["tightBounds"] = False
-    return codec.dumps(values).decode()
+    return added, [VectorFile(written.path)]

@@ -113,11 +113,7 @@ class TableVerbs:
     ) -> WriteResult:
         table = cast("Table", self)
         if retries < 0:
-            raise ValidationError(
-                f"retries can't be {retries}",
-                cause="it is how often the operation is run again at most",
-                remedy="give 0 or more",
-            )
+            raise ValidationError(f"retries can't be {retries}", remedy="pass 0 or more")
         with table.present():
             for attempt in range(retries + 1):
                 write, result = _at(table, operation)

@@ -13,7 +13,7 @@ from deltasql.data.writing.writer import NewFile
 from deltasql.lake import writing
 from deltasql.lake.arguments import checked
 from deltasql.lake.dml.verbs import TransactionVerbs
-from deltasql.lake.reading.scan import Scan
+from deltasql.lake.scan import Scan
 from deltasql.lake.snapshot import FileKey, Overlay, Snapshot
 from deltasql.lake.table import Table
 from deltasql.log.conflict import Reads
@@ -183,10 +183,13 @@ class TransactionTable(TransactionVerbs):
 
     def discard_files(self, request: CommitRequest | None = None) -> None:
         """Delete the files that were written, if `request`, when it was sent, was not committed."""
-        if self._written:
+        paths = [file.path for file in self._written]
+        if request is not None:
+            paths += request.rebased_files
+        if paths:
             self._lake.discarder.discard(
                 self.location,
-                [file.path for file in self._written],
+                paths,
                 after=self._version,
                 table_id=self._table.table_id,
                 request=request,

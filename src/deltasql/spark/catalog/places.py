@@ -58,6 +58,10 @@ class Places:
         known = self._known.get(path)
         if known is not None and known.table_id == table_id:
             return Table(self._lake, known)
+        record = self._claimed(path)
+        if record is not None and record.table_id == table_id:
+            # Another process answered before this one.
+            return Table(self._lake, record)
         return Table(self._lake, TableRecord(table_id, path, path))
 
     def hadoop_path(self, location: str) -> str:
@@ -71,8 +75,9 @@ class Places:
         return self.hadoop_path(location)
 
     def promised(self, path: str) -> str:
-        """The location that was promised at a path."""
-        return self._promised.pop(place_of(plain(path)), plain(path))
+        """The location that was promised at a path, perhaps by a process before this one."""
+        known = self._promised.pop(place_of(plain(path)), None)
+        return lake_location(path) if known is None else known
 
     def _claimed(self, path: str) -> TableRecord | None:
         location = plain(path)
@@ -87,6 +92,12 @@ class Places:
             return None
         self._set_credentials(record.location)
         return Table(self._lake, record)
+
+
+def lake_location(path: str) -> str:
+    """A path of Hadoop's as the lake spells locations: `hadoop_location`, the other way round."""
+    location = plain(path)
+    return f"s3://{location[6:]}" if location.startswith("s3a://") else location
 
 
 def plain(path: str) -> str:

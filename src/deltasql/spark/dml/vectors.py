@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from deltasql.data.writing.vectors import VectorFile, loosened
+from deltasql.data.writing.vector_files import loosened
+from deltasql.data.writing.vectors import VectorFile
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.spark.dml.operation import FILE, ROW, DmlContext
 from deltasql.spark.native.gateway import VECTOR_COLUMNS

@@ -115,8 +115,8 @@ SELECT has_any_column_privilege('dl_table_heads', 'UPDATE')
 SELECT bool_and(has_table_privilege(name, 'DELETE'))
        AND has_table_privilege('dl_purges', 'INSERT')
 FROM unnest(ARRAY[
-    'dl_active_files', 'dl_cdc_files', 'dl_dead_files', 'dl_domain_metadata',
-    'dl_metadata_updates', 'dl_mirror_leases', 'dl_mirror_status', 'dl_partitions', 'dl_pins',
+    'dl_active_files', 'dl_cdc_files', 'dl_dead_files', 'dl_domain_metadata', 'dl_expirations',
+    'dl_maintenance_jobs', 'dl_metadata_updates', 'dl_mirror_leases', 'dl_mirror_status', 'dl_partitions', 'dl_pins',
     'dl_places', 'dl_protocol_updates', 'dl_purges', 'dl_table_heads', 'dl_table_versions',
     'dl_tables', 'dl_trusted_versions', 'dl_txn_actions', 'dl_vacuum_files', 'dl_vacuums'
 ]) AS name;
@@ -140,6 +140,7 @@ SELECT pg_advisory_xact_lock(7306642187411);
 -- name: files_at
 -- One statement over both tables: two would give torn answers beside a commit. The range finds
 -- what was live at an old version by its index; two comparisons would read the whole history.
+-- A version that has expired gives a row without a path: some of its files may be gone.
 SELECT path, size_bytes AS size, modification_time, partition_values, stats, deletion_vector,
        num_records, data_change, tags, base_row_id, default_row_commit_version,
        clustering_provider, version, extra
@@ -153,7 +154,11 @@ FROM dl_dead_files
 WHERE version IS NOT NULL
   AND int8range((table_id << 40) | version, (table_id << 40) | removed_version)
       @> (({table_id}::bigint << 40) | {version}::bigint)
-  AND table_id = {table_id} AND {filter};
+  AND table_id = {table_id} AND {filter}
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM dl_table_heads
+WHERE table_id = {table_id} AND earliest_version > {version};
 
 -- name: server_identity
 -- The timeline is that of the WAL being written: the control file's is one checkpoint late.

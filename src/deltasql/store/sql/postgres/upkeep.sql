@@ -9,3 +9,8 @@ FROM unnest(:keys::bytea[], :paths::text[], :kinds::text[], :sizes::text[])
      AS given (path_key, path, kind, size)
 ON CONFLICT (vacuum_id, path_key) DO NOTHING
 RETURNING path;
+
+-- name: analyze
+-- After vacuum and retention have deleted much: the plans of reads go by it.
+ANALYZE dl_active_files, dl_dead_files, dl_table_versions, dl_mirror_status, dl_txn_actions,
+    dl_vacuum_files, dl_partitions;

@@ -141,10 +141,11 @@ class Scan:
 
         if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
             raise ValidationError(
-                f"connection is a {type(connection).__name__}",
-                remedy="pass a connection of DuckDB, or leave it out",
+                "connection must be one of DuckDB's",
+                cause=f"found a value of the type {type(connection).__name__}",
+                remedy="pass duckdb.connect(…), or leave it out",
             )
-        return (duckdb if connection is None else connection).from_arrow(self.to_arrow())
+        return (connection or duckdb).from_arrow(self.to_arrow())
 
     def to_pyarrow_dataset(self) -> ds.Dataset:
         """The files that may hold the rows as a dataset of PyArrow's, which reads them itself.

@@ -9,10 +9,9 @@ from datetime import datetime
 import pyarrow as pa
 
 from deltasql.data.arrow_schema import to_arrow
-from deltasql.data.reading.deletion import deleted_rows
+from deltasql.data.reading.deletion import deleted_in
 from deltasql.data.reading.placed import PlacedRows
 from deltasql.data.reading.reader import read_files
-from deltasql.data.writing.vectors import row_count
 from deltasql.errors import ValidationError
 from deltasql.lake.history import Change
 from deltasql.log.feed import CHANGE_TYPE, as_add
@@ -100,10 +99,7 @@ def _moved(
 
 
 def _deleted(objects: ObjectStore, add: AddFile) -> set[int]:
-    vector = add.deletion_vector
-    if vector is None:
-        return set()
-    return set(deleted_rows(objects, vector, rows=row_count(add), path=add.path))
+    return set(deleted_in(objects, add))
 
 
 def _in_change_file(

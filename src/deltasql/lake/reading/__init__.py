@@ -1,1 +1,0 @@
-"""Rows of tables, and their changes, as whatever the caller likes."""
