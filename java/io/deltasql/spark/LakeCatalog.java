@@ -11,10 +11,12 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType$;
 import org.apache.spark.sql.catalyst.catalog.CatalogUtils$;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.delta.catalog.DeltaCatalogV1;
 import org.apache.spark.sql.delta.commands.TableCreationModes;
@@ -29,7 +31,7 @@ import scala.Option;
  * gives them their names. Delta's connector on its kernel would go round the log, so that this is
  * the one without it.
  */
-public final class LakeCatalog extends DeltaCatalogV1 {
+public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalog {
   private static final String STORAGE = "org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat";
   private static final String TABLE = "org.apache.spark.sql.catalyst.catalog.CatalogTable";
 
@@ -50,6 +52,16 @@ public final class LakeCatalog extends DeltaCatalogV1 {
 
   private Bridge lake() {
     return Homes.lake(name);
+  }
+
+  @Override
+  public UnboundProcedure loadProcedure(Identifier ident) {
+    return LakeProcedure.load(lake(), ident);
+  }
+
+  @Override
+  public Identifier[] listProcedures(String[] namespace) {
+    return LakeProcedure.list(lake(), namespace);
   }
 
   // --- tables that are there ------------------------------------------------------------
@@ -194,7 +206,7 @@ public final class LakeCatalog extends DeltaCatalogV1 {
     if (location != null) {
       question.put("location", location);
     }
-    JsonNode found = lake().ask(question);
+    JsonNode found = lake().ask(question.put("block", Blocks.current()));
     Path place = new Path(found.get("location").asText());
     if (found.get("is_new").asBoolean()) {
       Homes.promise(place, lake(), Names.of(ident));
