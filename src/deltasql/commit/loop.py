@@ -39,6 +39,7 @@ from deltasql.log.state import TableState
 from deltasql.log.validation.commits import validate_commit
 from deltasql.spec import codec
 from deltasql.spec.actions import Txn
+from deltasql.store.claims import NO_SOURCES, Sources
 from deltasql.store.interface import (
     CommitRecord,
     LockedLog,
@@ -109,16 +110,23 @@ class CommitLoop:
 
         return self._until_known(requests, attempt)
 
-    def create(self, request: CommitRequest, location: str) -> int | None:
+    def create(
+        self,
+        request: CommitRequest,
+        location: str,
+        *,
+        sources: Sources = NO_SOURCES,
+    ) -> int | None:
         """Create a table with its version 0; its id, or None when the name is taken.
 
         A table whose version 0 has the request's commit id is ours, whatever became of it.
+        `sources`: see `TxnLogWriter.create_table`.
         """
         proposal = propose(request, None)
 
         def attempt(is_retry: bool) -> int | NameTaken:  # noqa: FBT001
             return self._store.create_table(
-                request.table_name, location, proposal, is_retry=is_retry
+                request.table_name, location, proposal, is_retry=is_retry, sources=sources
             )
 
         # There is no head to lock yet, so that only another attempt can tell: it waits for the

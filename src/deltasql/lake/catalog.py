@@ -38,6 +38,7 @@ from deltasql.settings.sources import Configuration, resolve, user_name
 from deltasql.spec.actions import Action
 from deltasql.spec.properties import TIMESTAMPS
 from deltasql.spec.schema import StructType
+from deltasql.store.claims import Sources
 from deltasql.store.connect import open_log
 from deltasql.store.interface import LogStore, NameTaken
 from deltasql.telemetry import metrics
@@ -228,16 +229,17 @@ class Lake(LakeAdoptions, LakeUpkeep):
     def drop_table(self, name: str, purge: bool = False) -> PurgeReport | None:  # noqa: FBT001, FBT002
         """Take a table out of the lake; with `purge` delete its log and files as well.
 
-        Without it they stay, and the name is free: see `dropped` and `purge`.
+        Without it they stay, and the name is free: see `dropped` and `purge`. A table that can't
+        be purged is not dropped either.
         """
         if purge:
             purging.must_be_allowed(self.store)
         table = self.table(name)
-        if purge and table.read_only is None:
-            purging.must_not_be_ahead(self, table.table_id, name, table.location)
+        if purge:
+            return purging.drop_and_purge(self, table)
         if not self.store.drop_table(table.table_id):
             raise _missing(name)
-        return purging.purge(self, table.table_id) if purge else None
+        return None
 
     def dropped(self) -> list[DroppedTable]:
         """Tables that were dropped and not purged, by name: they still hold their places."""
@@ -285,10 +287,12 @@ class Lake(LakeAdoptions, LakeUpkeep):
         operation: str,
         operation_params: Mapping[str, Any],
         files: Sequence[NewFile] = (),
+        sources: Sources | None = None,
     ) -> Table | None:
         """Create a table whose version 0 has these actions; None when the name is taken.
 
-        `files` were written for it, and are deleted when there is surely no such table.
+        `files` were written for it, and are deleted when there is surely no such table. `sources`
+        are the tables whose files it names, by default those at whose places its files lie.
         """
         new_table.check_name(name)
         return new_table.create(
@@ -299,6 +303,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
             operation=operation,
             operation_params=operation_params,
             files=files,
+            sources=sources,
         )
 
     def place(self, name: str) -> str:

@@ -17,9 +17,11 @@ from deltasql.lake import writing
 from deltasql.lake.table import Table
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS, assign_row_ids
 from deltasql.log.validation.commits import validate_commit
-from deltasql.spec.actions import Action, Metadata, Protocol
+from deltasql.places import place_of
+from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
 from deltasql.spec.column_mapping import assign_column_mapping
 from deltasql.spec.features import stored_properties
+from deltasql.spec.paths import is_elsewhere
 from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
     FENCE,
@@ -31,6 +33,7 @@ from deltasql.spec.properties import (
 )
 from deltasql.spec.protocol import protocol_for
 from deltasql.spec.schema import StructType, render_schema
+from deltasql.store.claims import Sources
 from deltasql.store.interface import TableRecord
 
 if TYPE_CHECKING:
@@ -112,6 +115,27 @@ def _must_be_texts(properties: Mapping[str, str]) -> None:
             )
 
 
+def _sources(lake: Lake, actions: Sequence[Action]) -> Sources:
+    """The live tables at whose places files of the actions lie, as those of Spark's clones do."""
+    found: dict[str, int] = {}
+    seen: set[str] = set()
+    for action in actions:
+        if not isinstance(action, AddFile) or not is_elsewhere(action.path):
+            continue
+        folder = action.path.rpartition("/")[0]
+        if folder in seen:
+            continue
+        seen.add(folder)
+        place = place_of(folder)
+        if not place.startswith(tuple(found)):
+            found |= {
+                claim.place: claim.table_id
+                for claim in lake.store.claims(folder)
+                if claim.status == "live" and place.startswith(claim.place)
+            }
+    return dict.fromkeys(found.values())
+
+
 def create(
     lake: Lake,
     name: str,
@@ -121,6 +145,7 @@ def create(
     operation: str,
     operation_params: Mapping[str, Any],
     files: Sequence[NewFile] = (),
+    sources: Sources | None = None,
 ) -> Table | None:
     """Create a table; see `Lake.create_with`."""
     request = CommitRequest(
@@ -139,7 +164,8 @@ def create(
         protocols = [action for action in actions if isinstance(action, Protocol)]
         if any("rowTracking" in (item.writer_features or ()) for item in protocols):
             request.actions = assign_row_ids(actions, version=0, domains={})
-        created = lake.commits.create(request, location)
+        held = _sources(lake, actions) if sources is None else sources
+        created = lake.commits.create(request, location, sources=held)
     except CommitStateUnknownError:
         # The files may belong to a table: they stay.
         raise

@@ -1,4 +1,4 @@
--- Differs: arrays as parameters.
+-- Differs: arrays as parameters, and rows that are locked.
 
 -- name: vacuum_journal
 INSERT INTO dl_vacuum_files
@@ -9,3 +9,7 @@ FROM unnest(:keys::bytea[], :paths::text[], :kinds::text[], :sizes::text[])
      AS given (path_key, path, kind, size)
 ON CONFLICT (vacuum_id, path_key) DO NOTHING
 RETURNING path;
+
+-- name: source_lock
+-- Whoever drops the source or vacuums it waits; those who append to it don't.
+SELECT table_id FROM dl_table_heads WHERE table_id = :table_id FOR KEY SHARE;
