@@ -14,7 +14,7 @@ from deltasql.lake.writing import new_id
 from deltasql.log.conflict import Reads
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.maintenance.altering import columns as edits
-from deltasql.maintenance.altering import rules
+from deltasql.maintenance.altering import rules, uses
 from deltasql.maintenance.altering.types import (
     changed_column,
     delta_type,
@@ -65,7 +65,8 @@ class TableAlter:
         metadata = {} if comment is None else {"comment": comment}
         parent, _, last = name.rpartition(".")
         snapshot = _snapshot(self)
-        if parent and snapshot.state.schema.field(parent.partition(".")[0]) is None:
+        schema = snapshot.state.schema
+        if parent and schema.field(edits.path_of(schema, parent)[0]) is None:
             parent, last = "", name
         field = StructField(last, delta_type(type), nullable, metadata)
         return _add(self, snapshot, [field], parent or None, first=first, after=after)
@@ -92,8 +93,7 @@ class TableAlter:
         """
         snapshot = _mapped(self, "renamed", enable=enable_column_mapping)
         state = snapshot.state
-        column = edits.find(state.schema, name)
-        rules.must_be_unused(state, column, name, "renamed")
+        uses.must_be_unused(state, name, "renamed")
         partitions = tuple(
             new_name if part.lower() == name.lower() else part
             for part in state.metadata.partition_columns
@@ -113,9 +113,8 @@ class TableAlter:
         """
         snapshot = _mapped(self, "dropped", enable=enable_column_mapping)
         state = snapshot.state
-        column = edits.find(state.schema, name)
-        rules.must_not_shape_the_table(state, column, name, snapshot.domains)
-        rules.must_be_unused(state, column, name, "dropped")
+        uses.must_not_shape_the_table(state, name, snapshot.domains)
+        uses.must_be_unused(state, name, "dropped")
         schema = edits.drop(state.schema, name)
         return _commit_schema(self, snapshot, schema, "DROP COLUMNS", {"columns": [name]})
 
