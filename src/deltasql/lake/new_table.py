@@ -20,6 +20,7 @@ from deltasql.log.validation.commits import validate_commit
 from deltasql.places import place_of
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
 from deltasql.spec.column_mapping import assign_column_mapping
+from deltasql.spec.configuration import canonical_metadata
 from deltasql.spec.features import stored_properties
 from deltasql.spec.paths import is_elsewhere
 from deltasql.spec.properties import (
@@ -28,7 +29,7 @@ from deltasql.spec.properties import (
     MAX_COLUMN_ID,
     ROW_TRACKING,
     TIMESTAMPS,
-    canonical_keys,
+    canonical,
     is_true,
 )
 from deltasql.spec.protocol import protocol_for
@@ -69,7 +70,7 @@ def version_zero(
 ) -> list[Action]:
     """The protocol and the metadata of a new table."""
     _must_be_texts(properties or {})
-    configuration = {TIMESTAMPS: "true", **canonical_keys(properties or {})}
+    configuration = {TIMESTAMPS: "true", **canonical(properties or {})}
     if configuration[TIMESTAMPS].lower() == "false":
         raise ValidationError(
             "a table can't be created without in-commit timestamps",
@@ -148,6 +149,7 @@ def create(
     sources: Sources | None = None,
 ) -> Table | None:
     """Create a table; see `Lake.create_with`."""
+    actions = list(canonical_metadata(actions))
     request = CommitRequest(
         table_id=0,
         table_name=name,

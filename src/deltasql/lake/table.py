@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,8 @@ class Table(TableCommits, TableUpkeep):
                 "version and timestamp were both given", remedy="give one of the two"
             )
         is_given = version is not None
+        if version is not None:
+            version = self._checked(version)
         if timestamp is not None:
             version = self._version_at(timestamp)
         started = time.monotonic()
@@ -203,6 +206,15 @@ class Table(TableCommits, TableUpkeep):
         if version is None:
             raise self._no_version(f"version as of {timestamp}")
         return version
+
+    def _checked(self, version: int) -> int:
+        try:
+            number = operator.index(version)
+        except TypeError:
+            raise ValidationError(f"version is {version!r:.80}", remedy="give an integer") from None
+        if not 0 <= number < 2**63:
+            raise self._no_version(f"version {number}")
+        return number
 
     def _no_version(self, wanted: str) -> VersionNotFoundError:
         head = self._lake.store.head(self.table_id)

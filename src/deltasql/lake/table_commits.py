@@ -31,6 +31,7 @@ from deltasql.spec.actions import (
     Protocol,
     RemoveFile,
 )
+from deltasql.spec.configuration import canonical_metadata
 from deltasql.spec.features import features_of
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import parse_schema
@@ -137,7 +138,7 @@ class TableCommits:
         return CommitRequest(
             table_id=self.table_id,
             table_name=self.name,
-            actions=actions,
+            actions=canonical_metadata(actions),
             commit_id=writing.new_id(),
             operation=operation,
             committer=self._lake.committer,

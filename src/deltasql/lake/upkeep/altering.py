@@ -15,6 +15,7 @@ from deltasql.log.conflict import Reads
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.maintenance.altering import columns as edits
 from deltasql.maintenance.altering import rules, uses
+from deltasql.maintenance.altering.arguments import must_be_text, must_be_texts
 from deltasql.maintenance.altering.types import (
     changed_column,
     delta_type,
@@ -30,10 +31,11 @@ from deltasql.spec.column_mapping import (
 from deltasql.spec.features import stored_properties
 from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
+    FENCE,
     MAX_COLUMN_ID,
     ROW_TRACKING,
     TYPE_WIDENING,
-    canonical_keys,
+    canonical,
     is_true,
 )
 from deltasql.spec.protocol import upgraded
@@ -62,6 +64,7 @@ class TableAlter:
         after: str | None = None,
     ) -> int:
         """Add a column, null in the rows that are there; `address.zip` adds it to a struct."""
+        must_be_text(name=name)
         metadata = {} if comment is None else {"comment": comment}
         parent, _, last = name.rpartition(".")
         snapshot = _snapshot(self)
@@ -79,6 +82,10 @@ class TableAlter:
             schema = from_arrow(schema, column_mapping=mapped)
         if isinstance(schema, StructType):
             fields = list(schema.fields)
+        elif not isinstance(schema, Mapping):
+            raise ValidationError(
+                f"schema is {schema!r:.80}", remedy="give names with their types, or a schema"
+            )
         else:
             fields = [StructField(name, delta_type(kind)) for name, kind in schema.items()]
         return _add(self, snapshot, fields, None)
@@ -91,6 +98,7 @@ class TableAlter:
         That takes column mapping: with `enable_column_mapping` a table without it gets it first,
         by a commit of its own, and its readers must know it from then on.
         """
+        must_be_text(name=name, new_name=new_name)
         snapshot = _mapped(self, "renamed", enable=enable_column_mapping)
         state = snapshot.state
         uses.must_be_unused(state, name, "renamed")
@@ -111,6 +119,7 @@ class TableAlter:
 
         For `enable_column_mapping` see `rename_column`.
         """
+        must_be_text(name=name)
         snapshot = _mapped(self, "dropped", enable=enable_column_mapping)
         state = snapshot.state
         uses.must_not_shape_the_table(state, name, snapshot.domains)
@@ -120,12 +129,14 @@ class TableAlter:
 
     def reorder_columns(self, names: Sequence[str]) -> int:
         """Put columns first, in this order; the others follow as they are."""
+        must_be_texts(names=names)
         snapshot = _snapshot(self)
         schema = edits.reorder(snapshot.state.schema, names)
         return _commit_schema(self, snapshot, schema, "CHANGE COLUMN", {"order": list(names)})
 
     def set_nullable(self, column: str, nullable: bool = True) -> int:  # noqa: FBT001, FBT002
         """Let a column have nulls; that it has none can be said of a table without files only."""
+        must_be_text(column=column)
         snapshot = _snapshot(self)
         schema = edits.change(
             snapshot.state.schema, column, lambda item: replace(item, nullable=nullable)
@@ -136,6 +147,7 @@ class TableAlter:
 
     def set_comment(self, comment: str | None, column: str | None = None) -> int:
         """Describe a column, or the table itself; None takes the comment away."""
+        must_be_text(comment=comment or "", column=column or "")
         snapshot = _snapshot(self)
         if column is None:
             metadata = replace(snapshot.metadata, description=comment)
@@ -157,6 +169,7 @@ class TableAlter:
         With `enable_type_widening` a table without that feature gets it in the same commit, and
         its readers must know it from then on.
         """
+        must_be_text(column=column)
         snapshot = _snapshot(self)
         state = snapshot.state
         configuration = dict(state.properties)
@@ -182,8 +195,11 @@ class TableAlter:
     def set_properties(self, properties: Mapping[str, str]) -> int:
         """Set table properties; the protocol is raised where one of them asks for it."""
         snapshot = _snapshot(self)
-        wanted = canonical_keys(properties)
+        rules.must_be_plain(properties)
+        wanted = canonical(properties)
         rules.must_be_plain(wanted)
+        if FENCE in wanted:
+            rules.fence_must_stay(snapshot.state, wanted)
         configuration = {**snapshot.properties, **wanted}
         if is_true(configuration, ROW_TRACKING):
             for key, start in ROW_TRACKING_COLUMNS.items():
@@ -205,8 +221,9 @@ class TableAlter:
 
     def unset_properties(self, keys: Iterable[str], *, if_exists: bool = False) -> int:
         """Take table properties away."""
+        must_be_texts(keys=keys)
         snapshot = _snapshot(self)
-        wanted = list(canonical_keys(dict.fromkeys(keys, "")))
+        wanted = list(canonical(dict.fromkeys(keys, "")))
         rules.must_be_plain(dict.fromkeys(wanted, ""))
         missing = [key for key in wanted if key not in snapshot.properties]
         if missing and not if_exists:
@@ -215,12 +232,15 @@ class TableAlter:
                 remedy="leave it out, or pass if_exists=True",
             )
         left = {key: value for key, value in snapshot.properties.items() if key not in wanted}
+        if FENCE in wanted:
+            rules.fence_must_stay(snapshot.state, left)
         metadata = replace(snapshot.metadata, configuration=left)
         params = {"properties": wanted, "ifExists": if_exists}
         return _commit(self, snapshot, metadata, "UNSET TBLPROPERTIES", params)
 
     def add_constraint(self, name: str, expression: str) -> int:
         """Add a CHECK constraint, once every row that is there satisfies it."""
+        must_be_text(name=name, expression=expression)
         snapshot = _snapshot(self)
         key = rules.constraint_key(name)
         if key in snapshot.properties:
@@ -244,6 +264,7 @@ class TableAlter:
 
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> int:
         """Take a CHECK constraint away."""
+        must_be_text(name=name)
         snapshot = _snapshot(self)
         key = rules.constraint_key(name)
         if key not in snapshot.properties:
@@ -260,6 +281,7 @@ class TableAlter:
 
     def enable_feature(self, name: str) -> int:
         """Add a feature to the table's protocol, with those that it rests on."""
+        must_be_text(name=name)
         snapshot = _snapshot(self)
         feature = rules.known_feature(name)
         protocol = upgraded(

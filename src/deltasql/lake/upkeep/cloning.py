@@ -71,7 +71,9 @@ def _actions(snapshot: Snapshot, files: list[AddFile]) -> list[Action]:
     configuration = {key: value for key, value in state.properties.items() if key not in _SINCE} | {
         TIMESTAMPS: "true"
     }
-    fence = configuration.get(FENCE, "true").lower() != "false"
+    # A property that was set later, before that was refused, has not opened the source.
+    is_fenced = FENCE_FEATURE in implied_features(state.protocol)[1]
+    fence = is_fenced or configuration.get(FENCE, "true").lower() != "false"
     protocol = protocol_for(state.schema, configuration, fence=fence)
     features = {
         feature

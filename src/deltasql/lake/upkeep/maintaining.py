@@ -150,6 +150,10 @@ class TableUpkeep(TableAlter):
         """
         table = cast("Table", self)
         lake = table._lake
+        if not isinstance(clock_margin, timedelta):
+            raise ValidationError(
+                f"clock_margin is {clock_margin!r:.80}", remedy="give a timedelta"
+            )
         # As it is now: what this process wrote a moment ago is committed.
         lake.presence.beat()
         subject = run.Subject(

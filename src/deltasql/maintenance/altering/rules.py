@@ -12,11 +12,14 @@ from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, Valida
 from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
 from deltasql.log.state import TableState
 from deltasql.spec.features import FEATURES
+from deltasql.spec.features import FENCE as FENCE_FEATURE
 from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
+    FENCE,
     TIMESTAMPS,
 )
+from deltasql.spec.protocol import implied_features
 from deltasql.spec.schema import StructType
 
 # The rows of some columns.
@@ -40,6 +43,12 @@ def must_be_mapped(state: TableState, doing: str) -> None:
 
 def must_be_plain(properties: Mapping[str, str]) -> None:
     """Raise unless these are texts, and properties that may be set as such."""
+    if not isinstance(properties, Mapping):
+        raise ValidationError(
+            f"properties is {properties!r:.80}",
+            cause="properties are keys and values",
+            remedy='give a dict such as {"delta.appendOnly": "true"}',
+        )
     for key, value in properties.items():
         if type(key) is not str or type(value) is not str:
             raise ValidationError(
@@ -59,6 +68,18 @@ def must_be_plain(properties: Mapping[str, str]) -> None:
                 cause="a mirror that is late would change the times of its versions",
                 remedy="release the table, if others shall write it",
             )
+
+
+def fence_must_stay(state: TableState, properties: Mapping[str, str]) -> None:
+    """Raise if properties say otherwise of the fence than the table's protocol does."""
+    is_fenced = FENCE_FEATURE in implied_features(state.protocol)[1]
+    wanted = properties.get(FENCE, "true").lower() != "false"
+    if wanted != is_fenced:
+        raise ValidationError(
+            f"{FENCE} can't be changed: the table {'has a' if is_fenced else 'has no'} fence",
+            cause="whether others may write a table is settled when it is created or adopted",
+            remedy="release the table, if others shall write it, or create another one",
+        )
 
 
 # --- constraints ------------------------------------------------------------------------
