@@ -19,7 +19,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-adopt bench-mirror bench-spark bench-spark-dml clean
+.PHONY: help demo docs reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-maintenance bench-spark bench-spark-dml clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -80,11 +80,20 @@ $(JAR): $(wildcard java/io/deltasql/spark/*.java) java/build.py | $(READY)
 bench-log: $(READY) ## Measure the SQL log
 	$(BIN)/python -m bench.log
 
+bench-appenders: $(READY) ## Measure appenders beside plain appends
+	$(BIN)/python -m bench.appenders
+
 bench-adopt: $(READY) ## Measure adoption
 	$(BIN)/python -m bench.adopt
 
 bench-mirror: $(READY) ## Measure the mirror
 	$(BIN)/python -m bench.mirror
+
+bench-maintenance: $(READY) ## Measure upkeep: optimize, vacuum
+	$(BIN)/python -m bench.maintenance
+
+bench-arrow: $(READY) ## Measure Python's deletes, updates, merges and scans beside delta-rs
+	$(BIN)/python -m bench.arrow
 
 bench-spark: $(READY) parts ## Measure PySpark beside stock Delta Spark
 	$(BIN)/python -m bench.spark
@@ -96,7 +105,7 @@ bench-spark-dml: $(READY) parts ## Measure merges, deletes and streams beside st
 lock: ## Resolve the dependencies again into requirements.lock
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --no-header --no-emit-index-url --no-emit-find-links \
-	  --extra postgres --extra duckdb --extra spark --group dev --group bench \
+	  --extra postgres --extra duckdb --extra spark --extra serve --group dev --group bench \
 	  --output-file requirements.lock pyproject.toml
 	! grep -nE '://|^--|(file|find-links|index)[ =:]' requirements.lock
 

@@ -16,17 +16,18 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 JAR = HERE.parent / "src" / "deltasql" / "spark" / "catalog" / "deltasql-spark.jar"
+TOOLS = HERE.parent / ".tools"
 RELEASE = "17"
 ECJ = "org.eclipse.jdt:ecj:3.40.0"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def build(jar: Path = JAR) -> Path:
-    """Make the jar."""
+def build(jar: Path = JAR, compiler: list[str] | None = None) -> Path:
+    """Make the jar, by default with the compiler that is there."""
     sources = sorted(str(path) for path in (HERE / "io").rglob("*.java"))
     with tempfile.TemporaryDirectory(prefix="deltasql-classes-") as work:
         options = ["-nowarn", "-proc:none", "-cp", _class_path(), "-d", work]
-        subprocess.run([*_compiler(), *options, *sources], check=True)
+        subprocess.run([*(compiler or _compiler()), *options, *sources], check=True)
         _pack(Path(work), jar)
     return jar
 
@@ -38,26 +39,27 @@ def _class_path() -> str:
     from deltasql.spark.sessions import jars
 
     spark = Path(pyspark.__file__).parent / "jars"
-    return os.pathsep.join([str(spark / "*"), *map(str, jars.find())])
+    # One by one: Eclipse's compiler knows no wildcards.
+    return os.pathsep.join(map(str, [*sorted(spark.glob("*.jar")), *jars.find()]))
 
 
 def _compiler() -> list[str]:
     javac = shutil.which("javac")
     if javac is not None:
         return [javac, "--release", RELEASE]
-    return ["java", "-jar", str(_ecj()), "--release", RELEASE]
+    return ecj()
 
 
-def _ecj() -> Path:
+def ecj(folder: Path = TOOLS / "ecj") -> list[str]:
     """Eclipse's compiler, which a JRE runs; fetched by the resolver that fetches Delta's jars."""
     from deltasql.spark.sessions.jars import RESOLVE
 
-    folder = HERE.parent / ".tools" / "ecj"
     found = list((folder / "jars").glob("*ecj*.jar"))
     if not found:
         subprocess.run([sys.executable, "-c", RESOLVE, ECJ, "", str(folder)], check=True)
         found = list((folder / "jars").glob("*ecj*.jar"))
-    return found[0]
+    # Not --release: a JRE lacks the lists of what older ones had.
+    return ["java", "-jar", str(found[0]), f"-{RELEASE}"]
 
 
 def _pack(classes: Path, jar: Path) -> None:

@@ -46,15 +46,21 @@ if TYPE_CHECKING:
         VersionNotFoundError,
     )
     from deltasql.lake.adoption import AbandonedAdoption, AdoptionReport
+    from deltasql.lake.appending import Appender
     from deltasql.lake.catalog import AuditEntry, Lake, connect
+    from deltasql.lake.dml.merge_builder import MergeBuilder
+    from deltasql.lake.dml.result import WriteResult
     from deltasql.lake.history import Change, HistoryEntry
-    from deltasql.lake.snapshot import Scan, Snapshot
+    from deltasql.lake.scan import Scan
+    from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
     from deltasql.lake.transaction import Transaction, TransactionTable
+    from deltasql.lake.upkeep.background import MaintenanceJob
     from deltasql.lake.upkeep.checks import CheckReport, RebuildReport, TableCheck
     from deltasql.lake.upkeep.maintaining import RestoreReport, SessionInfo, VacuumReport
     from deltasql.lake.upkeep.purging import DroppedTable, PurgeReport
     from deltasql.lake.upkeep.recovering import RecoveredTable, RecoveryReport
+    from deltasql.maintenance.expiring import ExpireReport
     from deltasql.spec.actions import (
         AddFile,
         CdcFile,
@@ -73,6 +79,7 @@ __all__ = [
     "AbandonedAdoption",
     "AddFile",
     "AdoptionReport",
+    "Appender",
     "AuditEntry",
     "CdcFile",
     "Change",
@@ -91,12 +98,15 @@ __all__ = [
     "DeltaSqlError",
     "DomainMetadata",
     "DroppedTable",
+    "ExpireReport",
     "ExportReport",
     "Format",
     "HistoryEntry",
     "Lake",
     "LocationTakenError",
     "LogFormatError",
+    "MaintenanceJob",
+    "MergeBuilder",
     "Metadata",
     "MetadataChangedError",
     "MirrorConflictError",
@@ -131,6 +141,7 @@ __all__ = [
     "ValidationError",
     "VersionConflictError",
     "VersionNotFoundError",
+    "WriteResult",
     "__version__",
     "connect",
 ]
@@ -141,18 +152,21 @@ _MODULES = {
     "ExportReport": "deltasql.adoption.exporting",
     "AbandonedAdoption": "deltasql.lake.adoption",
     "AdoptionReport": "deltasql.lake.adoption",
+    "Appender": "deltasql.lake.appending",
     "AuditEntry": "deltasql.lake.catalog",
     "Lake": "deltasql.lake.catalog",
     "connect": "deltasql.lake.catalog",
+    "MaintenanceJob": "deltasql.lake.upkeep.background",
     "CheckReport": "deltasql.lake.upkeep.checks",
     "RebuildReport": "deltasql.lake.upkeep.checks",
     "TableCheck": "deltasql.lake.upkeep.checks",
+    "ExpireReport": "deltasql.maintenance.expiring",
     "RestoreReport": "deltasql.lake.upkeep.maintaining",
     "SessionInfo": "deltasql.lake.upkeep.maintaining",
     "VacuumReport": "deltasql.lake.upkeep.maintaining",
     "DroppedTable": "deltasql.lake.upkeep.purging",
     "PurgeReport": "deltasql.lake.upkeep.purging",
-    "Scan": "deltasql.lake.snapshot",
+    "Scan": "deltasql.lake.scan",
     "Snapshot": "deltasql.lake.snapshot",
     "AddFile": "deltasql.spec.actions",
     "CdcFile": "deltasql.spec.actions",
@@ -165,6 +179,8 @@ _MODULES = {
     "RemoveFile": "deltasql.spec.actions",
     "Txn": "deltasql.spec.actions",
     "UnknownAction": "deltasql.spec.actions",
+    "MergeBuilder": "deltasql.lake.dml.merge_builder",
+    "WriteResult": "deltasql.lake.dml.result",
     "Change": "deltasql.lake.history",
     "HistoryEntry": "deltasql.lake.history",
     "RecoveredTable": "deltasql.lake.upkeep.recovering",

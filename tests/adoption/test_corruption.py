@@ -140,6 +140,45 @@ def _bad_vector(root: Path) -> None:
     replace_line(root, 1, 3, json.dumps(add("b", deletionVector=vector("x", cardinality="1"))))
 
 
+def _deep(root: Path) -> None:
+    replace_line(root, 1, 1, '{"commitInfo":{"x":' + "[" * 900 + "]" * 900 + "}}")
+
+
+def _half_a_character(root: Path) -> None:
+    replace_line(root, 1, 1, '{"commitInfo":{"x":"\\ud800","n":12345678901234567890}}')
+
+
+def _climbing(root: Path) -> None:
+    replace_line(root, 1, 3, json.dumps(add("../b")))
+
+
+def _climbing_in_disguise(root: Path) -> None:
+    replace_line(root, 1, 3, json.dumps(add("x/%2E%2e/%2e./b")))
+
+
+def _climbing_by_scheme(root: Path) -> None:
+    replace_line(root, 1, 3, json.dumps(add("s3://bucket/t/../b")))
+
+
+def _climbing_change(root: Path) -> None:
+    change = {"path": "_change_data/../../b", "partitionValues": {}, "size": 1, "dataChange": False}
+    replace_line(root, 1, 3, json.dumps({"cdc": change}))
+
+
+def _beyond_calendars(root: Path) -> None:
+    configuration = {"delta.enableInCommitTimestamps": "true"}
+    timed = {"metaData": {**METADATA["metaData"], "configuration": configuration}}
+    features = {
+        "minReaderVersion": 1,
+        "minWriterVersion": 7,
+        "writerFeatures": ["inCommitTimestamp"],
+    }
+    replace_line(root, 0, 1, '{"commitInfo":{"inCommitTimestamp":1}}')
+    replace_line(root, 0, 2, json.dumps({"protocol": features}))
+    replace_line(root, 0, 3, json.dumps(timed))
+    replace_line(root, 1, 1, '{"commitInfo":{"inCommitTimestamp":999999999999999}}')
+
+
 CORRUPTIONS: dict[Callable[[Path], None], str] = {
     _missing: NAME.format(2),
     _truncated: f"{NAME.format(2)}:4",
@@ -164,6 +203,13 @@ CORRUPTIONS: dict[Callable[[Path], None], str] = {
     _bad_protocol: f"{NAME.format(0)}:2",
     _nul: f"{NAME.format(1)}:3",
     _bad_vector: f"{NAME.format(1)}:3",
+    _deep: f"{NAME.format(1)}:1",
+    _half_a_character: f"{NAME.format(1)}:1",
+    _climbing: f"{NAME.format(1)}:3",
+    _climbing_in_disguise: f"{NAME.format(1)}:3",
+    _climbing_by_scheme: f"{NAME.format(1)}:3",
+    _climbing_change: f"{NAME.format(1)}:3",
+    _beyond_calendars: NAME.format(1),
 }
 
 

@@ -11,7 +11,15 @@ SQL = PACKAGE / "store" / "sql"
 NOT_QUERIES = {"schema.sql", "functions.sql", "grants.sql"}
 # By dialect: the shared queries that it says in its own words, on purpose.
 OVERRIDDEN = {
-    "postgres": {"files_at", "history_lease", "keys_at", "table_create", "versions_audit"},
+    "postgres": {
+        "bin_claim",
+        "files_at",
+        "history_lease",
+        "keys_at",
+        "source_lock",
+        "table_create",
+        "versions_audit",
+    },
     "sqlite": {"files_at", "migrations_exist"},
     "duckdb": {"history_times_apart", "rebuild_back"},
 }

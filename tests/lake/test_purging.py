@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import deltasql
+from deltasql.errors import StoreError
 from deltasql.objectstore.local import LocalStore
 from deltasql.spec.deletion_vectors import in_file, relative_path
 from tests.lake.conftest import ORDERS
@@ -326,7 +327,11 @@ def test_a_log_of_others_stays(small, tmp_path, rows, stock_ids, change):
     assert files_below(tmp_path) == before
     assert stock_ids(tmp_path / "t") == [100]
     assert small.dropped() == []
-    assert small.adopt(str(tmp_path / "t"), "theirs").version >= 0
+    if change is point_log_elsewhere:
+        with pytest.raises(StoreError, match="not followed"):
+            small.adopt(str(tmp_path / "t"), "theirs")
+    else:
+        assert small.adopt(str(tmp_path / "t"), "theirs").version >= 0
 
 
 def test_files_that_others_read_on_stay(small, tmp_path, rows):

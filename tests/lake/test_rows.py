@@ -271,3 +271,11 @@ def test_append_is_exactly_once_by_application(orders, rows, ids, data_files):
     assert orders.snapshot().txns == {"stream": 8}
     with pytest.raises(deltasql.ValidationError):
         orders.append(rows(1), app_id="stream")
+
+
+def test_results_are_versions_wherever_one_is_asked_for(lake, orders, rows, ids):
+    written = orders.append(rows(1))
+    orders.delete("id = 1")
+    assert ids(orders.snapshot(version=written)) == [1]
+    assert orders.changes(written, written)[0].version == written
+    assert orders.commit([], read_version=written, expected_version=written + 2) == 3

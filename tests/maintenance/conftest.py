@@ -27,3 +27,10 @@ def lake(lake_url: str, tmp_path: Path) -> Iterator[deltasql.Lake]:
 def any_lake(store_url: str, tmp_path: Path) -> Iterator[deltasql.Lake]:
     with deltasql.connect(store_url, location=str(tmp_path / "lake")) as opened:
         yield opened
+
+
+@pytest.fixture
+def quick_lake(sqlite_url: str, tmp_path: Path) -> Iterator[deltasql.Lake]:
+    """For what does not depend on the database."""
+    with deltasql.connect(sqlite_url, location=str(tmp_path / "lake")) as opened:
+        yield opened

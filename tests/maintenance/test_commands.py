@@ -10,7 +10,7 @@ import pytest
 
 import deltasql
 from deltasql.cli.main import run
-from tests.maintenance.tables import churned, files, ids, live
+from tests.maintenance.tables import churned, files, ids, live, rows
 
 
 @pytest.fixture
@@ -42,6 +42,33 @@ def test_vacuum(place: list[str], capsys: pytest.CaptureFixture[str]):
     assert (told["dead"], told["dry_run"]) == (2, False)
     with opened(place) as lake:
         assert files(lake.table("a.t")) == live(lake.table("a.t"))
+
+
+def test_optimize(place: list[str], capsys: pytest.CaptureFixture[str]):
+    with opened(place) as lake:
+        lake.table("a.t").append(rows(8))
+    told = ask(capsys, place, "optimize", "a.t")
+    assert (told["metrics"]["numRemovedFiles"], told["metrics"]["numAddedFiles"]) == (2, 1)
+    assert ask(capsys, place, "optimize", "a.t", "--purge")["versions"] == []
+    assert ask(capsys, place, "optimize", "a.t", "--zorder-by", "id")["skipped"] == 0
+    assert "target_size" in ask(capsys, place, "optimize", "a.t", "--target-size", "x", code=1)
+
+
+def test_expire(place: list[str], capsys: pytest.CaptureFixture[str]):
+    with opened(place) as lake:
+        table = lake.table("a.t")
+        table.set_properties({"delta.checkpointInterval": "2"})
+        for number in range(5, 8):
+            table.append(rows(number))
+        lake.mirror.run(once=True)
+    assert ask(capsys, place, "expire", "a.t")["reason"] == "no version is that old"
+    short = ["--retention", "0 hours", "--no-enforce-retention"]
+    told = ask(capsys, place, "expire", *short)
+    assert (told["versions"], told["dry_run"]) == (6, True)
+    told = ask(capsys, place, "expire", "a.t", *short, "--delete")
+    assert (told["versions"], told["kept_from"], told["dry_run"]) == (6, 6, False)
+    with opened(place) as lake:
+        assert [entry.version for entry in lake.table("a.t").history()] == [7, 6]
 
 
 def test_restore(place: list[str], capsys: pytest.CaptureFixture[str]):

@@ -16,7 +16,11 @@ from deltasql.testing.faulty_store import Fault, FaultyStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 # Quick enough to see five failures; a test that means the default says so.
-QUICK = {"mirror.retry_backoff_base": "10ms", "mirror.sync_timeout": "2s"}
+QUICK = {
+    "mirror.retry_backoff_base": "10ms",
+    "mirror.sync_timeout": "2s",
+    "mirror.checkpoints": "worker",
+}
 
 
 def rows(*ids: int, day: str = "2026-11-01") -> pa.Table:

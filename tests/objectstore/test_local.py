@@ -285,3 +285,33 @@ def test_lock_that_its_holder_never_gives_back(tmp_path, monkeypatch):
         os.close(lock)
     assert store.put_if_match("_last_checkpoint", b"3", tag)
     assert store.read("_last_checkpoint") == b"3"
+
+
+@pytest.mark.parametrize("key", ["link", "folder/secret", "pipe", "real"])
+def test_what_is_no_file_of_the_table_leads_nowhere(tmp_path, key):
+    """Whoever can put a link into a table's folder must not have readers read another file."""
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    (root / "real").mkdir(parents=True)
+    (root / "link").symlink_to(outside / "secret")
+    (root / "folder").symlink_to(outside, target_is_directory=True)
+    os.mkfifo(root / "pipe")
+    store = LocalStore(str(root))
+    for call in (store.read, store.open_input):
+        with pytest.raises(StoreError):
+            call(key)
+    assert store.head(key) is None
+
+
+def test_a_root_may_be_reached_by_a_link(tmp_path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "root")
+    store = LocalStore(str(tmp_path / "link"))
+    store.put("a/b", b"1")
+    assert store.read("a/b") == b"1"
+    assert store.head("a/b").size == 1
+    with store.open_input("a/b") as file:
+        assert file.read() == b"1"
+    other, key = store.resolve((tmp_path / "link" / "a" / "b").as_uri())
+    assert other.read(key) == b"1"

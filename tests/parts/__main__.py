@@ -3,11 +3,14 @@
 import os
 import sys
 
-from tests.parts import azurite, faketime, pgbouncer, seaweedfs, spark, toxiproxy
+from tests.parts import azurite, dbt, faketime, pgbouncer, seaweedfs, spark, toxiproxy
 from tests.parts.process import PartMissingError
+from tests.sizes import FULL
 
 missing = 0
-for part in (pgbouncer, faketime, toxiproxy, seaweedfs, azurite, spark):
+# dbt's test runs at full size only.
+parts = [pgbouncer, faketime, toxiproxy, seaweedfs, azurite, spark, *([dbt] if FULL else [])]
+for part in parts:
     name = part.__name__.rpartition(".")[2]
     try:
         part.ensure()

@@ -86,9 +86,9 @@ def _install_pyspark() -> None:
     half = FOLDER.with_name("spark.half")
     shutil.rmtree(half, ignore_errors=True)
     uv = str(ROOT / ".ci" / "uv")
-    _run([uv, "venv", "--quiet", "--relocatable", "--python", str(_our_python()), str(half)])
+    run([uv, "venv", "--quiet", "--relocatable", "--python", str(_our_python()), str(half)])
     into = ["--python", str(half / "bin" / "python")]
-    _run([uv, "pip", "install", "--quiet", "--no-deps", *into, *PACKAGES])
+    run([uv, "pip", "install", "--quiet", "--no-deps", *into, *PACKAGES])
     shutil.rmtree(FOLDER, ignore_errors=True)
     half.rename(FOLDER)
 
@@ -102,7 +102,7 @@ def _install_older() -> None:
     shutil.rmtree(half, ignore_errors=True)
     uv = str(ROOT / ".ci" / "uv")
     python = ["--python", str(_our_python())]
-    _run(
+    run(
         [
             uv,
             "pip",
@@ -132,11 +132,12 @@ def _fetch_jars(folder: Path, artifacts: Sequence[tuple[str, str, str]], *option
         pom.write_text(_POM.format("".join(wanted)))
         where = [f"-Dmaven.repo.local={work}/m2", f"-DoutputDirectory={half}"]
         what = ["-DincludeScope=runtime", *options]
-        _run(["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *where, *what])
+        run(["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *where, *what])
     half.rename(folder)
 
 
-def _run(command: list[str]) -> None:
+def run(command: list[str]) -> None:
+    """Run a command that installs something; what it says is the reason if it can't."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip())[-500:]

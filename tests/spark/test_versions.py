@@ -11,10 +11,14 @@ import pytest
 
 from tests.parts import spark as spark_part
 from tests.parts.process import PartMissingError
+from tests.sizes import FULL
 from tests.spark.conftest import SOURCE
 
 
-@pytest.mark.parametrize("assumptions", ["test_gateway.py", "sql/test_assumptions.py"])
+@pytest.mark.parametrize(
+    "assumptions",
+    ["test_gateway.py", "sql/test_assumptions.py", *(["plugin/test_process.py"] * FULL)],
+)
 def test_assumptions_hold_with_the_delta_before(assumptions):
     try:
         spark_part.find()

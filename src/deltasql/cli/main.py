@@ -17,7 +17,9 @@ from deltasql.cli.commands import (
     dropping,
     looking,
     maintaining,
+    maintenance,
     mirror,
+    retaining,
 )
 from deltasql.cli.failures import (
     DONE,
@@ -97,9 +99,10 @@ for register in (
     adoption.register,
     dropping.register,
     maintaining.register,
+    retaining.register,
 ):
     register(app)
-for group in (altering.app, mirror.app, database.app, configuring.app):
+for group in (altering.app, mirror.app, maintenance.app, database.app, configuring.app):
     app.add_typer(group)
 demo.register(app)
 

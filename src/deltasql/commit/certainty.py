@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Generic, TypeVar
 
@@ -47,8 +47,11 @@ class Sending(Generic[Answer]):
     attempt: Callable[[bool], Answer]
     find: Callable[[], Answer | None]
     arrives_late: bool
-    # Whether an attempt was made of which nobody knows yet.
-    is_open: bool = False
+    # Whether an attempt was made of which nobody knows yet, perhaps by a process that is gone.
+    is_open: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_open = any(request.may_arrive for request in self.requests)
 
     def ask(self) -> Answer | None:
         """What earlier attempts became, if one of them was committed."""

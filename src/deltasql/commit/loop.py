@@ -15,14 +15,17 @@ from itertools import count
 from deltasql.commit.certainty import Known, Sending, nothing_sent, unknown, until_known
 from deltasql.commit.collector import paused_for
 from deltasql.commit.commit_logging import log_created, log_done
+from deltasql.commit.done_before import find_commits, find_txns
 from deltasql.commit.drafting import DraftedCommit, draft_large, locked_after
 from deltasql.commit.metadata_changes import changes_of, clock_for, fitted, settled, write_at
+from deltasql.commit.rebasing import ConflictUnderLockError, Rebaser
 from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.requirements import (
     Done,
     answered,
     metadata_must_be_as_read,
     must_be_pinned_at,
+    must_be_unexpired,
     must_have_been_there,
     table_gone,
     txns_must_agree,
@@ -34,21 +37,21 @@ from deltasql.errors import (
     MirrorError,
     ValidationError,
 )
-from deltasql.log.conflict import Attempt, Winner, check_conflicts
+from deltasql.log.conflict import Winner
 from deltasql.log.state import TableState
 from deltasql.log.validation.commits import validate_commit
 from deltasql.spec import codec
-from deltasql.spec.actions import Txn
-from deltasql.store.claims import NO_SOURCES, Sources
 from deltasql.store.interface import (
     CommitRecord,
     LockedLog,
     LogStore,
     NameTaken,
-    TxnSeen,
     VersionTaken,
 )
 from deltasql.telemetry import metrics
+
+# How often a conflict that shows under the lock is looked at outside of it: that may take long.
+_TRIES_IN_HASTE = 2
 
 
 class CommitLoop:
@@ -60,10 +63,12 @@ class CommitLoop:
         states: StateCache,
         *,
         timeout: float,
+        rebaser: Rebaser,
         before_again: Callable[[Iterable[int]], None] = lambda _: None,
     ) -> None:
         """`before_again` may object, by a `MirrorError`, to sending a commit again to tables."""
         self._before_again = before_again
+        self._rebaser = rebaser
         self.rights = CommitRights(store)
         self._store = store
         self._states = states
@@ -93,9 +98,8 @@ class CommitLoop:
         def attempt(_: bool) -> list[Done]:  # noqa: FBT001
             with nothing_sent():
                 # Anew: what this process remembers of the tables may be old.
-                ready = [self._ready(request) for request in requests]
-                checked = {request.table_id: self._check_outside(request) for request in ready}
-            return self._commit_locked(ready, checked, inside=inside)
+                ready = [self._check_outside(self._ready(request)) for request in requests]
+            return self._commit_locked(ready, inside=inside)
 
         return self._until_known(requests, attempt)
 
@@ -110,23 +114,20 @@ class CommitLoop:
 
         return self._until_known(requests, attempt)
 
-    def create(
-        self,
-        request: CommitRequest,
-        location: str,
-        *,
-        sources: Sources = NO_SOURCES,
-    ) -> int | None:
+    def create(self, request: CommitRequest, location: str) -> int | None:
         """Create a table with its version 0; its id, or None when the name is taken.
 
         A table whose version 0 has the request's commit id is ours, whatever became of it.
-        `sources`: see `TxnLogWriter.create_table`.
         """
         proposal = propose(request, None)
 
         def attempt(is_retry: bool) -> int | NameTaken:  # noqa: FBT001
             return self._store.create_table(
-                request.table_name, location, proposal, is_retry=is_retry, sources=sources
+                request.table_name,
+                location,
+                proposal,
+                is_retry=is_retry,
+                sources=request.sources or {},
             )
 
         # There is no head to lock yet, so that only another attempt can tell: it waits for the
@@ -168,7 +169,9 @@ class CommitLoop:
             validate_commit(request.actions, state)
             request = self._fitted(request, state)
             is_settled = not changes_of(request.actions, state).need_lock
-            checked = self._check_outside(request) if is_settled else self._base(request)
+            checked = self._base(request)
+            if is_settled:
+                request, checked = self._check_outside(request)
         if is_settled:
             head = checked if request.expected_head is None else request.expected_head
             with paused_for(len(request.actions)):
@@ -176,24 +179,40 @@ class CommitLoop:
             outcome = self._store.commit(proposal, is_retry=is_retry)
             if not isinstance(outcome, VersionTaken):
                 return answered(request, outcome)
-        (done,) = self._commit_locked([request], {request.table_id: checked})
+        (done,) = self._commit_locked([(request, checked)])
         return done
 
     def _commit_locked(
         self,
-        requests: Sequence[CommitRequest],
-        checked: dict[int, int],
+        checked: Sequence[tuple[CommitRequest, int]],
         *,
         inside: Callable[[LockedLog], None] | None = None,
     ) -> list[Done]:
+        """Commit requests, each with the version up to which it was checked."""
+        for _ in range(_TRIES_IN_HASTE):
+            try:
+                return self._commit_under_lock(checked, in_haste=True, inside=inside)
+            except ConflictUnderLockError:
+                with nothing_sent():
+                    checked = [self._check_outside(*item) for item in checked]
+        return self._commit_under_lock(checked, in_haste=False, inside=inside)
+
+    def _commit_under_lock(
+        self,
+        checked: Sequence[tuple[CommitRequest, int]],
+        *,
+        in_haste: bool,
+        inside: Callable[[LockedLog], None] | None,
+    ) -> list[Done]:
+        requests = [request for request, _ in checked]
         with nothing_sent():
             # Asked before the lock is taken: under it there may be no connection to ask on.
             now = clock_for(self._store, requests, self._states.current)
             drafts = draft_large(self._store, requests, self._states.current)
         with locked_after(self._store, requests, drafts) as log:
             done = [
-                self._write(log, item, checked[item.table_id], now, drafts.get(item.table_id))
-                for item in requests
+                self._write(log, item, version, now, drafts.get(item.table_id), in_haste=in_haste)
+                for item, version in checked
             ]
             txns_must_agree(requests, done)
             # What was committed before is not done again, neither is what went with it.
@@ -208,6 +227,8 @@ class CommitLoop:
         checked: int,
         now: int,
         drafted: DraftedCommit | None = None,
+        *,
+        in_haste: bool,
     ) -> Done:
         head = log.heads.get(request.table_id)
         if head is None:
@@ -224,7 +245,11 @@ class CommitLoop:
         self._must_be_writable(request, state, log)
         if not request.is_blind_append:
             # The metadata is as it was read, so that the check needs no other state.
-            self._check(request, state, log.commits(request.table_id, after=checked))
+            winners = log.commits(request.table_id, after=checked)
+            must_be_unexpired(request, winners, after=checked)
+            given = request
+            request = self._check(given, state, winners, log, in_haste=in_haste)
+            drafted = drafted if request is given else None
         ready = drafted.following(head) if drafted is not None else None
         if ready is not None:
             return answered(request, log.write(ready))
@@ -278,23 +303,38 @@ class CommitLoop:
             raise table_gone(request)
         return head.version
 
-    def _check_outside(self, request: CommitRequest) -> int:
-        """Check against what is committed so far; returns the version that is covered."""
-        covered = self._base(request)
+    def _check_outside(
+        self, request: CommitRequest, covered: int | None = None
+    ) -> tuple[CommitRequest, int]:
+        """The request as it may follow what is committed so far, and the version of that.
+
+        `covered` is the version up to which it was checked before.
+        """
+        if covered is None:
+            covered = self._base(request)
         if request.is_blind_append:
-            return covered
+            return request, covered
         state = self._states.current(request.table_id)
         for commit in self._store.commits(request.table_id, after=covered):
-            self._check(request, self._state_read(request, state), [commit])
+            must_be_unexpired(request, [commit], after=covered)
+            request = self._check(request, self._state_read(request, state), [commit])
             covered = commit.version
-        return covered
+        return request, covered
 
     def _check(
-        self, request: CommitRequest, state: TableState, commits: Iterable[CommitRecord]
-    ) -> None:
+        self,
+        request: CommitRequest,
+        state: TableState,
+        commits: Iterable[CommitRecord],
+        log: LockedLog | None = None,
+        *,
+        in_haste: bool = False,
+    ) -> CommitRequest:
+        """The request as it may follow the commits; raises the conflict if it may not."""
         winners = [Winner(item.version, codec.decode_commit(item.body)) for item in commits]
-        if winners:
-            check_conflicts(Attempt.of(request.actions, request.reads, state), winners, state)
+        if not winners:
+            return request
+        return self._rebaser.after(request, winners, state, log, in_haste=in_haste)
 
     def _state_read(self, request: CommitRequest, state: TableState) -> TableState:
         version = request.read_version
@@ -302,34 +342,6 @@ class CommitLoop:
             return state
         record = self._store.state(request.table_id, version)
         return state if record is None else record.parsed()
-
-    def _find(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
-        """What the requests became, if they were committed.
-
-        Under the lock: a commit that is still on its way is over before we look.
-        """
-        with self._store.locked([request.table_id for request in requests]) as log:
-            found = [log.find_commit(request.table_id, request.commit_id) for request in requests]
-        done: list[Done] = [item for item in found if item is not None]
-        return done if len(done) == len(requests) else None
-
-    def _seen(self, requests: Sequence[CommitRequest]) -> list[Done] | None:
-        """The versions that hold the requests' application transactions, if all are there."""
-        found: list[Done] = []
-        for request in requests:
-            head = self._store.head(request.table_id)
-            wanted = {item.app_id: item.version for item in request.actions if type(item) is Txn}
-            if head is None or not wanted:
-                return None
-            holding = [
-                record.version
-                for record in self._store.txns(request.table_id, head.version)
-                if record.txn_version >= wanted.get(record.app_id, record.txn_version + 1)
-            ]
-            if not holding:
-                return None
-            found.append(TxnSeen(max(holding)))
-        return found
 
     # --- until the answer is known ------------------------------------------------------
 
@@ -347,7 +359,9 @@ class CommitLoop:
                 return attempt(is_retry)
             except CommitError:
                 # What happened before is no conflict: it is skipped, whatever came after it.
-                done = (self._find(requests) if is_retry else None) or self._seen(requests)
+                done = (find_commits(self._store, requests) if is_retry else None) or find_txns(
+                    self._store, requests
+                )
                 if done is None:
                     raise
                 return done
@@ -356,7 +370,7 @@ class CommitLoop:
         sending = Sending(
             requests=requests,
             attempt=attempt_once,
-            find=lambda: self._find(requests),
+            find=lambda: find_commits(self._store, requests),
             arrives_late=arrives_late,
         )
         known: Known[list[Done]] = until_known(sending, timeout=self._timeout)

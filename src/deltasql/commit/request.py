@@ -13,6 +13,7 @@ from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, CommitInfo, Metadata, Txn, UnknownAction
 from deltasql.spec.schema import parse_schema
+from deltasql.store.claims import Sources
 from deltasql.store.interface import BodyTemplate, Proposal
 from deltasql.store.rows import to_rows
 
@@ -42,10 +43,18 @@ class CommitRequest:
     committer: str | None = None
     engine: str = "deltasql"
     transaction_id: str | None = None
+    # Where the table's files are; without it a commit can't be brought after another.
+    location: str = ""
+    # New files that it got on its way past other commits, as the log would have them.
+    rebased_files: list[str] = field(default_factory=list)
+    # Whether it may rest on rows of which neither actions nor reads tell, as of a subquery.
+    may_read_more: bool = False
     # Whether it leaves exactly the files of an older version, under the metadata of that version.
     restores: bool = False
     # Whether an attempt to commit it may have been made, or may yet arrive, that nobody knows of.
     may_arrive: bool = False
+    # Of a table that is to be created: those whose files it names.
+    sources: Sources | None = None
     # Whether it only adds and rests on nothing: then it can't conflict with data.
     is_blind_append: bool = field(init=False)
 

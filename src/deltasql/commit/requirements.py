@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from deltasql.commit.request import CommitRequest
 from deltasql.errors import (
+    CommitError,
     ConcurrentTransactionError,
     MetadataChangedError,
     ProtocolChangedError,
@@ -14,7 +15,7 @@ from deltasql.errors import (
     VersionConflictError,
 )
 from deltasql.log.state import TableState
-from deltasql.store.interface import Committed, Head, NoTable, TxnSeen
+from deltasql.store.interface import CommitRecord, Committed, Head, NoTable, TxnSeen
 
 Done = Committed | TxnSeen
 
@@ -40,6 +41,19 @@ def must_have_been_there(request: CommitRequest, state: TableState) -> None:
             f"{request.table_name}: there is no version {read} that could have been read",
             cause=f"the table is at version {state.version}",
             remedy="give the version of the snapshot that the commit rests on as read_version",
+        )
+
+
+def must_be_unexpired(
+    request: CommitRequest, unseen: Sequence[CommitRecord], *, after: int
+) -> None:
+    """Raise `CommitError` if commits that a commit has to be checked against have expired."""
+    if unseen and unseen[0].version > after + 1 >= 1:
+        raise CommitError(
+            f"{request.table_name}: what happened since version {after} is no longer known",
+            cause=f"the versions before {unseen[0].version} have expired",
+            remedy="read the table again and rerun the operation",
+            version=unseen[0].version,
         )
 
 

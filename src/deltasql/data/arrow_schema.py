@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pat
 
 from deltasql.errors import UnsupportedFeatureError, ValidationError
+from deltasql.spec import codec
+from deltasql.spec.properties import (
+    FIELD_ID,
+    IDENTITY_ALLOWS_EXPLICIT,
+    IDENTITY_HIGH_WATER_MARK,
+    IDENTITY_START,
+    IDENTITY_STEP,
+    PHYSICAL_NAME,
+)
 from deltasql.spec.schema import (
     ArrayType,
     DeltaType,
@@ -45,6 +55,10 @@ _FROM_ARROW: dict[pa.DataType, str] = {kind: name for name, kind in _SIMPLE.item
     pa.date64(): "date",
 }
 MAX_PRECISION = 38
+# Notes of Arrow's own and of the file that a field was read from.
+_OF_FILES = ("PARQUET:", "ARROW:", "pandas")
+# Arrow's notes are texts; these of Delta's are numbers, and yes or no.
+_NOT_TEXTS = (IDENTITY_START, IDENTITY_STEP, IDENTITY_HIGH_WATER_MARK, IDENTITY_ALLOWS_EXPLICIT)
 # Spark refuses these in the names of Parquet columns; column mapping hides them from it.
 _SPECIAL = frozenset(" ,;{}()\n\t=")
 
@@ -92,10 +106,26 @@ def from_arrow(schema: pa.Schema, *, column_mapping: bool = False) -> StructType
     check_names(schema.names, column_mapping=column_mapping)
     return StructType(
         tuple(
-            StructField(item.name, _delta_type(item.type, item.name, column_mapping), item.nullable)
+            StructField(
+                item.name,
+                _delta_type(item.type, item.name, column_mapping),
+                item.nullable,
+                _notes(item),
+            )
             for item in schema
         )
     )
+
+
+def _notes(item: pa.Field) -> dict[str, Any]:
+    """What a field says beside its type: comments, expressions; not what belongs to a file."""
+    notes: dict[str, Any] = {}
+    for key, value in (item.metadata or {}).items():
+        name, text = key.decode(errors="replace"), value.decode(errors="replace")
+        if name.startswith(_OF_FILES) or name in (FIELD_ID, PHYSICAL_NAME):
+            continue
+        notes[name] = codec.loads(text) if name in _NOT_TEXTS else text
+    return notes
 
 
 def check_names(names: Iterable[str], *, where: str = "", column_mapping: bool = False) -> None:
@@ -135,7 +165,9 @@ def _delta_type(kind: pa.DataType, where: str, column_mapping: bool) -> DeltaTyp
         check_names((item.name for item in kind), where=where, column_mapping=column_mapping)
         return StructType(
             tuple(
-                StructField(item.name, _nested(item, where, column_mapping), item.nullable)
+                StructField(
+                    item.name, _nested(item, where, column_mapping), item.nullable, _notes(item)
+                )
                 for item in kind
             )
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -59,11 +60,33 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
         return pa.Table.from_batches([pa.record_batch(data)])
-    raise ValidationError(
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
+        return _of_items(data)
+    if callable(getattr(data, "collect", None)) and hasattr(data, "collect_schema"):
+        # A lazy frame of Polars.
+        return as_arrow(data.collect())
+    raise _no_arrow(data)
+
+
+def _of_items(data: Iterable[Any]) -> pa.Table | pa.RecordBatchReader:
+    """Batches, or rows as dicts: a list of them as a Table, what yields them as a reader."""
+    items = iter(data)
+    first = next(items, None)
+    if isinstance(first, Mapping) and isinstance(data, Sequence):
+        return pa.Table.from_pylist(data)
+    if not isinstance(first, pa.RecordBatch):
+        raise _no_arrow(data if first is None else first)
+    if isinstance(data, Sequence):
+        return pa.Table.from_batches(data)
+    return pa.RecordBatchReader.from_batches(first.schema, chain([first], items))
+
+
+def _no_arrow(data: Any) -> ValidationError:
+    return ValidationError(
         f"can't write a {type(data).__module__}.{type(data).__qualname__}",
         cause="it is not Arrow data",
-        remedy="pass a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas or Polars "
-        "frame, or anything with __arrow_c_stream__",
+        remedy="pass a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or Polars frame, "
+        "a list of batches or of dicts, or anything with __arrow_c_stream__",
     )
 
 

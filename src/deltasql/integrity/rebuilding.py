@@ -16,7 +16,11 @@ from deltasql.integrity.findings import CheckProgress
 from deltasql.integrity.version_columns import as_committed
 from deltasql.log.file_sums import FileSums
 from deltasql.log.state import TableState
-from deltasql.mirror.checkpoints.soundness import begins_with_state, other_sums
+from deltasql.mirror.checkpoints.soundness import (
+    begins_with_state,
+    other_sums,
+    trust_first_state,
+)
 from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
@@ -88,6 +92,9 @@ def rebuild(
         parts.flush()
         files = run.live_sums().files
         run.finish(_head(target, replay, last, last_ict))
+    if first is not None and state is not first.state:
+        # A checkpoint does not say which versions its actions come from: they are its own now.
+        trust_first_state(log, target.table_id, first.version)
     return RebuildReport(target.name, last, last - begun, files)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from deltasql.commit import CommitLoop, StateCache
 from deltasql.commit.discarding import Discarder
+from deltasql.commit.rebasing import Rebaser
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import (
     ConfigError,
@@ -20,8 +22,10 @@ from deltasql.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from deltasql.lake import locations, new_table
+from deltasql.lake import locations, new_table, writing
 from deltasql.lake.adoption import LakeAdoptions
+from deltasql.lake.appending import Appender
+from deltasql.lake.arguments import checked
 from deltasql.lake.history import HistoryEntry
 from deltasql.lake.mirror import LakeMirror
 from deltasql.lake.object_stores import ObjectStores
@@ -38,11 +42,13 @@ from deltasql.settings.sources import Configuration, resolve, user_name
 from deltasql.spec.actions import Action
 from deltasql.spec.properties import TIMESTAMPS
 from deltasql.spec.schema import StructType
-from deltasql.store.claims import Sources
 from deltasql.store.connect import open_log
 from deltasql.store.interface import LogStore, NameTaken
 from deltasql.telemetry import metrics
 from deltasql.version import __version__
+
+if TYPE_CHECKING:
+    from deltasql.store.claims import Sources
 
 
 def connect(
@@ -100,6 +106,7 @@ class AuditEntry:
     entry: HistoryEntry
 
 
+@checked
 class Lake(LakeAdoptions, LakeUpkeep):
     """Tables whose log is in one SQL database."""
 
@@ -123,6 +130,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
         self.committer = committer
         self.engine_info = f"deltasql/{__version__}"
         self.states = StateCache(store)
+        self.settings = settings
         self.storage = storage
         self._closing = ExitStack()
         self.objects = ObjectStores(storage)
@@ -133,8 +141,11 @@ class Lake(LakeAdoptions, LakeUpkeep):
             self.states,
             timeout=settings.sql_timeout,
             before_again=engine.must_still_not_be_ahead,
+            rebaser=Rebaser(store, self.objects, new_id=writing.new_id, now_ms=writing.now_ms),
         )
         self.mirror = LakeMirror(self)
+        # Those that are open: what they were handed is committed before the lake closes.
+        self.appenders: weakref.WeakSet[Appender] = weakref.WeakSet()
 
     def __repr__(self) -> str:
         return f"<Lake {self.url}>"
@@ -156,6 +167,8 @@ class Lake(LakeAdoptions, LakeUpkeep):
 
     def close(self) -> None:
         """Give back connections and locks."""
+        for appender in list(self.appenders):
+            appender.finish()
         self._closing.close()
         self.engine.close()
         self.presence.close()
@@ -167,15 +180,19 @@ class Lake(LakeAdoptions, LakeUpkeep):
     def create_table(
         self,
         name: str,
-        schema: pa.Schema | StructType,
+        schema: pa.Schema | StructType | None = None,
         partition_by: list[str] | tuple[str, ...] = (),
         properties: Mapping[str, str] | None = None,
         exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name
         location: str | os.PathLike[str] | None = None,
+        *,
+        data: Any = None,
+        description: str | None = None,
     ) -> Table:
         """Create a table; with `exists_ok` an existing one is returned as it is.
 
-        A `location` must be empty, and neither that of another table nor one around or within
+        With `data` its version 0 has these rows, and their schema if no other is given. A
+        `location` must be empty, and neither that of another table nor one around or within
         it, however it is spelt: `LocationTakenError`.
         """
         new_table.check_name(name)
@@ -184,26 +201,53 @@ class Lake(LakeAdoptions, LakeUpkeep):
             if exists_ok:
                 return Table(self, existing)
             raise _exists(name)
-        actions = new_table.version_zero(schema, tuple(partition_by), properties)
-        details: dict[str, Any] = {
-            "operation": "CREATE TABLE",
-            "operation_params": {
+        rows = new_table.rows_of(data)
+        actions = new_table.version_zero(
+            new_table.schema_of(schema, rows), tuple(partition_by), properties, description
+        )
+
+        def create(place: str) -> Table | None:
+            params = {
                 "partitionBy": list(partition_by),
                 "properties": {TIMESTAMPS: "true", **(properties or {})},
-            },
-        }
+            }
+            return new_table.create_filled(self, name, place, actions, rows, params)
+
         if location is not None:
-            place = locations.check_new(self, location)
-            created = self.create_with(name, place, actions, **details)
+            created = create(locations.check_new(self, location))
         else:
             try:
-                created = self.create_with(name, self.place(name), actions, **details)
+                created = create(self.place(name))
             except LocationTakenError:
                 # Somebody was faster; the place to look for now is another one.
-                created = self.create_with(name, self.place(name), actions, **details)
+                created = create(self.place(name))
         if created is None and not exists_ok:
             raise _exists(name)
         return created or self.table(name)
+
+    def create_or_replace_table(
+        self,
+        name: str,
+        schema: pa.Schema | None = None,
+        partition_by: list[str] | tuple[str, ...] = (),
+        properties: Mapping[str, str] | None = None,
+        *,
+        data: Any = None,
+    ) -> Table:
+        """Create a table, or give an existing one this schema, these partitions and these rows.
+
+        An existing table keeps its history, its place and its properties.
+        """
+        if self.store.table(name) is None:
+            return self.create_table(name, schema, partition_by, properties, data=data)
+        table, rows = self.table(name), new_table.rows_of(data)
+        wanted = new_table.schema_of(schema, rows)
+        if rows is None:
+            rows = pa.Table.from_batches([], wanted)
+        table.overwrite(rows, schema_mode="overwrite", partition_by=partition_by)
+        if properties:
+            table.set_properties(properties)
+        return table
 
     def table(self, name: str) -> Table:
         """The table of that name."""
@@ -287,11 +331,14 @@ class Lake(LakeAdoptions, LakeUpkeep):
         operation: str,
         operation_params: Mapping[str, Any],
         files: Sequence[NewFile] = (),
+        commit_id: str | None = None,
+        may_arrive: bool = False,
         sources: Sources | None = None,
     ) -> Table | None:
         """Create a table whose version 0 has these actions; None when the name is taken.
 
-        `files` were written for it, and are deleted when there is surely no such table. `sources`
+        `files` were written for it, and are deleted when there is surely no such table.
+        `may_arrive` says that it may have been sent before, with the same `commit_id`. `sources`
         are the tables whose files it names, by default those at whose places its files lie.
         """
         new_table.check_name(name)
@@ -304,6 +351,8 @@ class Lake(LakeAdoptions, LakeUpkeep):
             operation_params=operation_params,
             files=files,
             sources=sources,
+            commit_id=commit_id,
+            may_arrive=may_arrive,
         )
 
     def place(self, name: str) -> str:

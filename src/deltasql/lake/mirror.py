@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from deltasql.adoption.exporting import ExportReport, export
 from deltasql.errors import DeltaSqlError, TableNotFoundError
+from deltasql.lake.arguments import checked
 from deltasql.lake.locations import check
+from deltasql.lake.upkeep.background import upkeep_beside
+from deltasql.maintenance.presence import Presence
 from deltasql.mirror.cleanup import CleanupReport, cleanup
 from deltasql.mirror.released import is_released
 from deltasql.mirror.repairing.repair import repair
@@ -18,6 +21,7 @@ from deltasql.mirror.validation.validate import ValidationReport, validate
 from deltasql.mirror.worker import Worker
 from deltasql.places import place_of
 from deltasql.store.claims import taken
+from deltasql.store.upkeep.interface import WORKER
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -62,6 +66,7 @@ class LakeValidationReport:
         return all(report.ok for report in self.tables.values())
 
 
+@checked
 class LakeMirror:
     """The mirror of every table of a lake."""
 
@@ -78,7 +83,13 @@ class LakeMirror:
         )
         if once:
             return worker.drain()
-        worker.run(stop)
+        lake = self._lake
+        stopped = stop or threading.Event()
+        with (
+            Presence(lake.store, committer=lake.committer, kind=WORKER).working(),
+            upkeep_beside(lake, stopped),
+        ):
+            worker.run(stopped)
         return 0
 
     def status(self) -> list[MirrorStatus]:
@@ -113,6 +124,7 @@ class LakeMirror:
         return LakeValidationReport(reports)
 
 
+@checked
 class TableMirror:
     """The mirror of one table."""
 
@@ -192,7 +204,7 @@ class TableMirror:
     def cleanup(self, dry_run: bool = True) -> CleanupReport:  # noqa: FBT001, FBT002
         """Delete from the mirror what `delta.logRetentionDuration` no longer asks for.
 
-        SQL keeps every version. A dry run only says what would go.
+        SQL keeps its own; see `Table.expire`. A dry run only says what would go.
         """
         lake, table = self._lake, self._table
         return cleanup(lake.engine, lake.store, table.objects, table.target, dry_run=dry_run)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltasql.commit import CommitRequest
 from deltasql.commit.commit_logging import after_commit
 from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.data.conform import as_arrow
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError
 from deltasql.lake import writing
@@ -20,8 +21,7 @@ from deltasql.log.validation.commits import validate_commit
 from deltasql.places import place_of
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
 from deltasql.spec.column_mapping import assign_column_mapping
-from deltasql.spec.configuration import canonical_metadata
-from deltasql.spec.features import stored_properties
+from deltasql.spec.features import canonical_metadata, stored_properties
 from deltasql.spec.paths import is_elsewhere
 from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
@@ -67,6 +67,7 @@ def version_zero(
     schema: pa.Schema | StructType,
     partition_by: tuple[str, ...],
     properties: Mapping[str, str] | None,
+    description: str | None = None,
 ) -> list[Action]:
     """The protocol and the metadata of a new table."""
     _must_be_texts(properties or {})
@@ -95,6 +96,7 @@ def version_zero(
             partition_columns=partition_by,
             configuration=stored_properties(configuration),
             created_time=writing.now_ms(),
+            description=description,
         ),
     ]
 
@@ -104,6 +106,47 @@ def _delta_schema(schema: pa.Schema | StructType, *, mapped: bool) -> StructType
         return from_arrow(schema, column_mapping=mapped)
     check_names((item.name for item in schema.fields), column_mapping=mapped)
     return schema
+
+
+def rows_of(data: Any) -> pa.Table | None:
+    """The rows of a new table, all of them: what streams can be read once only."""
+    rows = None if data is None else as_arrow(data)
+    return rows if rows is None or isinstance(rows, pa.Table) else rows.read_all()
+
+
+def schema_of(schema: pa.Schema | StructType | None, rows: pa.Table | None) -> Any:
+    """The schema of a new table: as given, else that of its rows."""
+    if schema is None and rows is None:
+        raise ValidationError(
+            "a new table needs a schema", remedy="pass schema=, or data= that has one"
+        )
+    return rows.schema if schema is None and rows is not None else schema
+
+
+def create_filled(
+    lake: Lake,
+    name: str,
+    place: str,
+    actions: list[Action],
+    rows: pa.Table | None,
+    params: Mapping[str, Any],
+) -> Table | None:
+    """Create a table at a place with its first rows, if there are any."""
+    if rows is None:
+        return lake.create_with(
+            name, place, actions, operation="CREATE TABLE", operation_params=params
+        )
+    (metadata,) = (action for action in actions if isinstance(action, Metadata))
+    with lake.presence.writing():
+        files = writing.write_rows(lake.objects(place), metadata, rows)
+        return lake.create_with(
+            name,
+            place,
+            [*actions, *files],
+            operation="CREATE TABLE AS SELECT",
+            operation_params=params,
+            files=files,
+        )
 
 
 def _must_be_texts(properties: Mapping[str, str]) -> None:
@@ -143,10 +186,10 @@ def create(
     location: str,
     actions: list[Action],
     *,
-    operation: str,
-    operation_params: Mapping[str, Any],
     files: Sequence[NewFile] = (),
     sources: Sources | None = None,
+    commit_id: str | None = None,
+    **details: Any,
 ) -> Table | None:
     """Create a table; see `Lake.create_with`."""
     actions = list(canonical_metadata(actions))
@@ -154,11 +197,10 @@ def create(
         table_id=0,
         table_name=name,
         actions=actions,
-        commit_id=writing.new_id(),
-        operation=operation,
-        operation_params=operation_params,
+        commit_id=commit_id or writing.new_id(),
         committer=lake.committer,
         engine=lake.engine_info,
+        **details,
     )
     paths = [file.path for file in files]
     try:
@@ -166,8 +208,8 @@ def create(
         protocols = [action for action in actions if isinstance(action, Protocol)]
         if any("rowTracking" in (item.writer_features or ()) for item in protocols):
             request.actions = assign_row_ids(actions, version=0, domains={})
-        held = _sources(lake, actions) if sources is None else sources
-        created = lake.commits.create(request, location, sources=held)
+        request.sources = _sources(lake, actions) if sources is None else sources
+        created = lake.commits.create(request, location)
     except CommitStateUnknownError:
         # The files may belong to a table: they stay.
         raise

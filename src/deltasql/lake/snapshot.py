@@ -7,13 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.data.arrow_schema import to_arrow
-from deltasql.data.reading.reader import output_schema, read_files
+from deltasql.data.reading.deletion import deleted_in
+from deltasql.lake.arguments import checked
+from deltasql.lake.scan import Scan
 from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
 from deltasql.log.pruning.files import Pruner, is_partition_only, matching_partitions
 from deltasql.log.pruning.range_predicates import to_ranges
@@ -25,10 +26,6 @@ from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, Metadata, Protocol
 from deltasql.store.file_rows import from_batch, to_table
 from deltasql.store.interface import TxnLogReader
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
 
 # Beyond this many survivors the exact look at every file costs more than it can save.
 _EXACT_LIMIT = 20_000
@@ -50,6 +47,7 @@ class Overlay:
         return Overlay(dict(self.adds), set(self.removes))
 
 
+@checked
 class Snapshot:
     """A table at one version, read from SQL alone."""
 
@@ -170,6 +168,27 @@ class Snapshot:
         """The rows, lazily."""
         return Scan(self, self._objects, predicate=self.bind(where), columns=columns)
 
+    def count(self, where: str | None = None) -> int:
+        """How many rows there are; from the log alone where that is exact."""
+        return self.scan(where, columns=[]).count()
+
+    def partitions(self) -> list[dict[str, str | None]]:
+        """The values of the partition columns that there are rows of, as the log has them."""
+        found = {add.path: add.partition_values for add in self.adds()}
+        distinct = {tuple(sorted(values.items())): dict(values) for values in found.values()}
+        return [distinct[key] for key in sorted(distinct, key=repr)]
+
+    def deletion_vectors(self) -> pa.Table:
+        """The files with deleted rows, and the places of these rows in them."""
+        marked = [add for add in self.adds() if add.deletion_vector is not None]
+        rows = [deleted_in(self._objects, add) for add in marked]
+        return pa.table(
+            {
+                "path": pa.array([add.path for add in marked], pa.string()),
+                "deleted_rows": pa.array([list(item) for item in rows], pa.list_(pa.uint64())),
+            }
+        )
+
     def bind(self, where: str | None) -> Predicate | None:
         """A WHERE text as a predicate on this schema."""
         return None if where is None else bind(parse(where), self._state.schema)
@@ -248,64 +267,3 @@ def _holds(batch: pa.RecordBatch, keys: Collection[FileKey]) -> bool:
     """Whether a batch of files has one of these paths, under whatever deletion vector."""
     wanted = pa.array(sorted({path for path, _ in keys}), pa.string())
     return bool(pc.any(pc.is_in(batch.column("path"), value_set=wanted)).as_py())
-
-
-class Scan:
-    """The rows of a snapshot that satisfy a predicate, as whatever the caller likes."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        objects: ObjectStore,
-        *,
-        predicate: Predicate | None,
-        columns: Sequence[str] | None,
-    ) -> None:
-        self._snapshot = snapshot
-        self._objects = objects
-        self._predicate = predicate
-        self._columns = columns
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the rows."""
-        return output_schema(self._snapshot.state.schema, self._columns)
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows batch by batch, in bounded memory."""
-        state = self._snapshot.state
-        return self._held(
-            read_files(
-                self._objects,
-                self._snapshot.adds(self._predicate),
-                schema=state.schema,
-                partition_columns=state.partition_columns,
-                column_mapping=state.column_mapping,
-                columns=self._columns,
-                predicate=self._predicate,
-            )
-        )
-
-    def _held(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with self._snapshot.held():
-            yield from batches
-
-    def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
-
-    def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """The rows as a pandas frame; needs pandas."""
-        return self.to_arrow().to_pandas(**options)
-
-    def to_polars(self) -> pl.DataFrame:
-        """The rows as a Polars frame; needs Polars."""
-        import polars as pl
-
-        frame = pl.from_arrow(self.to_arrow())
-        assert isinstance(frame, pl.DataFrame)
-        return frame
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
-        return reader.__arrow_c_stream__(requested_schema)

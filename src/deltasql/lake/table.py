@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltasql.adoption.released import must_be_current
 from deltasql.adoption.releasing import release
@@ -19,15 +20,23 @@ from deltasql.errors import (
     VersionNotFoundError,
 )
 from deltasql.lake import writing
+from deltasql.lake.appending import Appender
+from deltasql.lake.appending.appender import MAX_DELAY, MAX_ROWS
+from deltasql.lake.arguments import checked
+from deltasql.lake.changed_rows import changed_rows
+from deltasql.lake.dml.result import WriteResult
+from deltasql.lake.dml.verbs import TableVerbs
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.mirror import TableMirror
-from deltasql.lake.snapshot import Overlay, Scan, Snapshot
+from deltasql.lake.scan import Scan
+from deltasql.lake.snapshot import Overlay, Snapshot
 from deltasql.lake.table_commits import TableCommits
 from deltasql.lake.upkeep.maintaining import TableUpkeep, gone, writes
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
+from deltasql.store.expiring.expired import has_expired
 from deltasql.telemetry import metrics
 
 if TYPE_CHECKING:
@@ -37,7 +46,8 @@ if TYPE_CHECKING:
 _SCHEMA_RETRIES = 5
 
 
-class Table(TableCommits, TableUpkeep):
+@checked
+class Table(TableCommits, TableVerbs, TableUpkeep):
     """A table of the lake; cheap to make and safe to share between threads."""
 
     def __repr__(self) -> str:
@@ -103,8 +113,6 @@ class Table(TableCommits, TableUpkeep):
                 "version and timestamp were both given", remedy="give one of the two"
             )
         is_given = version is not None
-        if version is not None:
-            version = self._checked(version)
         if timestamp is not None:
             version = self._version_at(timestamp)
         started = time.monotonic()
@@ -131,6 +139,14 @@ class Table(TableCommits, TableUpkeep):
         """The rows of the newest version, lazily: `.to_arrow()`, `.to_batches()`, …"""
         return self.snapshot().scan(where, columns)
 
+    def count(self, where: str | None = None) -> int:
+        """How many rows there are; from the log alone where that is exact."""
+        return self.snapshot().count(where)
+
+    def partitions(self) -> list[dict[str, str | None]]:
+        """The values of the partition columns that there are rows of, as the log has them."""
+        return self.snapshot().partitions()
+
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The versions, newest first; `limit` is how many at most."""
         if limit is not None and limit < 0:
@@ -144,7 +160,11 @@ class Table(TableCommits, TableUpkeep):
 
     def changes(self, from_version: int, to_version: int | None = None) -> list[Change]:
         """What the versions from `from_version` up to and including `to_version` did."""
-        found = self._lake.store.commits(self.table_id, after=from_version - 1, upto=to_version)
+        found = list(
+            self._lake.store.commits(self.table_id, after=from_version - 1, upto=to_version)
+        )
+        if found and found[0].version > from_version >= 0:
+            raise has_expired(from_version)
         return [
             Change(
                 version=record.version,
@@ -153,6 +173,66 @@ class Table(TableCommits, TableUpkeep):
             )
             for record in found
         ]
+
+    def change_rows(
+        self,
+        from_version: int | None = None,
+        to_version: int | None = None,
+        *,
+        from_timestamp: Timestamp | None = None,
+        to_timestamp: Timestamp | None = None,
+    ) -> pa.RecordBatchReader:
+        """The change feed as rows: with `_change_type`, `_commit_version`, `_commit_timestamp`.
+
+        Of the versions from the first up to and including the last, by number or by time. The
+        table needs `delta.enableChangeDataFeed`.
+        """
+        newest = self.snapshot()
+        start = 0 if from_version is None else from_version
+        if from_timestamp is not None:
+            start = self._version_since(from_timestamp)
+        last = newest.version if to_version is None else to_version
+        if to_timestamp is not None:
+            last = self._version_at(to_timestamp)
+        if not 0 <= start <= last <= newest.version:
+            raise self._no_version(f"changes from version {start} to {last}")
+        first = self.snapshot(version=start)
+        shown = newest if newest.state.column_mapping == "none" else self.snapshot(version=last)
+        if not first.state.has_change_feed:
+            shown = first
+        return changed_rows(self.objects, shown.state, self.changes(start, last), table=self.name)
+
+    def _version_since(self, moment: Timestamp) -> int:
+        """The first version that is not older than a point in time."""
+        version = self._lake.store.version_at(self.table_id, to_ms(moment))
+        if version is None:
+            return 0
+        same = to_ms(self.snapshot(version=version).timestamp) == to_ms(moment)
+        return version if same else version + 1
+
+    def detail(self) -> dict[str, Any]:
+        """What the table is, at one look: as DESCRIBE DETAIL of Delta has it."""
+        snapshot = self.snapshot()
+        files, metadata = snapshot.files(), snapshot.metadata
+        created = metadata.created_time
+        return {
+            "format": "delta",
+            "id": metadata.id,
+            "name": self.name,
+            "description": metadata.description,
+            "location": self.location,
+            "createdAt": None if created is None else from_ms(created),
+            "lastModified": snapshot.timestamp,
+            "partitionColumns": list(metadata.partition_columns),
+            "numFiles": files.num_rows,
+            "sizeInBytes": pc.sum(files.column("size")).as_py() or 0,
+            "properties": dict(metadata.configuration),
+            "minReaderVersion": snapshot.protocol.min_reader_version,
+            "minWriterVersion": snapshot.protocol.min_writer_version,
+            "tableFeatures": sorted(
+                snapshot.state.reader_features | snapshot.state.writer_features
+            ),
+        }
 
     # --- writing ----------------------------------------------------------------------
 
@@ -164,7 +244,8 @@ class Table(TableCommits, TableUpkeep):
         schema_mode: str | None = None,
         app_id: str | None = None,
         app_version: int | None = None,
-    ) -> int:
+        commit_metadata: Mapping[str, Any] | None = None,
+    ) -> WriteResult:
         """Add rows; returns the version. `schema_mode="merge"` adds their new columns too.
 
         With `app_id` and `app_version` the append happens once, however often it is called.
@@ -185,21 +266,52 @@ class Table(TableCommits, TableUpkeep):
                 abandon=self.abandon(state.version),
             )
             try:
-                return self.commit_write(write, extra)
+                done = self.commit_write(write, extra, commit_metadata)
+                # Not in the commit: of a small append that would be a tenth of the work.
+                return WriteResult(done, writing.written(write.files, data.num_rows))
             except (MetadataChangedError, ProtocolChangedError):
                 if attempt == _SCHEMA_RETRIES - 1:
                     raise
                 self._lake.states.refresh(self.table_id)
         raise AssertionError("unreachable")
 
+    def appender(
+        self, max_delay: timedelta | str | float = MAX_DELAY, max_rows: int = MAX_ROWS
+    ) -> Appender:
+        """What collects the appends of many threads into one file and one commit.
+
+        `with table.appender() as a:`, then `a.append(rows)` from any thread: it returns when the
+        rows are durable; `a.submit(rows)` gives a future. Rows wait for `max_delay` at most (a
+        duration, a text such as `200ms`, or seconds), or until there are `max_rows`.
+        """
+        return Appender(self, max_delay=max_delay, max_rows=max_rows)
+
     @writes
-    def overwrite(self, data: Any, where: str | None = None) -> int:
-        """Put rows in place of those that satisfy `where`, by default of all of them."""
+    def overwrite(
+        self,
+        data: Any,
+        where: str | None = None,
+        *,
+        schema_mode: str | None = None,
+        partition_by: Sequence[str] | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+    ) -> WriteResult:
+        """Put rows in place of those that satisfy `where`, by default of all of them.
+
+        `schema_mode="merge"` adds their new columns; `"overwrite"` gives the table their schema,
+        and with `partition_by` other partitions.
+        """
         snapshot = self.snapshot()
-        abandon = self.abandon(snapshot.version)
-        return self.commit_write(
-            writing.overwrite(self.objects, snapshot, data, where=where, abandon=abandon)
+        write = writing.overwrite(
+            self.objects,
+            snapshot,
+            data,
+            where=where,
+            schema_mode=schema_mode,
+            partition_by=partition_by,
+            abandon=self.abandon(snapshot.version),
         )
+        return self.commit_write(write, metadata=commit_metadata)
 
     def _version_at(self, timestamp: Timestamp) -> int:
         version = self._lake.store.version_at(self.table_id, to_ms(timestamp))
@@ -207,24 +319,16 @@ class Table(TableCommits, TableUpkeep):
             raise self._no_version(f"version as of {timestamp}")
         return version
 
-    def _checked(self, version: int) -> int:
-        try:
-            number = operator.index(version)
-        except TypeError:
-            raise ValidationError(f"version is {version!r:.80}", remedy="give an integer") from None
-        if not 0 <= number < 2**63:
-            raise self._no_version(f"version {number}")
-        return number
-
     def _no_version(self, wanted: str) -> VersionNotFoundError:
         head = self._lake.store.head(self.table_id)
         if head is None:
             return VersionNotFoundError(f"{self.name} has no {wanted}")
         first = self._lake.store.state(self.table_id, head.earliest_version)
         since = f" ({from_ms(first.in_commit_timestamp).isoformat()})" if first else ""
+        older = "older ones have expired, or were not adopted: " if head.earliest_version else ""
         return VersionNotFoundError(
             f"{self.name} has no {wanted}",
-            cause=f"its versions are {head.earliest_version}{since} to {head.version} "
+            cause=f"{older}its versions are {head.earliest_version}{since} to {head.version} "
             f"({from_ms(head.last_ict).isoformat()})",
             remedy="ask for one of these",
         )

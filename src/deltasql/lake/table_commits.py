@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from deltasql.commit import CommitRequest
@@ -15,6 +16,7 @@ from deltasql.errors import (
     LogFormatError,
 )
 from deltasql.lake import writing
+from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.upkeep.maintaining import must_be_ready
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import bind, parse
@@ -31,11 +33,10 @@ from deltasql.spec.actions import (
     Protocol,
     RemoveFile,
 )
-from deltasql.spec.configuration import canonical_metadata
-from deltasql.spec.features import features_of
+from deltasql.spec.features import canonical_metadata, features_of
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import parse_schema
-from deltasql.store.interface import TableRecord
+from deltasql.store.interface import LockedLog, TableRecord
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -78,6 +79,15 @@ class TableCommits:
     def objects(self) -> ObjectStore:
         """The object store at the table's location."""
         return self._lake.objects(self.location)
+
+    @property
+    def memory_limit(self) -> str:
+        """How much memory the engine of an operation may use."""
+        return self._lake.settings.duckdb_memory_limit
+
+    def present(self) -> AbstractContextManager[None]:
+        """While files are written and committed: vacuum spares them."""
+        return self._lake.presence.writing()
 
     # --- commits ----------------------------------------------------------------------
 
@@ -143,13 +153,19 @@ class TableCommits:
             operation=operation,
             committer=self._lake.committer,
             engine=self._lake.engine_info,
+            location=self.location,
             **details,
         )
 
-    def send(self, request: CommitRequest) -> Done:
-        """Commit to SQL; `mirror_commit` is what comes after."""
+    def send(
+        self, request: CommitRequest, *, inside: Callable[[LockedLog], None] | None = None
+    ) -> Done:
+        """Commit to SQL, `inside` in the same transaction; `mirror_commit` comes after."""
         must_be_ready(self._lake, [self.target], [request])
-        return self._lake.commits.commit(request)
+        if inside is None:
+            return self._lake.commits.commit(request)
+        (done,) = self._lake.commits.commit_all([request], inside=inside)
+        return done
 
     def mirror_commit(self, request: CommitRequest, done: Done) -> None:
         """Mirror what was committed; whatever fails here, the version stands."""
@@ -170,10 +186,28 @@ class TableCommits:
         # As the table is now: what this process remembers may lack a column.
         return Reads.where(bind(parse(reads), self._lake.states.refresh(self.table_id).schema))
 
-    def commit_write(self, write: writing.Write, extra: Sequence[Action] = ()) -> int:
-        """Commit what was written; its files are deleted when they surely don't count."""
+    def commit_write(
+        self,
+        write: writing.Write,
+        extra: Sequence[Action] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> WriteResult:
+        """Commit what was written; see `commit_written`."""
+        done = self.commit_written(write, extra, metadata)
+        return WriteResult(done.version, write.metrics if done.is_new else None)
+
+    def commit_written(
+        self,
+        write: writing.Write,
+        extra: Sequence[Action] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Done:
+        """Commit what was written; its files are deleted when they surely don't count.
+
+        `metadata` goes into the commitInfo, for whoever reads the history.
+        """
         request = self.request(
-            [*write.actions, *extra],
+            [*write.actions, *extra, *writing.commit_info(write.metrics, metadata)],
             operation=write.operation,
             operation_params=write.operation_params,
             reads=write.reads,
@@ -190,13 +224,14 @@ class TableCommits:
         if not done.is_new:
             self._discard(write, request)
         self.mirror_commit(request, done)
-        return done.version
+        return done
 
     def _discard(self, write: writing.Write, request: CommitRequest) -> None:
-        if write.files:
+        paths = [*(file.path for file in write.files), *request.rebased_files]
+        if paths:
             self._lake.discarder.discard(
                 self.location,
-                [file.path for file in write.files],
+                paths,
                 after=-1 if write.read_version is None else write.read_version,
                 table_id=self.table_id,
                 request=request,

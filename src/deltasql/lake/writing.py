@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.commit.discarding import Abandon
+from deltasql.data.arrow_schema import from_arrow
 from deltasql.data.conform import as_arrow, conform, merge
 from deltasql.data.layout import Layout, layout_of
 from deltasql.data.reading.remainder import Remainder
 from deltasql.data.reading.row_filter import row_mask
 from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.lengths import check_lengths
+from deltasql.data.writing.vectors import live_rows
 from deltasql.data.writing.writer import NewFile, write_files
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
 from deltasql.lake.snapshot import Snapshot
@@ -36,12 +38,18 @@ from deltasql.log.removal import (
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, Txn
+from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, Metadata, Txn
 from deltasql.spec.column_mapping import assign_column_mapping, max_column_id
 from deltasql.spec.properties import MAX_COLUMN_ID
 from deltasql.spec.protocol import upgraded
-from deltasql.spec.schema import StructType, render_schema
+from deltasql.spec.schema import StructType, parse_schema, render_schema
 
+_OWN_INFO = frozenset(
+    {
+        "timestamp", "inCommitTimestamp", "operation", "operationParameters", "operationMetrics",
+        "engineInfo", "isBlindAppend", "readVersion", "isolationLevel", "txnId", "userName",
+    }
+)  # fmt: skip
 # The first digit of the fourth group of a UUID has two bits that are always the same.
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
@@ -57,6 +65,8 @@ class Write:
     reads: Reads = field(default_factory=Reads.nothing)
     read_version: int | None = None
     files: Sequence[NewFile] = ()
+    # What it did, under the names that Delta's operationMetrics have.
+    metrics: Mapping[str, int] = field(default_factory=dict)
 
 
 def now_ms() -> int:
@@ -82,6 +92,25 @@ def txn_actions(app_id: str | None, app_version: int | None) -> list[Action]:
     return [Txn(app_id=app_id, version=app_version, last_updated=now_ms())]
 
 
+def commit_info(
+    metrics: Mapping[str, int], metadata: Mapping[str, Any] | None = None
+) -> list[Action]:
+    """What the commit itself says of a write: its metrics, as Delta's texts, and the user's own."""
+    if not metrics and not metadata:
+        return []
+    for name in metadata or ():
+        if name in _OWN_INFO:
+            raise ValidationError(
+                f"commit_metadata can't have {name!r:.80}",
+                cause="the commit says that itself",
+                remedy="choose another name",
+            )
+    said: dict[str, Any] = dict(metadata or {})
+    if metrics:
+        said["operationMetrics"] = {name: str(value) for name, value in metrics.items()}
+    return [CommitInfo(extra=said)]
+
+
 def append(
     objects: ObjectStore,
     state: TableState,
@@ -92,14 +121,40 @@ def append(
 ) -> Write:
     """Write rows as new files; `abandon` gets those of a write that fails half-way."""
     metadata, changes = _evolved(state, data, schema_mode)
-    files = write_rows(objects, metadata, data, abandon=abandon)
+    rows = fitted(metadata, data)
+    return _appended(objects, state.version, metadata, rows, changes=changes, abandon=abandon)
+
+
+def append_fitted(
+    objects: ObjectStore, state: TableState, rows: pa.Table, *, abandon: Abandon | None = None
+) -> Write:
+    """Write rows that were `fitted` to the table's metadata."""
+    return _appended(objects, state.version, state.metadata, rows, abandon=abandon)
+
+
+def _appended(
+    objects: ObjectStore,
+    version: int,
+    metadata: Metadata,
+    rows: pa.Table | pa.RecordBatchReader,
+    *,
+    changes: Sequence[Action] = (),
+    abandon: Abandon | None,
+) -> Write:
+    files = _write_fitted(objects, metadata, rows, abandon)
     return Write(
         actions=[*changes, *files],
         operation="WRITE",
         operation_params=_append_params(tuple(metadata.partition_columns)),
-        read_version=state.version,
+        read_version=version,
         files=files,
     )
+
+
+def written(files: Iterable[Any], rows: int) -> dict[str, int]:
+    """What a write says of the adds of its new files, under Delta's names."""
+    sizes = [add.size for add in files]
+    return {"numFiles": len(sizes), "numOutputRows": rows, "numOutputBytes": sum(sizes)}
 
 
 @lru_cache(maxsize=256)
@@ -114,12 +169,15 @@ def overwrite(
     data: Any,
     *,
     where: str | None = None,
+    schema_mode: str | None = None,
+    partition_by: Sequence[str] | None = None,
     abandon: Abandon | None = None,
 ) -> Write:
     """Write rows in place of those that satisfy `where`, by default of all."""
-    metadata = snapshot.metadata
+    given = as_arrow(data)
+    metadata, changes = replaced(snapshot.state, given.schema, where, schema_mode, partition_by)
     predicate = snapshot.bind(where)
-    rows = conform(as_arrow(data), snapshot.state.schema)
+    rows = conform(given, parse_schema(metadata.schema_string))
     if predicate is not None:
         rows = _must_satisfy(rows, predicate, where or "")
     found = _found(snapshot, predicate)
@@ -137,21 +195,27 @@ def overwrite(
         if abandon is not None:
             abandon([file.path for file in files])
         raise
-    replaced: list[Removable] = [*found.whole, *rewritten(rest.touched)]
+    gone: list[Removable] = [*found.whole, *rewritten(rest.touched)]
     params: dict[str, Any] = {
         "mode": "Overwrite",
         "partitionBy": list(metadata.partition_columns),
     }
     if where is not None:
         params["predicate"] = where
-    keys = frozenset((add.path, add.dv_id) for add in replaced)
+    keys = frozenset((add.path, add.dv_id) for add in gone)
+    adds = [file for file in files if isinstance(file, AddFile)]
     return Write(
-        actions=[*removes(replaced, deletion_timestamp=now_ms()), *files],
+        actions=[*changes, *removes(gone, deletion_timestamp=now_ms()), *files],
         operation="WRITE",
         operation_params=params,
         reads=Reads.all() if predicate is None else Reads.where(predicate, files=keys),
         read_version=snapshot.version,
         files=files,
+        metrics={
+            **written(adds, sum(live_rows(add) or 0 for add in adds)),
+            "numRemovedFiles": len(gone),
+            "numRemovedBytes": sum(add.size for add in gone),
+        },
     )
 
 
@@ -159,14 +223,32 @@ def write_rows(
     objects: ObjectStore, metadata: Metadata, data: Any, *, abandon: Abandon | None = None
 ) -> list[AddFile]:
     """Conform rows to a table, check its constraints, and write them as files."""
+    return _write_fitted(objects, metadata, fitted(metadata, data), abandon)
+
+
+def fitted(metadata: Metadata, data: Any) -> pa.Table | pa.RecordBatchReader:
+    """Rows as a table takes them, its constraints checked: a Table's at once."""
     layout = layout_of(metadata)
     _must_fit_arrow(layout)
     if not (layout.takes_any and isinstance(data, pa.Table) and data.schema.equals(layout.logical)):
         data = conform(data, layout.schema, arrow_schema=layout.logical)
         data = check_lengths(data, layout.limits)
-    rows = _checked(data, layout)
+    return _checked(data, layout)
+
+
+def _write_fitted(
+    objects: ObjectStore,
+    metadata: Metadata,
+    rows: pa.Table | pa.RecordBatchReader,
+    abandon: Abandon | None,
+) -> list[AddFile]:
     return write_files(
-        objects, layout=layout, data=rows, new_id=new_id, now_ms=now_ms, abandon=abandon
+        objects,
+        layout=layout_of(metadata),
+        data=rows,
+        new_id=new_id,
+        now_ms=now_ms,
+        abandon=abandon,
     )
 
 
@@ -189,6 +271,34 @@ def _must_fit_arrow(layout: Layout) -> None:
 # --- schema -----------------------------------------------------------------------------
 
 
+def replaced(
+    state: TableState,
+    incoming: pa.Schema,
+    where: str | None,
+    schema_mode: str | None,
+    partition_by: Sequence[str] | None,
+) -> tuple[Metadata, list[Action]]:
+    """The metadata that an overwrite leaves, and what makes it so."""
+    if schema_mode in (None, "merge"):
+        if partition_by is not None and tuple(partition_by) != state.partition_columns:
+            raise ValidationError(
+                f"the table is partitioned by {', '.join(state.partition_columns) or 'nothing'}",
+                cause="only an overwrite of the schema changes that",
+                remedy='pass schema_mode="overwrite" as well',
+            )
+        return (state.metadata, []) if schema_mode is None else evolved(state, incoming)
+    if schema_mode != "overwrite" or where is not None:
+        raise ValidationError(
+            f"schema_mode {schema_mode!r:.40} is unknown here",
+            cause="a condition keeps rows, and so the schema" if where is not None else "",
+            remedy='use "merge", or without a condition "overwrite"',
+        )
+    mapped = state.column_mapping != "none"
+    schema = from_arrow(incoming, column_mapping=mapped)
+    names = state.partition_columns if partition_by is None else tuple(partition_by)
+    return _changed(state, schema, names)
+
+
 def _evolved(
     state: TableState, data: Any, schema_mode: str | None
 ) -> tuple[Metadata, list[Action]]:
@@ -196,18 +306,32 @@ def _evolved(
         return state.metadata, []
     if schema_mode != "merge":
         raise ValidationError(f"schema_mode {schema_mode!r} is unknown", remedy='use "merge"')
+    return evolved(state, as_arrow(data).schema)
+
+
+def evolved(state: TableState, incoming: pa.Schema) -> tuple[Metadata, list[Action]]:
+    """The table's metadata with the columns that only new rows have, and what makes it so."""
     mapped = state.column_mapping != "none"
-    schema = merge(state.schema, as_arrow(data).schema, column_mapping=mapped)
-    if schema == state.schema:
+    schema = merge(state.schema, incoming, column_mapping=mapped)
+    return _changed(state, schema, state.partition_columns)
+
+
+def _changed(
+    state: TableState, schema: StructType, partition_columns: tuple[str, ...]
+) -> tuple[Metadata, list[Action]]:
+    if schema == state.schema and partition_columns == state.partition_columns:
         return state.metadata, []
     configuration = dict(state.properties)
-    if mapped:
+    if state.column_mapping != "none":
         schema, highest = assign_column_mapping(
             schema, highest=max_column_id(configuration), new_id=new_id
         )
         configuration[MAX_COLUMN_ID] = str(highest)
     metadata = replace(
-        state.metadata, schema_string=render_schema(schema), configuration=configuration
+        state.metadata,
+        schema_string=render_schema(schema),
+        partition_columns=partition_columns,
+        configuration=configuration,
     )
     protocol = upgraded(state.protocol, schema, configuration)
     return metadata, [metadata, *([protocol] if protocol is not None else [])]

@@ -127,6 +127,10 @@ class FileSum:
         """A row is there that is no file's."""
         self._others.add(hashed)
 
+    def drop_other(self, hashed: bytes) -> None:
+        """A row that is no file's is there no more."""
+        self._others.drop(hashed)
+
     def value(self) -> FileSums:
         """The sums so far."""
         digests = (self._contents, self._stats, self._others)

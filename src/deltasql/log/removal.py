@@ -61,6 +61,11 @@ def rewritten(files: Iterable[AddFile]) -> list[RewrittenFile]:
     return [RewrittenFile(add) for add in files]
 
 
-def removes(files: Iterable[Removable], *, deletion_timestamp: int) -> list[RemoveFile]:
-    """The actions that take files out of the table."""
-    return [RemoveFile.of(add, deletion_timestamp=deletion_timestamp) for add in files]
+def removes(
+    files: Iterable[Removable], *, deletion_timestamp: int, data_change: bool = True
+) -> list[RemoveFile]:
+    """The actions that take files out of the table; rows that merely move are no change."""
+    return [
+        RemoveFile.of(add, deletion_timestamp=deletion_timestamp, data_change=data_change)
+        for add in files
+    ]

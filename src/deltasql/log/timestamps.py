@@ -33,6 +33,10 @@ def to_ms(moment: Timestamp) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
+# The end of the year 9999: no calendar here goes further.
+LATEST_MS = 253_402_300_799_999
+
+
 def from_ms(milliseconds: int) -> datetime:
     """The moment in UTC."""
     return _EPOCH + timedelta(milliseconds=milliseconds)

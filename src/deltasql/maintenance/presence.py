@@ -57,11 +57,17 @@ class Presence:
     """What this process is doing with a lake."""
 
     def __init__(
-        self, store: UpkeepLog, *, committer: str | None = None, heartbeat: float = HEARTBEAT
+        self,
+        store: UpkeepLog,
+        *,
+        committer: str | None = None,
+        heartbeat: float = HEARTBEAT,
+        kind: str | None = None,
     ) -> None:
         self._store = store
         self._committer = committer
         self._heartbeat = heartbeat
+        self._kind = kind
         self._lock = threading.RLock()
         self._begin()
 
@@ -95,6 +101,17 @@ class Presence:
             yield
         finally:
             self._writes.pop(token, None)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A worker's life: it has a row from its beginning on, whether it writes or not."""
+        with self.writing():
+            self._keep_alive()
+        self._quietly(self.beat)
+        try:
+            yield
+        finally:
+            self.close()
 
     def was_given_up(self) -> bool:
         """Whether this process was silent for so long that vacuum may have taken it for dead.
@@ -169,7 +186,7 @@ class Presence:
             try:
                 self._store.begin_session(
                     self._session_id,
-                    kind=self._kind(),
+                    kind=self._kind or _kind(),
                     host=platform.node(),
                     pid=self._pid,
                     committer=self._committer,
@@ -183,10 +200,6 @@ class Presence:
                 return
             self._heard_at, self._is_known = now, True
         self._keep_alive()
-
-    @staticmethod
-    def _kind() -> str:
-        return "spark" if "pyspark" in sys.modules else "python"
 
     def _writing_for(self, now: float) -> float | None:
         """For how many seconds the oldest write has been under way."""
@@ -202,6 +215,9 @@ class Presence:
                 self._quietly(partial(self._store.unpin, reading.pin_id))
         with self._lock:
             if not self._is_known:
+                if self._kind is not None:
+                    # The database was away when it began.
+                    self._become_known()
                 return True
             now = clock()
             if self._store.beat(self._session_id, writing=self._writing_for(now)):
@@ -265,6 +281,10 @@ class Presence:
         except StoreError as error:
             # It expires by itself.
             logger.debug("upkeep: %s", error)
+
+
+def _kind() -> str:
+    return "spark" if "pyspark" in sys.modules else "python"
 
 
 def _beat_until(

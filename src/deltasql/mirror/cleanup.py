@@ -1,4 +1,4 @@
-"""Log cleanup: old commits leave the mirror, by the spec's rules. SQL keeps them all."""
+"""Log cleanup: old commits leave the mirror, by the spec's rules; SQL keeps its own."""
 
 from __future__ import annotations
 

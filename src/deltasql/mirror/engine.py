@@ -19,6 +19,7 @@ from typing import Final
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, StoreError
 from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
+from deltasql.mirror.checkpoints.background import BackgroundCheckpoints
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.leases import LeaseLostError, try_lease
 from deltasql.mirror.publishing.publish_run import (
@@ -27,7 +28,7 @@ from deltasql.mirror.publishing.publish_run import (
 from deltasql.mirror.publishing.publisher import Publisher
 from deltasql.mirror.released import is_released, must_be_as_released
 from deltasql.objectstore import ObjectStore
-from deltasql.settings.keys import Settings
+from deltasql.settings.keys import AUTO, Settings
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease, Work
 from deltasql.telemetry import metrics
@@ -75,6 +76,7 @@ class MirrorEngine:
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._publishers: dict[int, Publisher] = {}
+        self._checkpoints = BackgroundCheckpoints(self.write_checkpoints, self._log.has_worker)
 
     def mode_of(self, target: Target) -> str:
         """How the table is mirrored: its property wins over the lake's setting."""
@@ -165,7 +167,7 @@ class MirrorEngine:
                 found = self._publishers[target.table_id] = Publisher(
                     name=target.name,
                     publish_run=lambda: self._publish_run(
-                        target, backoff=self.settings.mirror_backoff
+                        target, backoff=self.settings.mirror_backoff, is_writers=True
                     ),
                     look=lambda version: self._log.look(target.table_id, version),
                     is_visible=partial(_is_visible, objects) if objects().is_local else None,
@@ -197,9 +199,16 @@ class MirrorEngine:
 
     @contextmanager
     def _publish_run(
-        self, target: Target, *, backoff: Callable[[int], float] | None = None
+        self,
+        target: Target,
+        *,
+        backoff: Callable[[int], float] | None = None,
+        is_writers: bool = False,
     ) -> Iterator[PublishRun | None]:
-        """A publish run with the table's lease, unless somebody has that."""
+        """A publish run with the table's lease, unless somebody has that.
+
+        One of a writer sees to the checkpoints, too, if there is no worker to do that.
+        """
         with self._leased(target, Work.COMMITS) as lease:
             if lease is None:
                 yield None
@@ -217,9 +226,13 @@ class MirrorEngine:
                 yield run
             finally:
                 self._published[target.table_id] = run.own
+                if is_writers and run.wants_checkpoint and self.settings.mirror_checkpoints == AUTO:
+                    self._checkpoints.want(target)
 
-    def write_checkpoints(self, target: Target) -> int | None:
-        """Write the checkpoints of a table that are due; None when somebody else does."""
+    def write_checkpoints(self, target: Target, most: int | None = None) -> int | None:
+        """Write the checkpoints of a table that are due, or `most` of them; None when somebody
+        else does.
+        """
         try:
             with self._leased(target, Work.CHECKPOINTS) as lease:
                 if lease is None:
@@ -229,7 +242,7 @@ class MirrorEngine:
                     self._give_up_checkpoints(target, objects, lease)
                 return CheckpointRun(
                     self._log, objects, lease, max_attempts=self.settings.mirror_max_retry_attempts
-                ).run()
+                ).run(most)
         except LeaseLostError:
             logger.info("%s: another process mirrors this table now", target.name)
             return 0
@@ -276,6 +289,7 @@ class MirrorEngine:
                 publisher.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
+        self._checkpoints.close()
 
 
 def _is_visible(objects: Callable[[], ObjectStore], version: int) -> bool:

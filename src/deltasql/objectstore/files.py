@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +32,34 @@ sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 def create(full: str) -> int:
     """A new file, open for writing, and its directory if that is missing."""
     return _open(full, CREATE)
+
+
+@contextmanager
+def opened(base: str, key: str) -> Iterator[int]:
+    """A file below a directory, open for reading, and no other kind of thing.
+
+    Nothing on the way from the directory may be a link: whoever can write there could lead
+    readers to any file of theirs. `OSError` (ELOOP, ENOTDIR) where there is one.
+    """
+    *folders, name = key.split("/")
+    # Absolute paths of the log are read from the root, where links are the system's own.
+    link_flag = 0 if base == "/" else os.O_NOFOLLOW
+    at = os.open(base, _DIRECTORY)
+    try:
+        for folder in folders:
+            inner = os.open(folder, _DIRECTORY | link_flag, dir_fd=at)
+            os.close(at)
+            at = inner
+        # A pipe would wait for somebody to write into it.
+        found = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | link_flag, dir_fd=at)
+    finally:
+        os.close(at)
+    try:
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            raise OSError(errno.EINVAL, "it is not a file", key)
+        yield found
+    finally:
+        os.close(found)
 
 
 def write_all(descriptor: int, data: Bytes) -> None:

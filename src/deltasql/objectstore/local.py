@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import hashlib
 import os
 import time
@@ -31,6 +32,8 @@ from deltasql.objectstore.store import (
 # As many files are open at once, far below the limit of a process.
 _BATCH = 64
 _BUFFER = 1 << 20
+# What comes of opening a link, a folder or a pipe.
+_NO_FILE = frozenset({errno.EINVAL, errno.ELOOP, errno.ENOTDIR, errno.ENXIO})
 
 
 class LocalStore:
@@ -195,7 +198,10 @@ class LocalStore:
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         try:
-            with (self._root / check_key(path)).open("rb") as file:
+            with (
+                files.opened(self._base, check_key(path)) as descriptor,
+                os.fdopen(descriptor, "rb", closefd=False) as file,
+            ):
                 file.seek(offset)
                 return file.read(-1 if length is None else length)
         except OSError as error:
@@ -203,7 +209,10 @@ class LocalStore:
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:  # noqa: ARG002
         try:
-            return pa.OSFile(self._base + check_key(path), "rb")
+            with files.opened(self._base, check_key(path)) as descriptor:
+                # Arrow opens by name: by that of the descriptor, where it has one.
+                again = f"/proc/self/fd/{descriptor}"
+                return pa.OSFile(again if os.path.exists(again) else self._base + path, "rb")  # noqa: PTH110
         except OSError as error:
             raise self._lost("read", path, error) from error
 
@@ -270,10 +279,13 @@ class LocalStore:
 
     def head(self, path: str) -> ObjectInfo | None:
         try:
-            found = (self._root / check_key(path)).stat()
+            with files.opened(self._base, check_key(path)) as descriptor:
+                found = os.fstat(descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
+            if error.errno in _NO_FILE:
+                return None
             raise local_failure("read", path, error) from error
         return ObjectInfo(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
@@ -317,6 +329,15 @@ class LocalStore:
     def _lost(self, verb: str, path: str, error: OSError) -> StoreError:
         if isinstance(error, FileNotFoundError):
             return missing(path, self.location)
+        if error.errno in _NO_FILE:
+            return StoreError(
+                f"can't {verb} the object {path!r}",
+                cause="it is no file, or a link leads to it: links inside a table's folder are "
+                "not followed",
+                remedy="put the file itself there",
+                path=path,
+                is_transient=False,
+            )
         return local_failure(verb, path, error)
 
 

@@ -17,6 +17,7 @@ from deltasql.errors import ConfigError
 VARIABLE_PREFIX: Final = "DELTASQL_"
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_SIZE = re.compile(r"\d+(?:\.\d+)?\s*[kKmMgGtT]i?[bB]")
 _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -64,9 +65,18 @@ def _ill_typed(key: str, value: Any, wanted: str) -> ConfigError:
     return ConfigError(f"{key} must be {wanted}", cause=f"found {value!r:.80}")
 
 
+def _parse_size(key: str, value: Any) -> str:
+    text = str(value).strip()
+    if _SIZE.fullmatch(text) is None:
+        raise _ill_typed(key, value, "a size such as 512MB or 4GB")
+    return text
+
+
+AUTO: Final = "auto"
 DURATION: Final = Kind("duration", parse_duration)
 INTERVAL: Final = Kind("duration or `off`", _parse_interval)
 COUNT: Final = Kind("count", _parse_count)
+SIZE: Final = Kind("size", _parse_size)
 
 
 # --- the declarations -----------------------------------------------------------------
@@ -93,6 +103,12 @@ class Settings:
         "10",
         "versions between checkpoints; the table property `delta.checkpointInterval` wins",
     )
+    mirror_checkpoints: str = _setting(
+        _one_of("auto", "worker"),
+        "auto",
+        "who writes checkpoints: in `sync` mode a writer, in the background, unless a worker is "
+        "alive; or workers alone",
+    )
     mirror_reconcile_interval: float = _setting(
         DURATION, "30s", "how often the worker looks for versions without a status"
     )
@@ -109,12 +125,34 @@ class Settings:
     mirror_validate_interval: float | None = _setting(
         INTERVAL, "off", "how often the worker validates every table"
     )
+    maintenance_auto: str = _setting(
+        _one_of("on", "off"),
+        "off",
+        "whether the worker vacuums, expires and analyses what is due",
+    )
+    maintenance_interval: float = _setting(
+        DURATION, "1h", "how often the worker looks for upkeep that is due"
+    )
+    maintenance_vacuum_files: int = _setting(
+        COUNT, "1000", "files to delete that make a vacuum due"
+    )
+    maintenance_expire_versions: int = _setting(
+        COUNT, "1000", "versions past their retention that make an expiration due"
+    )
+    maintenance_bytes_per_hour: int = _setting(
+        COUNT,
+        "1000000000000",
+        "bytes deleted or rewritten in an hour after which no more upkeep is begun",
+    )
     sql_pool_size: int = _setting(COUNT, "10", "connections to PostgreSQL at most")
     sql_timeout: float = _setting(DURATION, "30s", "bound on every wait for a connection or a lock")
     sql_schema: str = _setting(
         _one_of("create", "error"),
         "create",
         "what to do with a database whose schema is missing or old",
+    )
+    duckdb_memory_limit: str = _setting(
+        SIZE, "1GB", "memory of a delete, update or merge from Python, beyond which it spills"
     )
     log_format: str = _setting(
         _one_of("console", "json"), "console", "how the command line logs to stderr"

@@ -40,6 +40,8 @@ from deltasql.spec.shapes import (
 
 # orjson reads integers beyond 64 bits as floats; the standard library keeps every digit.
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
+# As deep as JSON may be nested: what is read must be writable again.
+DEEPEST = 200
 
 
 # --- encoding -------------------------------------------------------------------------
@@ -141,15 +143,30 @@ def loads(line: bytes | str, *, source: str = "") -> Any:
     """Plain data from JSON, with every digit of its integers."""
     try:
         raw = line.encode() if isinstance(line, str) else line
+        # The stricter reader first: the other one takes half a character for text.
+        value = orjson.loads(raw)
         if _LONG_NUMBER.search(raw):
-            return json.loads(raw, parse_constant=_no_constant)
-        return orjson.loads(raw)
+            value = json.loads(raw, parse_constant=_no_constant)
+        if raw.count(b"[") + raw.count(b"{") > DEEPEST:
+            _must_be_flat(value)
+        return value
     except (ValueError, RecursionError) as error:
         raise LogFormatError(
             _at(source, "not a JSON object"),
             cause=str(error) or type(error).__name__,
             remedy="restore the file from a copy, or repair the mirror",
         ) from None
+
+
+def _must_be_flat(value: Any) -> None:
+    level, depth = [value], 0
+    while level := [item for item in level if type(item) in (dict, list)]:
+        depth += 1
+        if depth > DEEPEST:
+            raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+        level = [
+            inner for item in level for inner in (item.values() if type(item) is dict else item)
+        ]
 
 
 def _no_constant(name: str) -> Any:

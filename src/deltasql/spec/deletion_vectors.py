@@ -148,20 +148,20 @@ def encode(rows: Iterable[int]) -> bytes:
     )
 
 
-def decode(bitmap: bytes, *, cardinality: int | None = None) -> array[int]:
-    """The row indexes of a bitmap, ascending, as `array('Q')`."""
+def decode(bitmap: bytes, *, cardinality: int) -> array[int]:
+    """The row indexes of a bitmap, ascending, as `array('Q')`; never more than `cardinality`."""
     try:
-        rows = _decode(bitmap)
+        rows = _decode(bitmap, cardinality)
     except (struct.error, ValueError) as error:
         raise _broken("a deletion vector's bitmap can't be decoded", str(error)) from None
-    if cardinality is not None and len(rows) != cardinality:
+    if len(rows) != cardinality:
         raise _broken(
             f"a deletion vector holds {len(rows)} rows", f"the log says that it has {cardinality}"
         )
     return rows
 
 
-def _decode(bitmap: bytes) -> array[int]:
+def _decode(bitmap: bytes, limit: int) -> array[int]:
     (magic,) = struct.unpack_from("<I", bitmap)
     if magic == PORTABLE_MAGIC:
         (count,) = struct.unpack_from("<Q", bitmap, 4)
@@ -178,7 +178,7 @@ def _decode(bitmap: bytes) -> array[int]:
         high = number if magic == PORTABLE_MAGIC else index
         if high <= last:
             raise ValueError("its bitmaps are out of order")
-        end = roaring.decode_into(rows, bitmap, start=at + 4, base=high << 32)
+        end = roaring.decode_into(rows, bitmap, start=at + 4, base=high << 32, limit=limit)
         if magic == NATIVE_MAGIC and end != at + 4 + number:
             raise ValueError("a bitmap has another length than it says")
         at, last = end, high

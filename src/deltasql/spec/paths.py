@@ -92,6 +92,17 @@ def _not_allowed(path: str, problem: str) -> ValidationError:
     )
 
 
+def must_not_climb(path: str, *, source: str) -> None:
+    """Raise `LogFormatError` if a path that somebody else wrote could leave the table's root."""
+    problem = "" if is_plain(path) else _climbs(decode_path(path))
+    if problem:
+        raise LogFormatError(
+            f"{source}: the path {path!r:.200} is not one a table can have",
+            cause=problem,
+            remedy="correct the path in the log",
+        )
+
+
 def object_key(path: str) -> str:
     """The key below the table's root that a relative path of the log names."""
     problem = _fault(path)

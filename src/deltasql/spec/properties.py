@@ -45,6 +45,7 @@ ROW_TRACKING_SUSPENDED: Final = "delta.rowTrackingSuspended"
 STATS_AS_JSON: Final = "delta.checkpoint.writeStatsAsJson"
 STATS_AS_STRUCT: Final = "delta.checkpoint.writeStatsAsStruct"
 STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
+TARGET_FILE_SIZE: Final = "delta.targetFileSize"
 TIMESTAMPS: Final = "delta.enableInCommitTimestamps"
 TIMESTAMPS_SINCE: Final = "delta.inCommitTimestampEnablementVersion"
 TIMESTAMPS_SINCE_TIME: Final = "delta.inCommitTimestampEnablementTimestamp"
@@ -70,6 +71,11 @@ IDENTITY_STEP: Final = "delta.identity.step"
 INVARIANTS: Final = "delta.invariants"
 PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 TYPE_CHANGES: Final = "delta.typeChanges"
+
+# Tags of files that a curve put in order together.
+ZCUBE_ID: Final = "ZCUBE_ID"
+ZCUBE_COLUMNS: Final = "ZCUBE_ZORDER_BY"
+ZCUBE_CURVE: Final = "ZCUBE_ZORDER_CURVE"
 
 # Domains of domainMetadata.
 CLUSTERING_DOMAIN: Final = "delta.clustering"
@@ -181,7 +187,7 @@ PROPERTIES: Final[Mapping[str, Kind]] = {
     "delta.sampleRetentionDuration": INTERVAL,
     TXN_RETENTION: INTERVAL,
     "delta.symlinkFormatManifest.enabled": BOOLEAN,
-    "delta.targetFileSize": TEXT,
+    TARGET_FILE_SIZE: TEXT,
     "delta.tuneFileSizesForRewrites": BOOLEAN,
     "delta.universalFormat.enabledFormats": Kind("a list of iceberg and hudi", _formats),
     "delta.universalFormat.iceberg.atomicConversion.supported": BOOLEAN,

@@ -40,9 +40,10 @@ def _container(lows: list[int]) -> bytes:
     return bytes(bits)
 
 
-def decode_into(rows: array[int], data: bytes, *, start: int, base: int) -> int:
+def decode_into(rows: array[int], data: bytes, *, start: int, base: int, limit: int) -> int:
     """Append `base` + each value of the bitmap at `start`; returns where the bitmap ends.
 
+    A few bytes can stand for millions of values: no more are made than leave `limit` rows.
     Raises `ValueError` or `struct.error` when the bytes are no such bitmap.
     """
     count, at, runs = _head(data, start)
@@ -57,6 +58,8 @@ def decode_into(rows: array[int], data: bytes, *, start: int, base: int) -> int:
             raise ValueError("containers are out of order")
         last = key
         before = len(rows)
+        if before + size > limit:
+            raise ValueError(f"it holds more than {limit} rows")
         is_run = runs is not None and runs[index >> 3] >> (index & 7) & 1
         read = _runs if is_run else _array if size <= _ARRAY_LIMIT else _bitmap
         at = read(rows, data, at, base | key << 16, size)

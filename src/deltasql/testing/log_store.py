@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from deltasql.testing.contracts.checking import TrustContract
 from deltasql.testing.contracts.commits import CommitContract
+from deltasql.testing.contracts.expiring import ExpiryContract
 from deltasql.testing.contracts.history import HistoryContract
+from deltasql.testing.contracts.jobs import JobContract
 from deltasql.testing.contracts.leases import LeaseContract
 from deltasql.testing.contracts.locks import LockContract
 from deltasql.testing.contracts.mirroring import MirrorContract
@@ -32,5 +34,7 @@ class LogStoreContract(
     LeaseContract,
     MirrorContract,
     UpkeepContract,
+    ExpiryContract,
+    JobContract,
 ):
     """Everything that a log store must do, as tests."""

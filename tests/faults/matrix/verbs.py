@@ -76,6 +76,19 @@ def _transaction(place: Place) -> None:
         tx.table(place.name("b")).overwrite(rows(4))
 
 
+def _merge(table: Any) -> Any:
+    """A row that is updated, one that is new."""
+    builder = table.merge(rows(2, 3, p="y"), "target.id = source.id")
+    return builder.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+def _changes_in_a_transaction(place: Place) -> None:
+    with place.lake.transaction() as tx:
+        _merge(tx.table(place.name("a")))
+        tx.table(place.name("a")).delete("id = 1")
+        tx.table(place.name("b")).update("id % 2 = 0", {"id": "id + 5"})
+
+
 def _with_statement(place: Place) -> None:
     with place.lake.transaction() as tx:
         tx.table(place.name("a")).append(rows(3))
@@ -130,6 +143,14 @@ VERBS = {
     "overwrite": Verb(lambda p: p.table("a").overwrite(rows(3)), lambda p: p.state(a=(3,))),
     "overwrite where": Verb(
         lambda p: p.table("a").overwrite(rows(3), where="id >= 2"), lambda p: p.state(a=(1, 3))
+    ),
+    "delete": Verb(lambda p: p.table("a").delete("id = 2"), lambda p: p.state(a=(1,))),
+    "update": Verb(
+        lambda p: p.table("a").update("id % 2 = 0", {"id": "id + 5"}), lambda p: p.state(a=(1, 7))
+    ),
+    "merge": Verb(lambda p: _merge(p.table("a")), lambda p: p.state(a=(1, 2, 3))),
+    "changes in a transaction": Verb(
+        _changes_in_a_transaction, lambda p: p.state(a=(2, 3), b=(1, 7))
     ),
     "commit": Verb(_commit, lambda p: p.state(a=(1, 2, 1, 2))),
     "create": Verb(lambda p: p.lake.create_table(p.name("new"), SCHEMA), lambda p: p.state(new=())),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -39,7 +40,7 @@ def test_rows_come_back(rows: set[int]) -> None:
 
 @pytest.mark.parametrize("rows", [range(4096), range(4097), range(0, 200_000, 3), range(70_000)])
 def test_arrays_and_bitmaps(rows: range) -> None:
-    assert list(dv.decode(dv.encode(rows))) == list(rows)
+    assert list(dv.decode(dv.encode(rows), cardinality=len(rows))) == list(rows)
 
 
 @given(rows_anywhere)
@@ -81,13 +82,13 @@ def test_runs(containers: int) -> None:
     one = [2, 3, 4, 5, 10, *range(65_530, 65_536)]
     expected = [key << 16 | low for key in range(containers) for low in one]
     portable = struct.pack("<IQI", dv.PORTABLE_MAGIC, 1, 0) + bitmap
-    assert list(dv.decode(portable)) == expected
+    assert list(dv.decode(portable, cardinality=len(expected))) == expected
 
 
 def test_the_native_form() -> None:
     bitmap = _with_runs([(0, 1)])
     native = struct.pack("<II", dv.NATIVE_MAGIC, 2) + 2 * (struct.pack("<I", len(bitmap)) + bitmap)
-    assert list(dv.decode(native)) == [0, 1, 2**32, 2**32 + 1]
+    assert list(dv.decode(native, cardinality=4)) == [0, 1, 2**32, 2**32 + 1]
 
 
 @given(st.binary(max_size=60), st.integers(0, 30))
@@ -95,15 +96,31 @@ def test_damage_is_told_or_harmless(noise: bytes, cut: int) -> None:
     whole = dv.encode([1, 5, 70_000, 2**33])
     for broken in (noise, whole[:cut], whole[:cut] + noise, whole + noise):
         try:
-            dv.decode(broken, cardinality=4)
+            rows = dv.decode(broken, cardinality=4)
         except LogFormatError:
             continue
-        assert len(dv.decode(broken)) == 4
+        assert len(rows) == 4
 
 
 def test_a_wrong_cardinality() -> None:
     with pytest.raises(LogFormatError, match="holds 2 rows"):
         dv.decode(dv.encode([1, 2]), cardinality=3)
+    with pytest.raises(LogFormatError, match="more than 1 rows"):
+        dv.decode(dv.encode([1, 2]), cardinality=1)
+
+
+def test_a_bomb_takes_no_memory() -> None:
+    """Runs of all rows: 32 million in two hundred bytes of each of 64 bitmaps."""
+    bitmap = _with_runs([(0, 65_535)], 8)
+    many = b"".join(struct.pack("<I", high) + bitmap for high in range(64))
+    bomb = struct.pack("<IQ", dv.PORTABLE_MAGIC, 64) + many
+    tracemalloc.start()
+    try:
+        with pytest.raises(LogFormatError, match="more than 3 rows"):
+            dv.decode(bomb, cardinality=3)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_wrong_frame() -> None:

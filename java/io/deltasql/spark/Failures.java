@@ -56,6 +56,30 @@ final class Failures {
     }
   }
 
+  /** What happens once, and may have happened. */
+  static LakeException lost(String verb, Throwable cause) {
+    return because(
+        "DELTASQL_ANSWER_LOST",
+        "it is not known whether the " + verb.replace('_', ' ') + " happened. Cause: "
+            + cause.getMessage() + ". Remedy: look before you repeat it",
+        cause);
+  }
+
+  /** A commit that could not even be asked for. */
+  static LakeException unknown(Throwable cause) {
+    return because(
+        "DELTASQL_COMMIT_STATE_UNKNOWN",
+        "it is not known whether the commit succeeded. Cause: " + cause.getMessage()
+            + ". Remedy: look it up in the table's history; keep the data files until then",
+        cause);
+  }
+
+  private static LakeException because(String condition, String message, Throwable cause) {
+    LakeException error = new LakeException(condition, message);
+    error.initCause(cause);
+    return error;
+  }
+
   private static Identifier identifier(String[] name, String message) {
     return name.length == 0 ? Identifier.of(name, message) : Names.identifier(name);
   }

@@ -8,6 +8,7 @@ import java.util.concurrent.ExecutionException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.delta.DeltaLog;
 import org.apache.spark.sql.delta.DeltaLog$;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.util.SystemClock;
 import scala.Option;
 
@@ -23,8 +24,12 @@ final class LogCache extends ForwardingCache<DeltaLog.DeltaLogCacheKey, DeltaLog
   }
 
   /** Put it in the place of Delta's own, once. */
-  static synchronized void install(SparkSession spark) {
-    Cache<DeltaLog.DeltaLogCacheKey, DeltaLog> current = current(spark);
+  static void install(SparkSession spark) {
+    install(((org.apache.spark.sql.classic.SparkSession) spark).sessionState().conf());
+  }
+
+  static synchronized void install(SQLConf conf) {
+    Cache<DeltaLog.DeltaLogCacheKey, DeltaLog> current = DeltaLog$.MODULE$.getOrCreateCache(conf);
     if (current instanceof LogCache) {
       return;
     }
@@ -35,12 +40,6 @@ final class LogCache extends ForwardingCache<DeltaLog.DeltaLogCacheKey, DeltaLog
     } catch (ReflectiveOperationException error) {
       throw new IllegalStateException("Delta's cache of logs is not where deltasql knows it", error);
     }
-  }
-
-  @SuppressWarnings("unchecked")
-  private static Cache<DeltaLog.DeltaLogCacheKey, DeltaLog> current(SparkSession spark) {
-    return DeltaLog$.MODULE$.getOrCreateCache(
-        ((org.apache.spark.sql.classic.SparkSession) spark).sessionState().conf());
   }
 
   @Override

@@ -13,7 +13,7 @@ final class Scala {
   private Scala() {}
 
   static <T> Seq<T> seq(List<T> items) {
-    return CollectionConverters.asScala(items).toSeq();
+    return scala.collection.immutable.Seq$.MODULE$.from(CollectionConverters.asScala(items));
   }
 
   @SuppressWarnings("unchecked")

@@ -144,8 +144,14 @@ public final class SqlTransaction extends OptimisticTransaction {
   }
 
   private long send(ObjectNode question, List<String> lines) {
-    question.put("actions", Transfer.give(lines));
-    JsonNode committed = log.ask(question);
+    // Deleted here, when the answer is known: it may have to be asked for again.
+    String actions = Transfer.give(lines);
+    JsonNode committed;
+    try {
+      committed = log.ask(question.put("actions", actions));
+    } finally {
+      Transfer.discard(actions);
+    }
     commitEndNano_$eq(System.nanoTime());
     long version = committed.asLong();
     ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())

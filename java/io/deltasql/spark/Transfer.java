@@ -11,7 +11,7 @@ import org.apache.spark.sql.delta.actions.AddFile;
 import org.apache.spark.sql.delta.actions.SingleAction;
 import org.apache.spark.sql.delta.util.JsonUtils$;
 
-/** Long lists, through a local file that whoever reads it deletes: as texts they would crawl. */
+/** Long lists, through a local file that the driver deletes: as texts they would crawl. */
 final class Transfer {
   private Transfer() {}
 
@@ -31,7 +31,7 @@ final class Transfer {
         });
   }
 
-  /** A file with these lines, for the other side to read and delete. */
+  /** A file with these lines, for the other side to read. */
   static String give(Iterable<String> lines) {
     try {
       Path file = Files.createTempFile("deltasql-commit-", ".json");
@@ -40,6 +40,10 @@ final class Transfer {
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }
+  }
+
+  static void discard(String file) {
+    Path.of(file).toFile().delete();
   }
 
   private static <T> T take(JsonNode answer, Reading<T> reading) {

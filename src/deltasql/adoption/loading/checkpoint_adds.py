@@ -12,6 +12,7 @@ from deltasql.errors import LogFormatError
 from deltasql.log.pruning.stats_columns import StatsColumn
 from deltasql.log.pruning.stats_keys import KeyMaker
 from deltasql.spec import codec
+from deltasql.spec.paths import must_not_climb
 from deltasql.store.rows import Row, key_of, partition_key_of
 
 _LONG: Final = ("size", "modificationTime", "baseRowId", "defaultRowCommitVersion")
@@ -62,6 +63,7 @@ class AddReader:
             vector, dv_key = dv
             path_key = key_of(path)
             key = path_key + dv_key
+            must_not_climb(path, source=f"_delta_log/{name}")
             if key in live:
                 raise LogFormatError(
                     f"_delta_log/{name}: the checkpoint has the file {path!r:.200} twice",

@@ -25,6 +25,7 @@ from deltasql.spec.actions import (
     Txn,
     UnknownAction,
 )
+from deltasql.spec.paths import must_not_climb
 from deltasql.spec.protocol import check_well_formed
 from deltasql.spec.schema import parse_schema
 
@@ -130,6 +131,7 @@ class Commit:
         action = line.action
         match action:
             case AddFile() | RemoveFile():
+                must_not_climb(action.path, source=line.source)
                 self._once("file", action.path, action.dv_id, line.source)
             case Txn():
                 self._once("txn", action.app_id, "", line.source)
@@ -145,7 +147,9 @@ class Commit:
                 self.protocol = action
             case CommitInfo():
                 self.info = self.info or action
-            case CdcFile() | UnknownAction():
+            case CdcFile():
+                must_not_climb(action.path, source=line.source)
+            case UnknownAction():
                 pass
 
     def _once(self, kind: str, name: str, detail: str, source: str) -> None:

@@ -40,6 +40,13 @@ _TYPED: Final = ("stats_parsed", "partitionValues_parsed")
 
 def load_base(objects: ObjectStore, found: FoundCheckpoint, parts: Parts) -> TableState:
     """Hand a checkpoint's actions on; returns the table at its version."""
+    try:
+        return _load(objects, found, parts)
+    except UnicodeDecodeError as error:
+        raise _unreadable(found.names[0])(str(error)) from None
+
+
+def _load(objects: ObjectStore, found: FoundCheckpoint, parts: Parts) -> TableState:
     base = _Base(objects, found)
     state = base.state()
     version = found.version

@@ -25,6 +25,7 @@ from deltasql.delta_log.names import commit_name
 from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.log.pruning.stats_columns import StatsColumn, stats_columns
 from deltasql.log.state import TableState
+from deltasql.log.timestamps import LATEST_MS
 from deltasql.objectstore import ObjectInfo, ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.actions import CommitInfo, Metadata, Protocol
@@ -175,7 +176,7 @@ class Loader:
         last = self.state.in_commit_timestamp
         if not self.state.in_commit_timestamps:
             return max(item.modified, last + 1)
-        given = None if info is None else info.in_commit_timestamp
+        given = _in_commit_time(version, info)
         if given is None:
             self.problems.append(f"{commit_name(version)} lacks its in-commit timestamp")
             return max(item.modified, last + 1)
@@ -229,7 +230,7 @@ class Loader:
             self._objects, ((v, plan.listing.commits[v]) for v in range(plan.first, version))
         ):
             info = _info(read_lines(body, f"_delta_log/{commit_name(older)}"))
-            given = None if info is None else info.in_commit_timestamp
+            given = _in_commit_time(older, info)
             last = max(given or item.modified, last + 1)
             has_checkpoint = older in plan.listing.checkpoints
             self._parts.end_version(self._loaded(older, info, body, last, has_checkpoint))
@@ -244,6 +245,17 @@ class Loader:
         self._parts.end_version(self._loaded(version, info, body, timestamp, has_checkpoint=True))
         self._parts.flush()
         self._progress(Progress(version, plan.newest, self._parts.files))
+
+
+def _in_commit_time(version: int, info: CommitInfo | None) -> int | None:
+    given = None if info is None else info.in_commit_timestamp
+    if given is not None and not 0 <= given <= LATEST_MS:
+        raise LogFormatError(
+            f"_delta_log/{commit_name(version)}: its in-commit timestamp is {given}",
+            cause="that is before 1970 or after the year 9999",
+            remedy="restore the file from a copy",
+        )
+    return given
 
 
 def _info(lines: Iterable[Line]) -> CommitInfo | None:

@@ -38,6 +38,11 @@ def status(session: Session) -> None:
 
     found = database.status(session.configuration())
     session.out.record(asdict(found))
+    if found.server.get("everybody_may_create") == "on":
+        session.out.note(
+            "every role may create functions in the log's schema, and have them run as others: "
+            "REVOKE CREATE ON SCHEMA … FROM PUBLIC, as deltasql db grants does"
+        )
     if found.found != found.expected:
         raise typer.Exit(BEHIND)
 

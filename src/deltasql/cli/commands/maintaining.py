@@ -1,4 +1,4 @@
-"""Tables kept in shape: vacuum, restore."""
+"""Tables kept in shape: vacuum, optimize, restore."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ def register(app: typer.Typer) -> None:
             'deltasql vacuum --retention "30 days" --delete',
         ],
     )(vacuum)
+    command(
+        app,
+        "optimize",
+        examples=[
+            "deltasql optimize sales.orders",
+            "deltasql optimize sales.orders --where \"day = '2026-11-01'\" --target-size '256 MB'",
+            "deltasql optimize sales.orders --zorder-by customer --zorder-by day",
+            "deltasql optimize sales.orders --purge",
+        ],
+    )(optimize)
     command(
         app,
         "restore",
@@ -84,6 +94,48 @@ def _tell(session: Session, report: VacuumReport) -> None:
         f"{report.vectors} deletion vectors, {report.changes} changes, {report.orphans} orphans"
     )
     session.out.done(told, asdict(report))
+
+
+def optimize(
+    session: Session,
+    table: TableName,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", help="Which partitions; all by default.", metavar="CONDITION"),
+    ] = None,
+    target_size: Annotated[
+        str | None,
+        typer.Option(
+            "--target-size",
+            help="How large files should be; the table's own, or 128 MB, by default.",
+            metavar="SIZE",
+        ),
+    ] = None,
+    zorder_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--zorder-by", help="Put rows in the order of columns, one option each.", metavar="NAME"
+        ),
+    ] = None,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Only take deleted rows out of files.")
+    ] = False,
+) -> None:
+    """Write small files, and those with many deleted rows, together.
+
+    No row changes. Run it in several processes to share the work.
+    """
+    with session.lake() as lake, session.out.progress(f"optimizing {table}") as advance:
+        done = lake.table(table).optimize(
+            where, target_size, zorder_by or (), purge=purge, progress=advance
+        )
+    told = done.metrics
+    session.out.done(
+        f"{table}: {told['numRemovedFiles']} files ({told['numRemovedBytes']} bytes) became "
+        f"{told['numAddedFiles']} ({told['numAddedBytes']} bytes) in {len(done.versions)} commits"
+        + (f"; {done.skipped} bins were left to the next run" if done.skipped else ""),
+        asdict(done),
+    )
 
 
 def restore(

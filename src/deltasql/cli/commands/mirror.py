@@ -301,7 +301,7 @@ def cleanup(
 ) -> None:
     """Delete old commits from the mirror.
 
-    Commits older than delta.logRetentionDuration; SQL keeps every version.
+    Commits older than delta.logRetentionDuration; SQL keeps its own (expire).
     """
     with session.lake() as lake:
         report = lake.table(table).mirror.cleanup(dry_run=not delete)

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.errors import LogFormatError
+from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.objectstore import ObjectStore
 from deltasql.places import uri_of
-from deltasql.spec.actions import DeletionVector
+from deltasql.spec.actions import AddFile, DeletionVector, RemoveFile
 from deltasql.spec.deletion_vectors import Inline, decode, locate, unframe
 from deltasql.spec.paths import decode_path, is_elsewhere, object_key
 
@@ -23,8 +24,16 @@ def find_object(objects: ObjectStore, path: str) -> tuple[ObjectStore, str]:
     return objects, object_key(path)
 
 
-def deleted_rows(objects: ObjectStore, vector: DeletionVector) -> array[int]:
-    """The physical indexes of the deleted rows, ascending."""
+def deleted_rows(
+    objects: ObjectStore, vector: DeletionVector, *, rows: int | None, path: str
+) -> array[int]:
+    """The physical indexes of the deleted rows, ascending; `rows` are those of the data file."""
+    if rows is not None and vector.cardinality > rows:
+        raise LogFormatError(
+            f"the deletion vector of {path} deletes {vector.cardinality} rows",
+            cause=f"the file has {rows}",
+            remedy="restore the data file and the log from copies that belong together",
+        )
     place = locate(vector)
     if isinstance(place, Inline):
         return decode(place.bitmap, cardinality=vector.cardinality)
@@ -40,6 +49,14 @@ def deleted_rows(objects: ObjectStore, vector: DeletionVector) -> array[int]:
         frame, version=version[0] if version else 0, size=vector.size_in_bytes, source=place.path
     )
     return decode(bitmap, cardinality=vector.cardinality)
+
+
+def deleted_in(objects: ObjectStore, file: AddFile | RemoveFile) -> array[int]:
+    """The deleted rows of a file of the log, ascending; none without a vector."""
+    if file.deletion_vector is None:
+        return array("Q")
+    rows = record_count(load_stats(file.stats))
+    return deleted_rows(objects, file.deletion_vector, rows=rows, path=file.path)
 
 
 class RowDeleter:

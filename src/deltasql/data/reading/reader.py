@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 
@@ -52,7 +52,7 @@ def read_files(
         predicate=predicate,
         batch_size=batch_size,
     )
-    return _read(objects, iter(files), scan)
+    return read_ahead(iter(files), lambda add: scan_file(objects, add, scan))
 
 
 def output_schema(schema: StructType, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -84,27 +84,30 @@ def _asked_for(schema: StructType, columns: Sequence[str] | None) -> list[str]:
     return found
 
 
-def _read(objects: ObjectStore, files: Iterator[AddFile], scan: Scan) -> Iterator[pa.RecordBatch]:
+def read_ahead(
+    files: Iterator[AddFile], rows: Callable[[AddFile], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of each file in turn, a few small files ahead of who reads them."""
     first = list(islice(files, 2))
     if len(first) < 2:
         for add in first:
-            yield from scan_file(objects, add, scan)
+            yield from rows(add)
         return
     with ThreadPoolExecutor(_AHEAD, thread_name_prefix="deltasql-read") as pool:
-        yield from _read_ahead(objects, chain(first, files), scan, pool)
+        yield from _ahead(chain(first, files), rows, pool)
 
 
-def _read_ahead(
-    objects: ObjectStore, files: Iterator[AddFile], scan: Scan, pool: ThreadPoolExecutor
+def _ahead(
+    files: Iterator[AddFile],
+    rows: Callable[[AddFile], Iterator[pa.RecordBatch]],
+    pool: ThreadPoolExecutor,
 ) -> Iterator[pa.RecordBatch]:
-    def whole(add: AddFile) -> list[pa.RecordBatch]:
-        return list(scan_file(objects, add, scan))
-
     waiting: deque[AddFile | Future[list[pa.RecordBatch]]] = deque()
 
     def fill() -> None:
         for add in islice(files, _AHEAD + 1 - len(waiting)):
-            waiting.append(pool.submit(whole, add) if add.size <= _SMALL_FILE else add)
+            small = add.size <= _SMALL_FILE
+            waiting.append(pool.submit(lambda item: list(rows(item)), add) if small else add)
 
     fill()
     try:
@@ -112,7 +115,7 @@ def _read_ahead(
             item = waiting.popleft()
             fill()
             if isinstance(item, AddFile):
-                yield from scan_file(objects, item, scan)
+                yield from rows(item)
             else:
                 yield from item.result()
     finally:

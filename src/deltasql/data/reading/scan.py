@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,11 +30,17 @@ _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _LEGACY_BEFORE = {"date": -141_427, "timestamp": -2_208_988_800_000_000}
 # Threads cost more than they give on small files.
 _THREADS_FROM = 4 << 20
+# The column with a row's physical place in its file, where it is asked for.
+ROW = "__deltasql_row"
+_PLACE = pa.field(ROW, pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What to read of every file. `needed` are the columns asked for and the predicate's."""
+    """What to read of every file. `needed` are the columns asked for and the predicate's.
+
+    Where rows are `placed`, their place in the file is the last column.
+    """
 
     needed: StructType
     arrow: pa.Schema
@@ -43,6 +50,7 @@ class Scan:
     predicate: Predicate | None
     pruner: Pruner | None
     batch_size: int
+    placed: bool = False
 
     @classmethod
     def of(
@@ -55,6 +63,7 @@ class Scan:
         mode: str,
         predicate: Predicate | None,
         batch_size: int,
+        placed: bool = False,
     ) -> Scan:
         """A scan for `columns`, in that order; `extra` are only for the predicate."""
         by_name = {item.name: item for item in schema.fields}
@@ -69,17 +78,31 @@ class Scan:
             predicate=predicate,
             pruner=None if predicate is None else Pruner(predicate, schema),
             batch_size=batch_size,
+            placed=placed,
         )
 
 
-def scan_file(objects: ObjectStore, add: AddFile, scan: Scan) -> Iterator[pa.RecordBatch]:
-    """The file's live rows that satisfy the predicate, in the file's order."""
+def scan_file(
+    objects: ObjectStore,
+    add: AddFile,
+    scan: Scan,
+    *,
+    without: array[int] | None = None,
+    only: array[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The file's live rows that satisfy the predicate, in the file's order.
+
+    `without` are the rows to leave out, in place of those of the deletion vector; `only` are live
+    rows, and all that is read. Both are ascending.
+    """
     store, key = find_object(objects, add.path)
-    deleted = None if add.deletion_vector is None else deleted_rows(objects, add.deletion_vector)
     with store.open_input(key, size=add.size or None) as source:
         try:
             file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
-            yield from _Reading(file, add, scan).batches(deleted)
+            deleted = without
+            if without is None and only is None:
+                deleted = _deleted(objects, add, file.metadata.num_rows)
+            yield from _Reading(file, add, scan, only).batches(deleted)
         except ReshapeError as error:
             raise LogFormatError(
                 f"the column {error.where!r} of {add.path} does not fit the table's schema",
@@ -108,10 +131,18 @@ def scan_file(objects: ObjectStore, add: AddFile, scan: Scan) -> Iterator[pa.Rec
             ) from None
 
 
+def _deleted(objects: ObjectStore, add: AddFile, rows: int) -> array[int] | None:
+    vector = add.deletion_vector
+    return None if vector is None else deleted_rows(objects, vector, rows=rows, path=add.path)
+
+
 class _Reading:
     """One file while it is read."""
 
-    def __init__(self, file: pq.ParquetFile, add: AddFile, scan: Scan) -> None:
+    def __init__(
+        self, file: pq.ParquetFile, add: AddFile, scan: Scan, only: array[int] | None = None
+    ) -> None:
+        self._only = only
         self._file = file
         self._add = add
         self._scan = scan
@@ -127,20 +158,41 @@ class _Reading:
             if index >= 0
         }
 
-    def batches(self, deleted: Any) -> Iterator[pa.RecordBatch]:
+    def batches(self, deleted: array[int] | None) -> Iterator[pa.RecordBatch]:
         rows = self._file.metadata.num_rows
         deleter = None
         if deleted is not None:
             deleter = RowDeleter(deleted, rows=rows, path=self._add.path)
         for start, count, raw in self._raw():
+            if self._only is not None and not self._has_wanted(start, count):
+                continue
             batch = self._logical(raw, count)
-            mask = None if deleter is None else deleter.keep_mask(start, count)
+            if self._scan.placed:
+                batch = batch.append_column(ROW, pa.arange(start, start + count))
+            mask = self._mask(deleter, start, count)
             if mask is not None:
                 batch = batch.filter(mask)
             if self._scan.predicate is not None and batch.num_rows:
                 batch = batch.filter(row_mask(self._scan.predicate, batch))
             if batch.num_rows:
                 yield self._asked_for(batch)
+
+    def _mask(self, deleter: RowDeleter | None, start: int, count: int) -> pa.Array | None:
+        if self._only is not None:
+            first = bisect_left(self._only, start)
+            last = bisect_left(self._only, start + count, first)
+            if last - first == count:
+                return None
+            buffers = [None, pa.py_buffer(self._only[first:last])]
+            wanted = pa.Array.from_buffers(pa.uint64(), last - first, buffers)
+            return pc.is_in(pa.arange(start, start + count).cast(pa.uint64()), wanted)
+        return None if deleter is None else deleter.keep_mask(start, count)
+
+    def _has_wanted(self, start: int, count: int) -> bool:
+        if self._only is None:
+            return True
+        first = bisect_left(self._only, start)
+        return first < len(self._only) and self._only[first] < start + count
 
     def _raw(self) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
         """Physical rows as (index of the first, how many, columns); whole row groups may lack."""
@@ -154,7 +206,7 @@ class _Reading:
         start = 0
         for group in range(metadata.num_row_groups):
             count = metadata.row_group(group).num_rows
-            if group in wanted:
+            if group in wanted and self._has_wanted(start, count):
                 yield from self._group(group, start, count, names)
             start += count
 
@@ -212,9 +264,12 @@ class _Reading:
 
     def _asked_for(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         asked = self._scan.output
-        if len(asked) == batch.num_columns:
+        if len(asked) + self._scan.placed == batch.num_columns:
             return batch
-        return _batch(batch.columns[: len(asked)], asked, batch.num_rows)
+        chosen = batch.columns[: len(asked)]
+        if self._scan.placed:
+            asked, chosen = asked.append(_PLACE), [*chosen, batch.columns[-1]]
+        return _batch(chosen, asked, batch.num_rows)
 
 
 def _batch(columns: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:

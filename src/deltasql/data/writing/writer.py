@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from deltasql.errors import SchemaMismatchError
 from deltasql.log.feed import CHANGE_FOLDER
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.store import Bytes
-from deltasql.spec.actions import AddFile
+from deltasql.spec.actions import AddFile, PartitionValues
 from deltasql.spec.paths import encode_path, hive_directory
 
 MIB = 1 << 20
@@ -86,6 +87,34 @@ def write_files(
         ) from None
 
 
+def write_partition(
+    objects: ObjectStore,
+    *,
+    layout: Layout,
+    groups: Iterable[pa.Table],
+    partition_values: PartitionValues,
+    new_id: Callable[[], str],
+    now_ms: Callable[[], int],
+    target_file_size: int,
+    abandon: Callable[[Sequence[str]], None] | None = None,
+) -> list[AddFile]:
+    """Write row groups of one partition as they are stored (`to_physical`), in their order.
+
+    They may have more columns than the layout, behind its own. For `abandon` see `write_files`.
+    """
+    output = _Output(
+        objects,
+        layout=layout,
+        new_id=new_id,
+        now_ms=now_ms,
+        target_file_size=target_file_size,
+        naming=ROWS,
+        abandon=abandon,
+    )
+    values = tuple(partition_values[item.physical_name] for item in layout.partition)
+    return output.write_stored(groups, values)
+
+
 class NewFile(Protocol):
     """A file that was written for a commit: of rows, of changes, or of a deletion vector."""
 
@@ -140,10 +169,16 @@ class _Output:
 
     def write_all(self, data: pa.Table | pa.RecordBatchReader) -> list[AddFile]:
         """Write the data; returns the adds of its files."""
+        return self._finished(map(self._write, _chunks(data)), ())
+
+    def write_stored(self, groups: Iterable[pa.Table], values: Values) -> list[AddFile]:
+        """Write what belongs to one partition, as it is stored; returns the adds of its files."""
+        return self._finished(map(partial(self._append_stored, values=values), groups), values)
+
+    def _finished(self, steps: Iterable[None], values: Values) -> list[AddFile]:
         try:
-            for chunk in _chunks(data):
-                self._write(chunk)
-            self._close(())
+            deque(steps, maxlen=0)
+            self._close(values)
             self._uploads.finish()
         except BaseException as error:
             self._uploads.stop()
@@ -164,11 +199,13 @@ class _Output:
 
     def _append(self, table: pa.Table, values: Values) -> None:
         """Write a table to the open file."""
-        stored = to_physical(table, self._layout)
+        self._append_stored(to_physical(table, self._layout), values)
+
+    def _append_stored(self, stored: pa.Table, values: Values) -> None:
         rows = _group_rows(stored)
         for start in range(0, stored.num_rows, rows):
             if self._open is None:
-                self._open = _OpenFile(self._layout)
+                self._open = _OpenFile(self._layout, stored.schema)
             self._open.write(stored if rows >= stored.num_rows else stored.slice(start, rows))
             if self._open.size() >= self._target:
                 self._close(values)
@@ -203,10 +240,10 @@ class _Output:
 class _OpenFile:
     """A Parquet file in the making, in memory: stores take whole objects."""
 
-    __slots__ = ("_collector", "_layout", "_sink", "_writer")
+    __slots__ = ("_collector", "_schema", "_sink", "_writer")
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, layout: Layout, schema: pa.Schema) -> None:
+        self._schema = schema
         self._sink = pa.BufferOutputStream()
         self._collector = Collector(layout.leaves)
         self._writer: pq.ParquetWriter | None = None
@@ -217,7 +254,7 @@ class _OpenFile:
             many = table.num_rows > _FEW_ROWS
             self._writer = pq.ParquetWriter(
                 self._sink,
-                self._layout.physical,
+                self._schema,
                 use_dictionary=many,
                 write_statistics=many,
                 **_OPTIONS,

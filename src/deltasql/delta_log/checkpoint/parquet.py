@@ -29,21 +29,21 @@ def opened(
         try:
             with pq.ParquetFile(source) as file:
                 yield file
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise failure((str(error).splitlines() or [type(error).__name__])[0]) from None
 
 
 def values_in(file: pq.ParquetFile, path: str) -> int:
     """In how many rows a column has a value, by the footer; where that does not say, in all."""
     footer = file.metadata
+    places = [at for at in range(footer.num_columns) if footer.schema.column(at).path == path]
     count = 0
     for index in range(footer.num_row_groups):
         group = footer.row_group(index)
-        for place in range(group.num_columns):
-            column = group.column(place)
-            if column.path_in_schema == path:
-                known = column.statistics is not None and column.statistics.has_null_count
-                count += group.num_rows - (column.statistics.null_count if known else 0)
+        for place in places:
+            found = group.column(place).statistics
+            known = found is not None and found.has_null_count
+            count += group.num_rows - (found.null_count if known else 0)
     return count
 
 

@@ -11,7 +11,10 @@ from deltasql.commit.discarding import Abandon
 from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.writer import NewFile
 from deltasql.lake import writing
-from deltasql.lake.snapshot import FileKey, Overlay, Scan, Snapshot
+from deltasql.lake.arguments import checked
+from deltasql.lake.dml.verbs import TransactionVerbs
+from deltasql.lake.scan import Scan
+from deltasql.lake.snapshot import FileKey, Overlay, Snapshot
 from deltasql.lake.table import Table
 from deltasql.log.conflict import Reads
 from deltasql.log.feed import FeedDebt
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
 
-class TransactionTable:
+@checked
+class TransactionTable(TransactionVerbs):
     """A table inside a transaction: pinned at the cut, with the transaction's own writes."""
 
     def __init__(
@@ -43,7 +47,7 @@ class TransactionTable:
         self._others: list[Action] = []
         self._written: list[NewFile] = []
         self._reads = Reads.nothing()
-        self._operations: list[tuple[str, Mapping[str, Any]]] = []
+        self._operations: list[tuple[str, Mapping[str, Any], Mapping[str, int]]] = []
         self.feed_debt = FeedDebt()
 
     @property
@@ -143,13 +147,20 @@ class TransactionTable:
     def request(self, transaction_id: str, txn: Sequence[Action] = ()) -> CommitRequest:
         """All that was written, as one commit, its change feed complete."""
         self._pay_feed_debt()
-        operation, params = self._operations[0]
+        operation, params, metrics = self._operations[0]
         if len(self._operations) > 1:
-            names = [name for name, _ in self._operations]
-            operation, params = "TRANSACTION", {"operations": names}
+            names = [name for name, *_ in self._operations]
+            operation, params, metrics = "TRANSACTION", {"operations": names}, {}
         changed = [item for item in (self._protocol, self._metadata) if item is not None]
         return self._table.request(
-            [*changed, *txn, *self._others, *self._removes, *self._overlay.adds.values()],
+            [
+                *changed,
+                *txn,
+                *self._others,
+                *self._removes,
+                *self._overlay.adds.values(),
+                *writing.commit_info(metrics),
+            ],
             operation=operation,
             operation_params=params,
             reads=self._reads,
@@ -161,12 +172,24 @@ class TransactionTable:
         """For whoever may commit: what deletes files, written from now on, that no commit has."""
         return self._table.abandon(after)
 
+    def must_be_open(self) -> None:
+        """Raise unless the transaction is open."""
+        self._must_be_open()
+
+    @property
+    def memory_limit(self) -> str:
+        """How much memory the engine of an operation may use."""
+        return self._lake.settings.duckdb_memory_limit
+
     def discard_files(self, request: CommitRequest | None = None) -> None:
         """Delete the files that were written, if `request`, when it was sent, was not committed."""
-        if self._written:
+        paths = [file.path for file in self._written]
+        if request is not None:
+            paths += request.rebased_files
+        if paths:
             self._lake.discarder.discard(
                 self.location,
-                [file.path for file in self._written],
+                paths,
                 after=self._version,
                 table_id=self._table.table_id,
                 request=request,
@@ -182,7 +205,7 @@ class TransactionTable:
         self.feed_debt.note(write.actions)
         self._written += write.files
         self._reads = self._reads.joined(write.reads)
-        self._operations.append((write.operation, write.operation_params))
+        self._operations.append((write.operation, write.operation_params, write.metrics))
         for action in write.actions:
             if isinstance(action, AddFile):
                 self._add(action)

@@ -18,6 +18,7 @@ from deltasql.errors import (
     ValidationError,
 )
 from deltasql.lake import writing
+from deltasql.lake.arguments import checked
 from deltasql.lake.transaction.table import TransactionTable
 from deltasql.lake.upkeep.maintaining import must_be_ready
 from deltasql.lake.writing import txn_actions
@@ -41,6 +42,7 @@ class Statement:
     rows: Sequence[tuple[Any, ...]] | None = None
 
 
+@checked
 class Transaction:
     """Reads from one consistent cut, writes that become visible together.
 

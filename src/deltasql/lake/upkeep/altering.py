@@ -15,7 +15,6 @@ from deltasql.log.conflict import Reads
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.maintenance.altering import columns as edits
 from deltasql.maintenance.altering import rules, uses
-from deltasql.maintenance.altering.arguments import must_be_text, must_be_texts
 from deltasql.maintenance.altering.types import (
     changed_column,
     delta_type,
@@ -64,7 +63,6 @@ class TableAlter:
         after: str | None = None,
     ) -> int:
         """Add a column, null in the rows that are there; `address.zip` adds it to a struct."""
-        must_be_text(name=name)
         metadata = {} if comment is None else {"comment": comment}
         parent, _, last = name.rpartition(".")
         snapshot = _snapshot(self)
@@ -82,10 +80,6 @@ class TableAlter:
             schema = from_arrow(schema, column_mapping=mapped)
         if isinstance(schema, StructType):
             fields = list(schema.fields)
-        elif not isinstance(schema, Mapping):
-            raise ValidationError(
-                f"schema is {schema!r:.80}", remedy="give names with their types, or a schema"
-            )
         else:
             fields = [StructField(name, delta_type(kind)) for name, kind in schema.items()]
         return _add(self, snapshot, fields, None)
@@ -98,7 +92,6 @@ class TableAlter:
         That takes column mapping: with `enable_column_mapping` a table without it gets it first,
         by a commit of its own, and its readers must know it from then on.
         """
-        must_be_text(name=name, new_name=new_name)
         snapshot = _mapped(self, "renamed", enable=enable_column_mapping)
         state = snapshot.state
         uses.must_be_unused(state, name, "renamed")
@@ -119,7 +112,6 @@ class TableAlter:
 
         For `enable_column_mapping` see `rename_column`.
         """
-        must_be_text(name=name)
         snapshot = _mapped(self, "dropped", enable=enable_column_mapping)
         state = snapshot.state
         uses.must_not_shape_the_table(state, name, snapshot.domains)
@@ -129,14 +121,12 @@ class TableAlter:
 
     def reorder_columns(self, names: Sequence[str]) -> int:
         """Put columns first, in this order; the others follow as they are."""
-        must_be_texts(names=names)
         snapshot = _snapshot(self)
         schema = edits.reorder(snapshot.state.schema, names)
         return _commit_schema(self, snapshot, schema, "CHANGE COLUMN", {"order": list(names)})
 
     def set_nullable(self, column: str, nullable: bool = True) -> int:  # noqa: FBT001, FBT002
         """Let a column have nulls; that it has none can be said of a table without files only."""
-        must_be_text(column=column)
         snapshot = _snapshot(self)
         schema = edits.change(
             snapshot.state.schema, column, lambda item: replace(item, nullable=nullable)
@@ -147,7 +137,6 @@ class TableAlter:
 
     def set_comment(self, comment: str | None, column: str | None = None) -> int:
         """Describe a column, or the table itself; None takes the comment away."""
-        must_be_text(comment=comment or "", column=column or "")
         snapshot = _snapshot(self)
         if column is None:
             metadata = replace(snapshot.metadata, description=comment)
@@ -169,7 +158,6 @@ class TableAlter:
         With `enable_type_widening` a table without that feature gets it in the same commit, and
         its readers must know it from then on.
         """
-        must_be_text(column=column)
         snapshot = _snapshot(self)
         state = snapshot.state
         configuration = dict(state.properties)
@@ -221,7 +209,6 @@ class TableAlter:
 
     def unset_properties(self, keys: Iterable[str], *, if_exists: bool = False) -> int:
         """Take table properties away."""
-        must_be_texts(keys=keys)
         snapshot = _snapshot(self)
         wanted = list(canonical(dict.fromkeys(keys, "")))
         rules.must_be_plain(dict.fromkeys(wanted, ""))
@@ -240,7 +227,6 @@ class TableAlter:
 
     def add_constraint(self, name: str, expression: str) -> int:
         """Add a CHECK constraint, once every row that is there satisfies it."""
-        must_be_text(name=name, expression=expression)
         snapshot = _snapshot(self)
         key = rules.constraint_key(name)
         if key in snapshot.properties:
@@ -264,7 +250,6 @@ class TableAlter:
 
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> int:
         """Take a CHECK constraint away."""
-        must_be_text(name=name)
         snapshot = _snapshot(self)
         key = rules.constraint_key(name)
         if key not in snapshot.properties:
@@ -281,7 +266,6 @@ class TableAlter:
 
     def enable_feature(self, name: str) -> int:
         """Add a feature to the table's protocol, with those that it rests on."""
-        must_be_text(name=name)
         snapshot = _snapshot(self)
         feature = rules.known_feature(name)
         protocol = upgraded(

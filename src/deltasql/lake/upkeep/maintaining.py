@@ -14,7 +14,10 @@ from deltasql.commit import CommitRequest
 from deltasql.errors import CommitError, TableNotFoundError, ValidationError
 from deltasql.lake.upkeep import cloning
 from deltasql.lake.upkeep.altering import TableAlter
+from deltasql.lake.upkeep.background import LakeMaintenance
 from deltasql.lake.upkeep.checks import LakeChecks
+from deltasql.lake.upkeep.optimizing import TableOptimize
+from deltasql.lake.upkeep.retaining import LakeRetention, TableRetention
 from deltasql.lake.writing import now_ms
 from deltasql.log.conflict import Reads
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
@@ -62,7 +65,7 @@ class SessionInfo:
     holds: tuple[tuple[str | None, int], ...] = ()
 
 
-class LakeUpkeep(LakeChecks):
+class LakeUpkeep(LakeChecks, LakeRetention):
     """What a lake does to keep its tables in shape."""
 
     __slots__ = ()
@@ -72,6 +75,11 @@ class LakeUpkeep(LakeChecks):
         """What this process is doing with the lake, as far as vacuum has to know."""
         lake = cast("Lake", self)
         return Presence(lake.store, committer=lake.committer)
+
+    @cached_property
+    def maintenance(self) -> LakeMaintenance:
+        """Upkeep in the background: its queue."""
+        return LakeMaintenance(cast("Lake", self))
 
     def vacuum(
         self,
@@ -124,7 +132,7 @@ class LakeUpkeep(LakeChecks):
         return cast("Lake", self).store.pins()
 
 
-class TableUpkeep(TableAlter):
+class TableUpkeep(TableAlter, TableOptimize, TableRetention):
     """What a table does to keep in shape."""
 
     __slots__ = ()
@@ -150,10 +158,6 @@ class TableUpkeep(TableAlter):
         """
         table = cast("Table", self)
         lake = table._lake
-        if not isinstance(clock_margin, timedelta):
-            raise ValidationError(
-                f"clock_margin is {clock_margin!r:.80}", remedy="give a timedelta"
-            )
         # As it is now: what this process wrote a moment ago is committed.
         lake.presence.beat()
         subject = run.Subject(

@@ -43,12 +43,6 @@ def must_be_mapped(state: TableState, doing: str) -> None:
 
 def must_be_plain(properties: Mapping[str, str]) -> None:
     """Raise unless these are texts, and properties that may be set as such."""
-    if not isinstance(properties, Mapping):
-        raise ValidationError(
-            f"properties is {properties!r:.80}",
-            cause="properties are keys and values",
-            remedy='give a dict such as {"delta.appendOnly": "true"}',
-        )
     for key, value in properties.items():
         if type(key) is not str or type(value) is not str:
             raise ValidationError(

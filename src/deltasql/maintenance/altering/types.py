@@ -26,12 +26,6 @@ def delta_type(kind: pa.DataType | str) -> DeltaType:
     """A type by Delta's name or SQL's, or as Arrow has it."""
     if isinstance(kind, pa.DataType):
         return from_arrow(pa.schema([pa.field("column", kind)])).fields[0].type
-    if not isinstance(kind, str):
-        raise ValidationError(
-            f"type is {kind!r:.80}",
-            cause="a type is a name of Delta's or SQL's, or one of pyarrow's",
-            remedy="give a name such as long, string or decimal(10,2), or a pyarrow type",
-        )
     name = _SQL_TYPES.get(kind.lower(), kind.lower())
     text = codec.dumps({"type": "struct", "fields": [{"name": "column", "type": name}]})
     try:

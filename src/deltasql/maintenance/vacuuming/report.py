@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from numbers import Real
 from typing import Final
 
 from deltasql.errors import ValidationError
@@ -94,14 +93,10 @@ def retention_ms(retention: timedelta | str | float) -> int:
     elif isinstance(retention, str):
         found = parse_interval(retention)
     else:
-        found = _hours_ms(retention)
+        found = retention * 3_600_000
     if found is None or not 0 <= found < 2**53:
         raise ValidationError(
             f"the retention {retention!r:.80} is no duration",
             remedy='give a timedelta, a text such as "7 days", or a number of hours',
         )
     return round(found)
-
-
-def _hours_ms(given: object) -> float | None:
-    return float(given) * 3_600_000 if isinstance(given, Real) else None

@@ -42,14 +42,14 @@ class CheckpointRun:
         self._max_attempts = max_attempts
         self._proven: list[TrustedVersion] = []
 
-    def run(self) -> int:
-        """Write as many as are due; returns how many. A failure is recorded, and raised.
+    def run(self, most: int | None = None) -> int:
+        """Write as many as are due, or `most`; returns how many. A failure is recorded, and raised.
 
         Beside writers that are faster, checkpoints fall behind. Readers start from the newest,
         so that comes first each time, then the oldest: all of them are written in the end.
         """
         due = self._log.due_checkpoints(self._lease.table_id)
-        written, most = 0, len(due)
+        written, most = 0, min(len(due), most or len(due))
         while due and written < most:
             for item in (due[-1], *due[:-1][:1]):
                 self._write_one(item)

@@ -60,6 +60,8 @@ class PublishRun:
         self.lease = lease
         # Whether the last run left what is pending to a later time.
         self.is_waiting = False
+        # Whether a version was published that wants a checkpoint.
+        self.wants_checkpoint = False
         self._log = log
         self._objects = objects
         self._default_interval = default_interval
@@ -177,6 +179,9 @@ class PublishRun:
     def _keep(self, steps: Sequence[_Step]) -> None:
         if steps:
             self._untold += steps
+            self.wants_checkpoint |= any(
+                step.totals.version and step.totals.version % step.interval == 0 for step in steps
+            )
             self._totals = steps[-1].totals
             self._published = self._totals.version
 

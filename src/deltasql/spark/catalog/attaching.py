@@ -27,15 +27,9 @@ _KERNEL_CONNECTOR = "spark.databricks.delta.v2.enableMode"
 
 def attach_catalog(database: Database, catalog: str) -> None:
     """Make the lake of a database the catalog of that name in its session."""
-    _check_name(catalog)
+    check_name(catalog)
     spark = database.spark
-    version = database.gateway.delta_version
-    if version not in TESTED_DELTA:
-        raise no_native_route(
-            f"it has Delta {version}; as a catalog a lake was tested with "
-            f"{', '.join(TESTED_DELTA)}",
-            "use one of these, or attach without catalog= and use db.read and db.write",
-        )
+    check_delta(database.gateway.delta_version)
     _load_classes(spark)
     _start_callbacks(spark)
     jvm = cast("Any", spark._jvm)
@@ -56,7 +50,18 @@ def _leave(spark: SparkSession, catalog: str, bridge: Bridge) -> None:
             detach_catalog(spark, catalog)
 
 
-def _check_name(catalog: str) -> None:
+def check_delta(version: str) -> None:
+    """Raise `ConfigError` for a Delta that our classes were not tested with."""
+    if version not in TESTED_DELTA:
+        raise no_native_route(
+            f"it has {f'Delta {version}' if version else 'no Delta'}; as a catalog a lake was "
+            f"tested with {', '.join(TESTED_DELTA)}",
+            "use one of these, or attach without catalog= and use db.read and db.write",
+        )
+
+
+def check_name(catalog: str) -> None:
+    """Raise `ConfigError` for a word that can't be the name of a lake's catalog."""
     if not catalog.isidentifier() or catalog == "spark_catalog":
         raise ConfigError(
             f"{catalog!r:.80} can't be the name of a lake's catalog",
@@ -66,24 +71,30 @@ def _check_name(catalog: str) -> None:
         )
 
 
-def _load_classes(spark: SparkSession) -> None:
-    """Bring our jar into the driver; executors run none of it."""
-    jvm = cast("Any", spark._jvm)
+def jar() -> Path:
+    """Our classes; raises `ConfigError` where the package has none."""
     if not JAR.exists():
         raise ConfigError(
             "deltasql's jar for Spark is missing",
             cause=f"there is no {JAR.name} in the package",
             remedy="install a wheel; in a clone run make jar",
         )
+    return JAR
+
+
+def _load_classes(spark: SparkSession) -> None:
+    """Bring our jar into the driver; executors run none of it."""
+    jvm = cast("Any", spark._jvm)
+    found = jar()
     loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     while loader is not None and "MutableURLClassLoader" not in loader.getClass().getName():
         loader = loader.getParent()
     if loader is None:
         raise no_native_route(
             "its class loader takes no jar while it runs",
-            f"start it with spark.jars={JAR}",
+            f"start it with spark.jars={found}",
         )
-    loader.addURL(jvm.java.io.File(str(JAR)).toURI().toURL())
+    loader.addURL(jvm.java.io.File(str(found)).toURI().toURL())
 
 
 def _start_callbacks(spark: SparkSession) -> None:

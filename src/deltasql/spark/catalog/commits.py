@@ -51,6 +51,8 @@ class Commits:
             fitted_to_be_new(actions),
             operation=info.operation or "CREATE TABLE",
             operation_params=info.operation_parameters or {},
+            commit_id=question["txn_id"],
+            may_arrive=question.get("again", False),
         )
         if made is None:
             raise TableExistsError(f"there is a table {question['create']} already")
@@ -74,9 +76,11 @@ class Commits:
             reads=Reads.all() if is_pinned else _reads(question, files, state),
             read_version=read_version,
             expected_head=read_version if is_pinned else None,
+            may_read_more=True,
         )
         # Delta's own id: asked for by it, a lost answer is found again.
         request.commit_id = question["txn_id"]
+        request.may_arrive = question.get("again", False)
         if info.engine_info:
             request.engine = f"{info.engine_info} {self._lake.engine_info}"
         done = table.send(request)
@@ -85,11 +89,8 @@ class Commits:
 
 
 def _taken(path: Path) -> tuple[list[str], list[Action]]:
-    """The files that were read, and the actions; the file is deleted."""
-    try:
-        first, _, body = path.read_bytes().partition(b"\n")
-    finally:
-        path.unlink()
+    """The files that were read, and the actions; the driver deletes the file."""
+    first, _, body = path.read_bytes().partition(b"\n")
     with paused_for(body.count(b"\n")):
         return codec.loads(first), codec.decode_commit(body, source="Delta's commit")
 

@@ -58,6 +58,10 @@ class Places:
         known = self._known.get(path)
         if known is not None and known.table_id == table_id:
             return Table(self._lake, known)
+        record = self._claimed(path)
+        if record is not None and record.table_id == table_id:
+            # Another process answered before this one.
+            return Table(self._lake, record)
         return Table(self._lake, TableRecord(table_id, path, path))
 
     def hadoop_path(self, location: str) -> str:

@@ -20,6 +20,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.spark.dml import merge_run, row_changes
 from deltasql.spark.dml.merge_builder import TARGET, Merge, MergeBuilder
 from deltasql.spark.dml.operation import DmlContext
+from deltasql.spark.dml.optimize_builder import OptimizeBuilder
 from deltasql.spec.actions import Action
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ class SparkTable:
         """Merge a frame into the table; see `MergeBuilder` for the clauses."""
         merge = Merge(source=source, condition=condition, target_alias=self._alias)
         return MergeBuilder(merge, self._merge)
+
+    def optimize(self, target_size: int | str | None = None) -> OptimizeBuilder:
+        """Write small files together, or put rows in order; see `Table.optimize`."""
+        return OptimizeBuilder(self._table, None, target_size)
 
     def _merge(self, merge: Merge, retries: int) -> int:
         return self._do(lambda context: merge_run.run(context, merge), retries, ())

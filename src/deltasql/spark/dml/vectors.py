@@ -6,23 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from deltasql.data.writing.vector_files import loosened
+from deltasql.data.writing.vectors import VectorFile
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.spark.dml.operation import FILE, ROW, DmlContext
 from deltasql.spark.native.gateway import VECTOR_COLUMNS
 from deltasql.spark.native.paths import place_of
-from deltasql.spec import codec
 from deltasql.spec.actions import AddFile
 from deltasql.spec.deletion_vectors import InFile, locate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-@dataclass(frozen=True, slots=True)
-class VectorFile:
-    """An object that holds new deletion vectors."""
-
-    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +80,3 @@ def _by_path(rows: DataFrame, old: Mapping[str, str], file: str, vector: str) ->
     paths = [item[0] for item in rows.select(file).distinct().collect()]
     pairs = [(path, old[place_of(path)]) for path in paths if place_of(path) in old]
     return rows.sparkSession.createDataFrame(pairs, f"{file} string, {vector} string")
-
-
-def loosened(stats: str | None) -> str | None:
-    """Stats of a file that lost rows: bounds still hold, but need not be reached."""
-    if stats is None:
-        return None
-    values = codec.loads(stats)
-    values["tightBounds"] = False
-    return codec.dumps(values).decode()

@@ -14,7 +14,7 @@ from datetime import UTC
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from deltasql.data.reading.deletion import deleted_rows
+from deltasql.data.reading.deletion import deleted_in
 from deltasql.errors import ValidationError, VersionNotFoundError
 from deltasql.lake.history import Change
 from deltasql.lake.snapshot import Snapshot
@@ -170,7 +170,7 @@ def _difference(
 
 
 def _deleted(objects: ObjectStore, add: AddFile) -> Iterable[int]:
-    return () if add.deletion_vector is None else deleted_rows(objects, add.deletion_vector)
+    return deleted_in(objects, add)
 
 
 def feed_state(

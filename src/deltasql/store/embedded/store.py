@@ -19,6 +19,7 @@ from deltasql.store.embedded import committing
 from deltasql.store.embedded.committing import Draft, EmbeddedLockedLog, Session
 from deltasql.store.embedded.history import EmbeddedHistory
 from deltasql.store.embedded.reading import QueryReader
+from deltasql.store.expiring.expired import unexpired
 from deltasql.store.interface import Head, NameTaken, Outcome, Proposal
 from deltasql.store.mirroring.queries import MirrorQueries
 from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
@@ -70,7 +71,7 @@ class EmbeddedStore(
             version=int(version),
             filter=range_sql.file_filter(partition_keys, ranges, self.dialect),
         )
-        return self._stream(query, FILES_SCHEMA)
+        return unexpired(self._stream(query, FILES_SCHEMA), version)
 
     def _text(self, name: str) -> str:
         return self.sql[name]

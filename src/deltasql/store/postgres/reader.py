@@ -13,6 +13,7 @@ from deltasql.store import queries, range_sql
 from deltasql.store.checking.queries import TrustQueries
 from deltasql.store.claims import ClaimQueries
 from deltasql.store.embedded.reading import QueryReader
+from deltasql.store.expiring.expired import unexpired
 from deltasql.store.mirroring.queries import MirrorQueries
 from deltasql.store.postgres.connections.pool import Connections
 from deltasql.store.postgres.connections.wakeup import WakeUp
@@ -47,7 +48,7 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries):
             version=int(version),
             filter=range_sql.file_filter(partition_keys, ranges, "postgres"),
         )
-        return self._stream(query, FILES_SCHEMA)
+        return unexpired(self._stream(query, FILES_SCHEMA), version)
 
     def _text(self, name: str) -> str:
         return SQL[name]
@@ -89,4 +90,9 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries):
 
     def describe(self) -> Mapping[str, str]:
         """Server version and durability settings, for reports."""
-        return {"dialect": "postgresql", **dict(self._rows("server_settings"))}
+        ((is_open,),) = self._rows("everybody_may_create")
+        return {
+            "dialect": "postgresql",
+            "everybody_may_create": "on" if is_open else "off",
+            **dict(self._rows("server_settings")),
+        }

@@ -51,6 +51,11 @@ class PostgresStore(
         with self._connections.transaction(doing) as connection:
             yield placing(connection)
 
+    def analyze(self) -> bool:
+        with self._connections.statement("analyzing") as connection:
+            connection.execute(SQL["analyze"])
+        return True
+
     def close(self) -> None:
         self._wakeup.close()
         self._connections.close()

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
+from deltasql.store.expiring.interface import ExpiryLog
+from deltasql.store.jobs.interface import JobLog
+from deltasql.store.optimizing.interface import OptimizeLog
 from deltasql.store.rows import Row
 
 if TYPE_CHECKING:
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 
 # Whoever was silent for longer is taken for dead, in seconds.
 SILENCE: Final = 600.0
+# What the rows of workers are, and after how many seconds of silence one counts as gone: it has
+# nothing that could be lost, and others do its work then.
+WORKER: Final = "worker"
+WORKER_SILENCE: Final = 60.0
 
 DEAD_SCHEMA: Final = pa.schema(
     [
@@ -184,8 +191,8 @@ class LockedQueries(Protocol):
         """Several values as one parameter."""
 
 
-class UpkeepLog(Protocol):
-    """Sessions, pins and vacuums of a lake."""
+class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, Protocol):
+    """Sessions, pins, vacuums, the bins of optimize, what expired, and jobs."""
 
     def begin_session(
         self,
@@ -209,6 +216,9 @@ class UpkeepLog(Protocol):
 
     def end_session(self, session_id: str) -> None:
         """Take the row of a process away."""
+
+    def has_worker(self) -> bool:
+        """Whether a worker is alive."""
 
     def sweep(self) -> None:
         """Take away the rows of the dead, and pins that have expired."""

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from deltasql.places import place_of
+from deltasql.store.expiring.queries import ExpiryQueries
 from deltasql.store.interface import CommitRecord, Head, LockedLog
+from deltasql.store.jobs.queries import JobQueries
+from deltasql.store.optimizing.queries import OptimizeQueries
 from deltasql.store.rows import Row, key_of
 from deltasql.store.upkeep.interface import (
     CHANGES_SCHEMA,
@@ -19,6 +22,8 @@ from deltasql.store.upkeep.interface import (
     PATHS_SCHEMA,
     SILENCE,
     VECTORS_SCHEMA,
+    WORKER,
+    WORKER_SILENCE,
     JournalRow,
     Kind,
     LockedQueries,
@@ -92,7 +97,7 @@ class LockedVacuumLog(NamingQueries):
             self._log.ask("vacuum_spare", vacuum_id=vacuum_id, path_key=key_of(path))
 
 
-class UpkeepQueries:
+class UpkeepQueries(ExpiryQueries, JobQueries, OptimizeQueries):
     """What upkeep asks of a store; a dialect says how a query is run."""
 
     @abstractmethod
@@ -152,6 +157,9 @@ class UpkeepQueries:
 
     def end_session(self, session_id: str) -> None:
         self._change("session_end", session_id=session_id)
+
+    def has_worker(self) -> bool:
+        return bool(self._rows("workers_alive", kind=WORKER, silent=_ago(WORKER_SILENCE)))
 
     def sweep(self) -> None:
         self._change("sessions_sweep", silent=_SILENT)

@@ -383,7 +383,7 @@ CREATE TABLE dl_sessions (
 );
 COMMENT ON TABLE dl_sessions IS 'Processes that write: one row each, made with their first write';
 COMMENT ON COLUMN dl_sessions.session_id IS 'Made by the process';
-COMMENT ON COLUMN dl_sessions.kind IS 'What it is: python or spark';
+COMMENT ON COLUMN dl_sessions.kind IS 'What it is: python, spark or worker';
 COMMENT ON COLUMN dl_sessions.host IS 'The machine';
 COMMENT ON COLUMN dl_sessions.pid IS 'The process there';
 COMMENT ON COLUMN dl_sessions.committer IS 'As whom it commits';
@@ -454,6 +454,87 @@ COMMENT ON COLUMN dl_vacuum_files.size_bytes IS 'Size of the file, if it was kno
 COMMENT ON COLUMN dl_vacuum_files.journaled_at IS 'When it was written down';
 COMMENT ON COLUMN dl_vacuum_files.deleted_at IS 'When it was gone; null if that is not known';
 COMMENT ON COLUMN dl_vacuum_files.path IS 'The path as the log has it, or would have it (a URI)';
+
+CREATE TABLE dl_optimize_bins (
+    bin_id         VARCHAR PRIMARY KEY,
+    table_id       BIGINT NOT NULL,
+    settings       VARCHAR NOT NULL,
+    files          VARCHAR NOT NULL,
+    size_bytes     BIGINT NOT NULL,
+    created_at     TIMESTAMPTZ NOT NULL,
+    expires_at     TIMESTAMPTZ NOT NULL,
+    claimed_by     VARCHAR,
+    claimed_until  TIMESTAMPTZ
+);
+COMMENT ON TABLE dl_optimize_bins IS 'Files that optimize is about to write together: a queue that processes share';
+COMMENT ON COLUMN dl_optimize_bins.bin_id IS 'Made by the process that planned it; bins of one plan in their order';
+COMMENT ON COLUMN dl_optimize_bins.table_id IS 'The table';
+COMMENT ON COLUMN dl_optimize_bins.settings IS 'What was asked for, a JSON object: whoever asks for the same takes part';
+COMMENT ON COLUMN dl_optimize_bins.files IS 'Paths as the log has them, a JSON array';
+COMMENT ON COLUMN dl_optimize_bins.size_bytes IS 'Size of the files together';
+COMMENT ON COLUMN dl_optimize_bins.created_at IS 'When it was planned';
+COMMENT ON COLUMN dl_optimize_bins.expires_at IS 'Until when it holds its place, by the database''s clock, unless somebody goes on with the queue';
+COMMENT ON COLUMN dl_optimize_bins.claimed_by IS 'Who works on it; null while nobody does';
+COMMENT ON COLUMN dl_optimize_bins.claimed_until IS 'Until when, by the database''s clock, unless that is renewed';
+
+CREATE TABLE dl_moved_rows (
+    table_id    BIGINT NOT NULL,
+    version     BIGINT NOT NULL,
+    row_counts  VARCHAR NOT NULL,
+    created_at  TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (table_id, version)
+);
+COMMENT ON TABLE dl_moved_rows IS 'Where optimize put rows: what was live of the files that a version removed, one after the other by their paths, are the rows of those it added';
+COMMENT ON COLUMN dl_moved_rows.table_id IS 'The table';
+COMMENT ON COLUMN dl_moved_rows.version IS 'The version of optimize''s commit';
+COMMENT ON COLUMN dl_moved_rows.row_counts IS 'How many rows were live in each removed file, in the order of their paths, a JSON array';
+COMMENT ON COLUMN dl_moved_rows.created_at IS 'When it was committed; kept for as long as removed files are';
+
+CREATE TABLE dl_expirations (
+    table_id       BIGINT NOT NULL,
+    horizon        BIGINT NOT NULL,
+    first_version  BIGINT NOT NULL,
+    committer      VARCHAR,
+    host           VARCHAR NOT NULL,
+    started_at     TIMESTAMPTZ NOT NULL,
+    ended_at       TIMESTAMPTZ,
+    PRIMARY KEY (table_id, horizon)
+);
+COMMENT ON TABLE dl_expirations IS 'Versions that left the history: all before the horizon';
+COMMENT ON COLUMN dl_expirations.table_id IS 'The table';
+COMMENT ON COLUMN dl_expirations.horizon IS 'The oldest version that can be read since';
+COMMENT ON COLUMN dl_expirations.first_version IS 'The oldest version that could be read before';
+COMMENT ON COLUMN dl_expirations.committer IS 'Who ran it';
+COMMENT ON COLUMN dl_expirations.host IS 'On which machine';
+COMMENT ON COLUMN dl_expirations.started_at IS 'When the versions expired';
+COMMENT ON COLUMN dl_expirations.ended_at IS 'When their rows were gone; null if it was cut off or is under way';
+
+CREATE TABLE dl_maintenance_jobs (
+    job_id      VARCHAR NOT NULL,
+    table_id    BIGINT NOT NULL,
+    work        VARCHAR NOT NULL,
+    reason      VARCHAR NOT NULL,
+    queued_at   TIMESTAMPTZ NOT NULL,
+    holder      VARCHAR,
+    expires_at  TIMESTAMPTZ,
+    started_at  TIMESTAMPTZ,
+    ended_at    TIMESTAMPTZ,
+    size_bytes  BIGINT,
+    outcome     VARCHAR,
+    PRIMARY KEY (job_id)
+);
+COMMENT ON TABLE dl_maintenance_jobs IS 'What upkeep in the background is to do, is doing and did';
+COMMENT ON COLUMN dl_maintenance_jobs.job_id IS 'Made by the worker that queued it';
+COMMENT ON COLUMN dl_maintenance_jobs.table_id IS 'The table';
+COMMENT ON COLUMN dl_maintenance_jobs.work IS 'What is done: VACUUM, EXPIRE, ANALYZE or another kind that is registered';
+COMMENT ON COLUMN dl_maintenance_jobs.reason IS 'What made it due';
+COMMENT ON COLUMN dl_maintenance_jobs.queued_at IS 'When it was queued';
+COMMENT ON COLUMN dl_maintenance_jobs.holder IS 'The worker that does it, or did';
+COMMENT ON COLUMN dl_maintenance_jobs.expires_at IS 'Until when it is the holder''s, by the database''s clock';
+COMMENT ON COLUMN dl_maintenance_jobs.started_at IS 'When it was begun; null while it waits';
+COMMENT ON COLUMN dl_maintenance_jobs.ended_at IS 'When it was done, or given up';
+COMMENT ON COLUMN dl_maintenance_jobs.size_bytes IS 'How many bytes it deleted or wrote';
+COMMENT ON COLUMN dl_maintenance_jobs.outcome IS 'What came of it; begins with failed: if it failed';
 
 CREATE VIEW dl_add_files AS
     SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,

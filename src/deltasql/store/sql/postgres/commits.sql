@@ -41,22 +41,28 @@ FROM held
 WHERE s.table_id = held.table_id AND s.version BETWEEN :first_version AND :last_version
 RETURNING s.version;
 
+-- Functions are called with the very types that they have: where PUBLIC may create functions, as up
+-- to PostgreSQL 14, another one of the same name could fit better otherwise, and run as the writer.
 -- name: commit_one
-SELECT dl_commit(:table_id, :commit_id, :is_retry, :lock_timeout, :expected, :metadata_version,
-                 :protocol_version, :body_start, :body_middle, :body_end, :committer, :operation,
-                 :operation_params, :transaction_id, :is_blind_append, :adds, :removes, :txns,
-                 :other, :may_have_vectors);
+SELECT dl_commit(:table_id::bigint, :commit_id::text, :is_retry::boolean, :lock_timeout::text,
+                 :expected::bigint, :metadata_version::bigint, :protocol_version::bigint,
+                 :body_start::bytea, :body_middle::bytea, :body_end::bytea, :committer::text,
+                 :operation::text, :operation_params::text, :transaction_id::text,
+                 :is_blind_append::boolean, :adds::dl_added_file[], :removes::json, :txns::json,
+                 :other::json, :may_have_vectors::boolean);
 
 -- name: txn_seen
-SELECT dl_seen_txn(:table_id, :txns);
+SELECT dl_seen_txn(:table_id::bigint, :txns::json);
 
 -- name: rows_write
-SELECT dl_write_rows(:table_id, :version, :adds, :removes, :txns, :other, :may_have_vectors);
+SELECT dl_write_rows(:table_id::bigint, :version::bigint, :adds::dl_added_file[], :removes::json,
+                     :txns::json, :other::json, :may_have_vectors::boolean);
 
 -- name: version_write
-SELECT dl_write_version(:table_id, :version, :ict, :commit_id, :digest, :encoding, :body,
-                        :committer, :operation, :operation_params, :transaction_id,
-                        :is_blind_append);
+SELECT dl_write_version(:table_id::bigint, :version::bigint, :ict::bigint, :commit_id::text,
+                        :digest::bytea, :encoding::text, :body::bytea, :committer::text,
+                        :operation::text, :operation_params::text, :transaction_id::text,
+                        :is_blind_append::boolean);
 
 -- name: adds_copy
 COPY dl_active_files (
@@ -109,8 +115,8 @@ SELECT has_any_column_privilege('dl_table_heads', 'UPDATE')
 SELECT bool_and(has_table_privilege(name, 'DELETE'))
        AND has_table_privilege('dl_purges', 'INSERT')
 FROM unnest(ARRAY[
-    'dl_active_files', 'dl_cdc_files', 'dl_dead_files', 'dl_domain_metadata',
-    'dl_metadata_updates', 'dl_mirror_leases', 'dl_mirror_status', 'dl_partitions', 'dl_pins',
+    'dl_active_files', 'dl_cdc_files', 'dl_dead_files', 'dl_domain_metadata', 'dl_expirations',
+    'dl_maintenance_jobs', 'dl_metadata_updates', 'dl_mirror_leases', 'dl_mirror_status', 'dl_partitions', 'dl_pins',
     'dl_places', 'dl_protocol_updates', 'dl_purges', 'dl_table_heads', 'dl_table_versions',
     'dl_tables', 'dl_trusted_versions', 'dl_txn_actions', 'dl_vacuum_files', 'dl_vacuums'
 ]) AS name;
@@ -121,12 +127,20 @@ FROM pg_settings
 WHERE name IN ('server_version', 'fsync', 'synchronous_commit', 'full_page_writes')
 ORDER BY name;
 
+-- name: everybody_may_create
+-- No list of rights stands for the owner's alone.
+SELECT EXISTS (
+    SELECT FROM pg_namespace AS n, aclexplode(n.nspacl) AS r
+    WHERE n.nspname = current_schema() AND r.grantee = 0 AND r.privilege_type = 'CREATE'
+);
+
 -- name: migration_lock
 SELECT pg_advisory_xact_lock(7306642187411);
 
 -- name: files_at
 -- One statement over both tables: two would give torn answers beside a commit. The range finds
 -- what was live at an old version by its index; two comparisons would read the whole history.
+-- A version that has expired gives a row without a path: some of its files may be gone.
 SELECT path, size_bytes AS size, modification_time, partition_values, stats, deletion_vector,
        num_records, data_change, tags, base_row_id, default_row_commit_version,
        clustering_provider, version, extra
@@ -140,7 +154,11 @@ FROM dl_dead_files
 WHERE version IS NOT NULL
   AND int8range((table_id << 40) | version, (table_id << 40) | removed_version)
       @> (({table_id}::bigint << 40) | {version}::bigint)
-  AND table_id = {table_id} AND {filter};
+  AND table_id = {table_id} AND {filter}
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM dl_table_heads
+WHERE table_id = {table_id} AND earliest_version > {version};
 
 -- name: server_identity
 -- The timeline is that of the WAL being written: the control file's is one checkpoint late.

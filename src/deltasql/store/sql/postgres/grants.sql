@@ -13,6 +13,10 @@
 
 BEGIN;
 
+-- Up to PostgreSQL 14, and in databases that were upgraded from there, everybody may create functions
+-- and operators here, and have them run as the writer or the owner.
+REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC;
+
 GRANT USAGE ON SCHEMA {schema} TO {reader}, {writer}, {mirror};
 
 GRANT SELECT ON
@@ -22,7 +26,8 @@ GRANT SELECT ON
     {schema}.dl_txn_actions, {schema}.dl_domain_metadata, {schema}.dl_cdc_files,
     {schema}.dl_mirror_status, {schema}.dl_mirror_leases, {schema}.dl_trusted_versions,
     {schema}.dl_places, {schema}.dl_purges, {schema}.dl_sessions, {schema}.dl_pins,
-    {schema}.dl_vacuums, {schema}.dl_vacuum_files,
+    {schema}.dl_vacuums, {schema}.dl_vacuum_files, {schema}.dl_optimize_bins,
+    {schema}.dl_moved_rows, {schema}.dl_expirations, {schema}.dl_maintenance_jobs,
     {schema}.dl_add_files, {schema}.dl_remove_files,
     {schema}.vw_latest_action_per_path, {schema}.vw_active_files, {schema}.vw_file_lifetimes
 TO {reader}, {writer}, {mirror};
@@ -39,16 +44,24 @@ GRANT UPDATE, DELETE ON {schema}.dl_table_heads TO {writer};
 GRANT UPDATE ON {schema}.dl_tables, {schema}.dl_places TO {writer};
 GRANT DELETE ON {schema}.dl_active_files TO {writer};
 
--- Upkeep: who is at work, what is held, and what vacuum deletes.
-GRANT INSERT, UPDATE, DELETE ON {schema}.dl_sessions, {schema}.dl_pins TO {writer};
+-- Upkeep: who is at work, what is held, what vacuum deletes, what optimize moves, and what waits.
+GRANT INSERT, UPDATE, DELETE ON {schema}.dl_sessions TO {writer}, {mirror};
+GRANT INSERT, UPDATE, DELETE ON {schema}.dl_pins TO {writer};
 GRANT INSERT, UPDATE ON {schema}.dl_vacuums TO {writer};
-GRANT INSERT, UPDATE, DELETE ON {schema}.dl_vacuum_files TO {writer};
+GRANT INSERT, UPDATE, DELETE ON
+    {schema}.dl_vacuum_files, {schema}.dl_optimize_bins, {schema}.dl_maintenance_jobs
+TO {writer};
+GRANT INSERT, DELETE ON {schema}.dl_moved_rows TO {writer};
 
 -- The mirror: its status, its leases, what its checkpoints rest on, and the switch that pauses a
 -- table.
-GRANT INSERT, UPDATE ON
-    {schema}.dl_mirror_status, {schema}.dl_mirror_leases, {schema}.dl_trusted_versions
+GRANT INSERT, UPDATE ON {schema}.dl_mirror_leases, {schema}.dl_trusted_versions
 TO {writer}, {mirror};
+-- But not the digest, by which a changed commit file is known; earlier releases granted it.
+REVOKE UPDATE ON {schema}.dl_mirror_status FROM {writer}, {mirror};
+GRANT INSERT, UPDATE (status, json_written, checkpoint_written, error_message, retry_count,
+                      last_attempt_at, mirrored_at)
+ON {schema}.dl_mirror_status TO {writer}, {mirror};
 GRANT UPDATE (mirror_paused) ON {schema}.dl_tables TO {mirror};
 
 COMMIT;

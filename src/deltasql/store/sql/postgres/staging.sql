@@ -28,7 +28,8 @@ FROM STDIN;
 SELECT set_config('statement_timeout', :milliseconds::text, true);
 
 -- name: staged_rows_write
-SELECT dl_write_rows(:table_id, :version, NULL, removes::json, txns::json, other::json, false)
+SELECT dl_write_rows(:table_id::bigint, :version::bigint, NULL::dl_added_file[], removes::json,
+                     txns::json, other::json, false)
 FROM dl_staged_commits
 WHERE commit_id = :commit_id;
 
@@ -72,8 +73,9 @@ DELETE FROM dl_active_files
 WHERE table_id = :table_id AND version = :version AND xmin = pg_current_xact_id()::xid;
 
 -- name: staged_version_write
-SELECT dl_write_version(:table_id, :version, :ict, :commit_id, :digest, 'zstd',
-                        :body_start::bytea || s.body_end, :committer, :operation,
-                        :operation_params, :transaction_id, :is_blind_append)
+SELECT dl_write_version(:table_id::bigint, :version::bigint, :ict::bigint, :commit_id::text,
+                        :digest::bytea, 'zstd'::text, :body_start::bytea || s.body_end,
+                        :committer::text, :operation::text, :operation_params::text,
+                        :transaction_id::text, :is_blind_append::boolean)
 FROM dl_staged_commits AS s
 WHERE s.commit_id = :commit_id;

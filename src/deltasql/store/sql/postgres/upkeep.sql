@@ -10,6 +10,11 @@ FROM unnest(:keys::bytea[], :paths::text[], :kinds::text[], :sizes::text[])
 ON CONFLICT (vacuum_id, path_key) DO NOTHING
 RETURNING path;
 
+-- name: analyze
+-- After vacuum and retention have deleted much: the plans of reads go by it.
+ANALYZE dl_active_files, dl_dead_files, dl_table_versions, dl_mirror_status, dl_txn_actions,
+    dl_vacuum_files, dl_partitions;
+
 -- name: source_lock
 -- Whoever drops the source or vacuums it waits; those who append to it don't.
 SELECT table_id FROM dl_table_heads WHERE table_id = :table_id FOR KEY SHARE;

@@ -1,5 +1,6 @@
 -- name: files_at
--- One statement over both tables: two would give torn answers beside a commit.
+-- One statement over both tables: two would give torn answers beside a commit. A version that
+-- has expired gives a row without a path: some of its files may be gone.
 SELECT path, size_bytes AS size, modification_time, partition_values, stats, deletion_vector,
        num_records, data_change, tags, base_row_id, default_row_commit_version,
        clustering_provider, version, extra
@@ -11,7 +12,11 @@ SELECT path, size_bytes, modification_time, partition_values, stats, deletion_ve
        clustering_provider, version, extra
 FROM dl_dead_files
 WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version}
-  AND {filter};
+  AND {filter}
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM dl_table_heads
+WHERE table_id = {table_id} AND earliest_version > {version};
 
 -- name: partitions_all
 SELECT partition_key, partition_values

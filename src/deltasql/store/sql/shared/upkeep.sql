@@ -22,6 +22,11 @@ RETURNING session_id;
 DELETE FROM dl_sessions WHERE session_id = :session_id
 RETURNING session_id;
 
+-- name: workers_alive
+SELECT session_id FROM dl_sessions
+WHERE kind = :kind AND heartbeat_at >= @in_ms(:silent)
+LIMIT 1;
+
 -- name: sessions_sweep
 DELETE FROM dl_sessions WHERE heartbeat_at < @in_ms(:silent)
 RETURNING session_id;
@@ -190,3 +195,9 @@ DELETE FROM dl_vacuum_files WHERE table_id = :table_id;
 
 -- name: purge_vacuums
 DELETE FROM dl_vacuums WHERE table_id = :table_id;
+
+-- name: purge_expirations
+DELETE FROM dl_expirations WHERE table_id = :table_id;
+
+-- name: purge_maintenance_jobs
+DELETE FROM dl_maintenance_jobs WHERE table_id = :table_id;

@@ -11,7 +11,10 @@ JOIN dl_protocol_updates AS p
   ON p.table_id = v.table_id AND p.version = (
       SELECT max(version) FROM dl_protocol_updates
       WHERE table_id = v.table_id AND version <= v.version)
-WHERE v.table_id = :table_id AND v.version = :version;
+WHERE v.table_id = :table_id AND v.version = :version
+  -- Those before have expired; a table that is being loaded has no head yet.
+  AND v.version >= coalesce(
+      (SELECT earliest_version FROM dl_table_heads WHERE table_id = v.table_id), 0);
 
 -- name: state_get_current
 SELECT v.version, v.in_commit_timestamp,

@@ -18,6 +18,7 @@ VALUES (:table_id, :version, :commit_id,
 
 -- name: files_at
 -- Without statistics SQLite may choose the key's index, which jumps across the table.
+-- A version that has expired gives a row without a path: some of its files may be gone.
 SELECT path, size_bytes AS size, modification_time, partition_values, stats, deletion_vector,
        num_records, data_change, tags, base_row_id, default_row_commit_version,
        clustering_provider, version, extra
@@ -29,7 +30,11 @@ SELECT path, size_bytes, modification_time, partition_values, stats, deletion_ve
        clustering_provider, version, extra
 FROM dl_dead_files INDEXED BY dl_dead_files_removed
 WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version}
-  AND {filter};
+  AND {filter}
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM dl_table_heads
+WHERE table_id = {table_id} AND earliest_version > {version};
 
 -- name: files_by_key
 -- The keys come as one blob: JSON has no bytes.

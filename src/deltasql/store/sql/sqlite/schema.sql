@@ -221,7 +221,7 @@ CREATE TABLE dl_trusted_versions (  -- What was proven of a version, for checks 
 
 CREATE TABLE dl_sessions (  -- Processes that write: one row each, made with their first write
     session_id     TEXT PRIMARY KEY,  -- Made by the process
-    kind           TEXT NOT NULL,  -- What it is: python or spark
+    kind           TEXT NOT NULL,  -- What it is: python, spark or worker
     host           TEXT NOT NULL,  -- The machine
     pid            INTEGER NOT NULL,  -- The process there
     committer      TEXT,  -- As whom it commits
@@ -265,6 +265,52 @@ CREATE TABLE dl_vacuum_files (  -- What vacuum deletes: written down, then delet
     PRIMARY KEY (vacuum_id, path_key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX dl_vacuum_files_path ON dl_vacuum_files (table_id, path_key);
+
+CREATE TABLE dl_optimize_bins (  -- Files that optimize is about to write together: a queue that processes share
+    bin_id         TEXT PRIMARY KEY,  -- Made by the process that planned it; bins of one plan in their order
+    table_id       INTEGER NOT NULL,  -- The table
+    settings       TEXT NOT NULL,  -- What was asked for, a JSON object: whoever asks for the same takes part
+    files          TEXT NOT NULL,  -- Paths as the log has them, a JSON array
+    size_bytes     INTEGER NOT NULL,  -- Size of the files together
+    created_at     TEXT NOT NULL,  -- When it was planned
+    expires_at     TEXT NOT NULL,  -- Until when it holds its place, by the database's clock, unless somebody goes on with the queue
+    claimed_by     TEXT,  -- Who works on it; null while nobody does
+    claimed_until  TEXT  -- Until when, by the database's clock, unless that is renewed
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dl_moved_rows (  -- Where optimize put rows: what was live of the files that a version removed, one after the other by their paths, are the rows of those it added
+    table_id    INTEGER NOT NULL,  -- The table
+    version     INTEGER NOT NULL,  -- The version of optimize's commit
+    row_counts  TEXT NOT NULL,  -- How many rows were live in each removed file, in the order of their paths, a JSON array
+    created_at  TEXT NOT NULL,  -- When it was committed; kept for as long as removed files are
+    PRIMARY KEY (table_id, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dl_expirations (  -- Versions that left the history: all before the horizon
+    table_id       INTEGER NOT NULL,  -- The table
+    horizon        INTEGER NOT NULL,  -- The oldest version that can be read since
+    first_version  INTEGER NOT NULL,  -- The oldest version that could be read before
+    committer      TEXT,  -- Who ran it
+    host           TEXT NOT NULL,  -- On which machine
+    started_at     TEXT NOT NULL,  -- When the versions expired
+    ended_at       TEXT,  -- When their rows were gone; null if it was cut off or is under way
+    PRIMARY KEY (table_id, horizon)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dl_maintenance_jobs (  -- What upkeep in the background is to do, is doing and did
+    job_id      TEXT NOT NULL,  -- Made by the worker that queued it
+    table_id    INTEGER NOT NULL,  -- The table
+    work        TEXT NOT NULL,  -- What is done: VACUUM, EXPIRE, ANALYZE or another kind that is registered
+    reason      TEXT NOT NULL,  -- What made it due
+    queued_at   TEXT NOT NULL,  -- When it was queued
+    holder      TEXT,  -- The worker that does it, or did
+    expires_at  TEXT,  -- Until when it is the holder's, by the database's clock
+    started_at  TEXT,  -- When it was begun; null while it waits
+    ended_at    TEXT,  -- When it was done, or given up
+    size_bytes  INTEGER,  -- How many bytes it deleted or wrote
+    outcome     TEXT,  -- What came of it; begins with failed: if it failed
+    PRIMARY KEY (job_id)
+) STRICT, WITHOUT ROWID;
 
 CREATE VIEW dl_add_files AS  -- Every add action
     SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,

@@ -12,7 +12,7 @@ CREATE TABLE dl_sessions (
 );
 COMMENT ON TABLE dl_sessions IS 'Processes that write: one row each, made with their first write';
 COMMENT ON COLUMN dl_sessions.session_id IS 'Made by the process';
-COMMENT ON COLUMN dl_sessions.kind IS 'What it is: python or spark';
+COMMENT ON COLUMN dl_sessions.kind IS 'What it is: python, spark or worker';
 COMMENT ON COLUMN dl_sessions.host IS 'The machine';
 COMMENT ON COLUMN dl_sessions.pid IS 'The process there';
 COMMENT ON COLUMN dl_sessions.committer IS 'As whom it commits';

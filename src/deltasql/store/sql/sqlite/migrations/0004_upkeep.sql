@@ -2,7 +2,7 @@
 
 CREATE TABLE dl_sessions (  -- Processes that write: one row each, made with their first write
     session_id     TEXT PRIMARY KEY,  -- Made by the process
-    kind           TEXT NOT NULL,  -- What it is: python or spark
+    kind           TEXT NOT NULL,  -- What it is: python, spark or worker
     host           TEXT NOT NULL,  -- The machine
     pid            INTEGER NOT NULL,  -- The process there
     committer      TEXT,  -- As whom it commits

@@ -1,0 +1,247 @@
+"""Rows written, changed and read from Python, beside delta-rs on the same files.
+
+Each measurement is a process of its own on a copy of the tables, which tells its time and its
+peak memory; what both sides leave is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+
+from bench.peak import peak_mb
+from bench.report import Row, show, write_json
+
+ROWS, FILES, KEYS, TOUCHED = 10_000_000, 100, 100_000, 10
+PARTS = 10
+Work = tuple[Callable[[], Any], Callable[[], int]]
+
+
+def rows(start: int, count: int, part: int = 0) -> pa.Table:
+    """Rows with ascending keys, a number, a text and one of ten parts."""
+    ids = pa.arange(start, start + count)
+    parts = pa.repeat(pa.scalar(part % PARTS, pa.int32()), count)
+    numbers = pc.multiply(ids.cast(pa.float64()), 0.5)
+    texts = pc.binary_join_element_wise("row", ids.cast(pa.string()), "-")
+    return pa.table({"id": ids, "part": parts, "n": numbers, "s": texts})
+
+
+def source(total: int, files: int) -> pa.Table:
+    """Keys of a few files, with other numbers, and a tenth of new ones."""
+    each, size = KEYS * total // ROWS // TOUCHED, total // files
+    numbers = range(0, files, max(1, files // TOUCHED))
+    picked = [rows(number * size, each * 9 // 10, number) for number in numbers]
+    new = rows(total, each * len(numbers) // 10)
+    found = pa.concat_tables([*picked, new])
+    return found.set_column(2, "n", pc.multiply(found.column("n"), 2.0))
+
+
+# --- ours and theirs ----------------------------------------------------------------------
+
+
+def _open(place: Path) -> Any:
+    import deltasql
+
+    url = f"sqlite:///{place / 'lake.db'}"
+    return deltasql.connect(
+        url, location=(place / "lake").as_uri(), settings={"mirror.mode": "off"}
+    )
+
+
+@contextmanager
+def ours(work: str, place: Path, total: int, files: int) -> Iterator[Work]:
+    """Ours: what to do, and how many rows there are then."""
+    given = source(total, files)
+    with _open(place) as lake:
+        table = lake.table("rows")
+        fresh = lake.create_table("fresh", given.schema) if work == "append" else table
+        everything = rows(0, total) if work == "append" else given
+
+        def merge() -> Any:
+            merge = table.merge(given, "target.id = source.id")
+            return merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+        def scan() -> Any:
+            return table.scan(where="part = 3", columns=["id", "n", "s"]).to_arrow()
+
+        works = {
+            "merge": merge,
+            "delete": lambda: table.delete(f"id = {total // 2}"),
+            "update": lambda: table.update("id % 100 = 0", {"n": "n + 1"}),
+            "scan": scan,
+            "append": lambda: fresh.append(everything),
+        }
+        yield works[work], lambda: fresh.scan(columns=["id"]).to_arrow().num_rows
+
+
+@contextmanager
+def theirs(work: str, place: Path, total: int, files: int) -> Iterator[Work]:
+    """The same of delta-rs."""
+    import deltalake
+    import pyarrow.dataset as ds
+
+    given = source(total, files)
+    path = str(place / ("fresh" if work == "append" else "plain"))
+    everything = rows(0, total) if work == "append" else given
+
+    def merge() -> Any:
+        aliases = {"source_alias": "source", "target_alias": "target"}
+        merge = deltalake.DeltaTable(path).merge(given, "target.id = source.id", **aliases)
+        return merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def update() -> Any:
+        table = deltalake.DeltaTable(path)
+        return table.update(predicate="id % 100 = 0", updates={"n": "n + 1"})
+
+    def scan() -> Any:
+        found = deltalake.DeltaTable(path).to_pyarrow_dataset()
+        return found.to_table(columns=["id", "n", "s"], filter=ds.field("part") == 3)
+
+    works = {
+        "merge": merge,
+        "delete": lambda: deltalake.DeltaTable(path).delete(f"id = {total // 2}"),
+        "update": update,
+        "scan": scan,
+        "append": lambda: deltalake.write_deltalake(path, everything),
+    }
+    yield works[work], lambda: deltalake.DeltaTable(path).to_pyarrow_dataset().count_rows()
+
+
+def prepare(place: Path, total: int, files: int) -> None:
+    """The same files on both sides: delta-rs writes them, and ours adopts a copy."""
+    import deltalake
+
+    size = total // files
+    for number in range(files):
+        part = rows(number * size, size, number)
+        deltalake.write_deltalake(str(place / "plain"), part, mode="append", partition_by=["part"])
+    with _open(place) as lake:
+        table = lake.create_table(
+            "rows",
+            rows(0, 1).schema,
+            partition_by=["part"],
+            properties={"delta.enableDeletionVectors": "true"},
+        )
+        logged = _logged(place / "plain" / "_delta_log")
+        for path in logged:
+            target = place / "lake" / "rows" / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(place / "plain" / path, target)
+        table.commit([{"add": add} for add in logged.values()])
+
+
+def _logged(log: Path) -> dict[str, Any]:
+    found = {}
+    for file in log.glob("*.json"):
+        for line in file.read_text().splitlines():
+            action = json.loads(line)
+            if "add" in action:
+                found[action["add"]["path"]] = action["add"]
+    return found
+
+
+# --- running ------------------------------------------------------------------------------
+
+
+def measure(side: str, work: str, base: Path, total: int, files: int) -> dict[str, float]:
+    """One work in a process of its own, on a copy."""
+    with tempfile.TemporaryDirectory(prefix="deltasql-bench-") as folder:
+        place = Path(folder) / "copy"
+        shutil.copytree(base, place)
+        # The lake knows its tables by their place.
+        _move(place, base)
+        command = [sys.executable, "-m", "bench.arrow", "--run", side, work, str(place)]
+        command += ["--rows", str(total), "--files", str(files)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{side} {work}: {done.stderr[-2000:]}")
+        answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        return answer
+
+
+def _move(place: Path, base: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(place / "lake.db") as database:
+        database.execute(
+            "UPDATE dl_tables SET location = replace(location, ?, ?)", (str(base), str(place))
+        )
+
+
+WORKS: dict[str, tuple[str, float | None, float | None]] = {
+    "merge": ("merge of 1 % of the rows, keys in 10 files", 2.0, 0.5),
+    "delete": ("delete of one row", 5.0, None),
+    "update": ("update of 1 % of the rows", 1.2, None),
+    "scan": ("three columns of one partition of ten", 1.0, None),
+    "append": ("append of all rows", 1.0, None),
+}
+
+
+def compare(base: Path, work: str, total: int, files: int) -> list[Row]:
+    text, bar, memory = WORKS[work]
+    mine, other = (measure(side, work, base, total, files) for side in ("ours", "theirs"))
+    if mine["rows"] != other["rows"]:
+        raise RuntimeError(f"{work}: {mine['rows']} rows, delta-rs has {other['rows']}")
+    rows_: list[Row] = [
+        Row(
+            name=work, work=text, ours=1 / mine["seconds"], unit="1/s", peer=1 / other["seconds"],
+            peer_name="delta-rs", better="more", bar=bar,
+            note=f"{mine['seconds']:.2f} s, delta-rs {other['seconds']:.2f} s",
+        ),
+        Row(
+            name=f"{work}-memory", work=text, ours=mine["peak_mb"], unit="MB",
+            peer=other["peak_mb"], peer_name="delta-rs", better="less", bar=memory,
+            note=f"before it {mine['before_mb']:.0f} MB, delta-rs {other['before_mb']:.0f} MB",
+        ),
+    ]  # fmt: skip
+    return rows_
+
+
+def run(side: str, work: str, place: Path, total: int, files: int) -> None:
+    """In a process of its own: what was imported and made beforehand does not count."""
+    with {"ours": ours, "theirs": theirs}[side](work, place, total, files) as (do, count):
+        before = peak_mb()
+        began = time.perf_counter()
+        found = do()
+        seconds, peak = time.perf_counter() - began, peak_mb()
+        left = found.num_rows if work == "scan" else count()
+    print(json.dumps({"seconds": seconds, "peak_mb": peak, "before_mb": before, "rows": left}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--files", type=int, default=FILES)
+    parser.add_argument("--only", nargs="*", default=list(WORKS))
+    parser.add_argument("--json", type=Path, default=Path("build/bench-arrow.json"))
+    parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.run:
+        side, work, place = given.run
+        run(side, work, Path(place), given.rows, given.files)
+        return
+    with tempfile.TemporaryDirectory(prefix="deltasql-bench-") as folder:
+        base = Path(folder) / "base"
+        base.mkdir()
+        prepare(base, given.rows, given.files)
+        found = [row for work in given.only for row in compare(base, work, given.rows, given.files)]
+    about = {"rows": given.rows, "files": given.files}
+    show(found, about, Console(), title="Rows from Python")
+    write_json(given.json, found, about)
+
+
+if __name__ == "__main__":
+    main()

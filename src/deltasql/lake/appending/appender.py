@@ -1,0 +1,281 @@
+"""The appender: collects the appends of any number of threads into one file and one commit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from concurrent.futures import wait
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+
+from deltasql.data.conform import as_arrow
+from deltasql.errors import ConfigError, ValidationError
+from deltasql.lake import writing
+from deltasql.lake.appending import batch
+from deltasql.lake.appending.entries import Entry, Receipt
+from deltasql.lake.arguments import checked
+from deltasql.settings.keys import parse_duration
+from deltasql.spec.actions import Txn
+
+if TYPE_CHECKING:
+    from deltasql.lake.table import Table
+
+logger = logging.getLogger("deltasql.appender")
+
+MAX_DELAY: Final = "200ms"
+MAX_ROWS: Final = 100_000
+# So many bytes of rows make a batch, too.
+_MAX_BYTES: Final = 64 << 20
+# How many batches may wait: whoever hands in more waits himself.
+_WAITING: Final = 2
+# How long the thread stays when there is nothing to do.
+_IDLE: Final = 5.0
+# How far a batch looks for appends that may join it past those that may not.
+_LOOK_PAST: Final = 1000
+# How many failed appends are remembered until somebody asks for them.
+_REMEMBERED: Final = 100
+
+
+@checked
+class Appender:
+    """Collects appends: `with table.appender() as a: a.append(rows)`, from any thread.
+
+    Rows wait for `max_delay` at most, or until there are `max_rows`, and become one commit
+    together. Whatever is wrong with one append is told to its own caller alone.
+    """
+
+    def __init__(
+        self, table: Table, *, max_delay: timedelta | str | float, max_rows: int = MAX_ROWS
+    ) -> None:
+        self._table = table
+        self._delay = _seconds(max_delay)
+        if max_rows < 1:
+            raise ValidationError(f"max_rows can't be {max_rows}", remedy="give 1 or more")
+        self._max_rows = max_rows
+        self._begin()
+        self._is_closed = False
+        table._lake.appenders.add(self)
+        _appenders.add(self)
+
+    def _begin(self) -> None:
+        """As a new process: what its parent was handed is the parent's to commit."""
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+        self._queue: deque[Entry] = deque()
+        self._rows = self._bytes = 0
+        self._under_way: list[Entry] = []
+        self._thread: threading.Thread | None = None
+        self._failed: deque[Receipt] = deque(maxlen=_REMEMBERED)
+
+    def __repr__(self) -> str:
+        return f"<Appender of {self._table.name}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.finish()
+
+    # --- rows ---------------------------------------------------------------------------
+
+    def append(
+        self, data: Any, *, app_id: str | None = None, app_version: int | None = None
+    ) -> int:
+        """Add rows; returns the version when they are durable, as `Table.append` does."""
+        return self.submit(data, app_id=app_id, app_version=app_version).result()
+
+    def submit(
+        self, data: Any, *, app_id: str | None = None, app_version: int | None = None
+    ) -> Receipt:
+        """Hand in rows without waiting; the future has their version once they are durable.
+
+        Rows that don't fit the table are refused at once. It waits while too many rows wait
+        already. With `app_id` and `app_version` the append happens once.
+        """
+        entry = self._entry(data, writing.txn_actions(app_id, app_version))
+        with self._lock:
+            while not self._is_closed and self._queue and self._is_full():
+                self._room.wait()
+            if self._is_closed:
+                raise ValidationError(
+                    f"the appender of {self._table.name} is closed",
+                    cause="these rows were not written",
+                    remedy="make another one with table.appender()",
+                )
+            self._queue.append(entry)
+            self._rows += entry.fitted.num_rows
+            self._bytes += entry.size
+            self._keep_working()
+            if len(self._queue) == 1 or self._is_enough():
+                self._work.notify()
+        return entry.receipt
+
+    def _entry(self, data: Any, txns: list[Any]) -> Entry:
+        if not isinstance(data, pa.Table):
+            rows = as_arrow(data)
+            data = rows if isinstance(rows, pa.Table) else rows.read_all()
+        metadata = self._table._lake.states.current(self._table.table_id).metadata
+        try:
+            fitted = writing.fitted(metadata, data)
+        except Exception:  # noqa: BLE001 - raised again, unless the schema has changed
+            metadata = self._table._lake.states.refresh(self._table.table_id).metadata
+            fitted = writing.fitted(metadata, data)
+        txn: Txn | None = txns[0] if txns else None
+        return Entry(data, fitted, metadata, txn, Receipt(), time.monotonic(), fitted.nbytes)
+
+    def _is_enough(self) -> bool:
+        return self._rows >= self._max_rows or self._bytes >= _MAX_BYTES
+
+    def _is_full(self) -> bool:
+        return self._rows >= _WAITING * self._max_rows or self._bytes >= _WAITING * _MAX_BYTES
+
+    # --- the end ------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Commit what was handed in so far, and wait for it; raises what nobody asked for."""
+        with self._lock:
+            for entry in self._queue:
+                entry.since = 0.0
+            waited = [entry.receipt for entry in (*self._under_way, *self._queue)]
+            self._work.notify()
+        wait(waited)
+        with self._lock:
+            self._failed.extend(receipt for receipt in waited if _has_failed(receipt))
+        self._raise_unheard()
+
+    def close(self) -> None:
+        """Commit what was handed in, and take no more; raises what nobody asked for."""
+        self._finish()
+        self._raise_unheard()
+
+    def finish(self) -> None:
+        """Close, and only log what went wrong."""
+        self._finish()
+        for receipt in self._unheard():
+            message = "%s: rows that were handed in were not committed: %s"
+            logger.error(message, self._table.name, receipt.exception())
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._work.notify_all()
+            self._room.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+        self._table._lake.appenders.discard(self)
+
+    def _unheard(self) -> list[Receipt]:
+        with self._lock:
+            found = [receipt for receipt in self._failed if not receipt.was_asked]
+            self._failed.clear()
+        return found
+
+    def _raise_unheard(self) -> None:
+        for receipt in self._unheard():
+            receipt.result()
+
+    # --- the thread ---------------------------------------------------------------------
+
+    def _keep_working(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._commit_batches, name="deltasql-appender", daemon=True
+            )
+            self._thread.start()
+
+    def _commit_batches(self) -> None:
+        while True:
+            with self._lock:
+                entries = self._next()
+                self._under_way = entries
+                if not entries:
+                    self._thread = None
+                    return
+            batch.commit(self._table, entries)
+            with self._lock:
+                self._under_way = []
+                self._failed.extend(
+                    entry.receipt for entry in entries if _has_failed(entry.receipt)
+                )
+
+    def _next(self) -> list[Entry]:
+        """Wait for the next batch; nothing when there is no more to do."""
+        while True:
+            if self._queue:
+                left = self._queue[0].since + self._delay - time.monotonic()
+                if left <= 0 or self._is_closed or self._is_enough():
+                    taken = self._taken()
+                    self._room.notify_all()
+                    if taken:
+                        return taken
+                    continue
+                self._work.wait(left)
+            elif (self._is_closed or not self._work.wait(_IDLE)) and not self._queue:
+                return []
+
+    def _taken(self) -> list[Entry]:
+        """The oldest appends. Of an application one transaction at a time: a commit has one."""
+        taken: list[Entry] = []
+        later: list[Entry] = []
+        app_ids: set[str] = set()
+        rows = size = 0
+        while self._queue and rows < self._max_rows and size < _MAX_BYTES:
+            entry = self._queue.popleft()
+            if entry.app_id in app_ids:
+                later.append(entry)
+                if len(later) > _LOOK_PAST:
+                    break
+                continue
+            self._rows -= entry.fitted.num_rows
+            self._bytes -= entry.size
+            if not entry.receipt.set_running_or_notify_cancel():
+                continue
+            if entry.app_id is not None:
+                app_ids.add(entry.app_id)
+            rows += entry.fitted.num_rows
+            size += entry.size
+            taken.append(entry)
+        self._queue.extendleft(reversed(later))
+        return taken
+
+
+def _has_failed(receipt: Receipt) -> bool:
+    asked = receipt.was_asked
+    failed = receipt.exception() is not None
+    receipt.was_asked = asked
+    return failed
+
+
+def _seconds(given: timedelta | str | float) -> float:
+    if isinstance(given, timedelta):
+        return given.total_seconds()
+    try:
+        return parse_duration("max_delay", given)
+    except ConfigError as error:
+        raise ValidationError(error.problem, cause=error.cause) from None
+
+
+def _begin_anew() -> None:
+    for appender in list(_appenders):
+        appender._begin()
+
+
+_appenders: weakref.WeakSet[Appender] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,123 @@
+"""A batch of appends as one commit, in which nobody's rows or transaction sinks the others'."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from deltasql.errors import (
+    CommitError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    StoreError,
+)
+from deltasql.lake import writing
+from deltasql.lake.appending.entries import Entry
+from deltasql.spec.actions import Action, Metadata
+
+if TYPE_CHECKING:
+    from deltasql.lake.table import Table
+    from deltasql.log.state import TableState
+
+# A schema that changes under an append is read again; more often than this is no accident.
+_SCHEMA_RETRIES: Final = 5
+
+
+def commit(table: Table, entries: Sequence[Entry]) -> None:
+    """Commit appends together; each of them is told what became of it."""
+    try:
+        with table._lake.presence.writing():
+            _commit(table, entries)
+    except BaseException as error:
+        # Not always an error of ours: whatever it is, nobody is left waiting.
+        for entry in entries:
+            entry.fail(error)
+        if not isinstance(error, Exception):
+            raise
+
+
+def _commit(table: Table, entries: Sequence[Entry]) -> None:
+    attempts = 0
+    while entries := [entry for entry in entries if not entry.receipt.done()]:
+        state = table._lake.states.current(table.table_id)
+        entries = _fitting(entries, state.metadata)
+        if not entries:
+            return
+        write = _written(table, state, entries)
+        if write is None:
+            return
+        txns: list[Action] = [entry.txn for entry in entries if entry.txn is not None]
+        try:
+            done = table.commit_written(write, txns)
+        except (MetadataChangedError, ProtocolChangedError):
+            attempts += 1
+            if attempts == _SCHEMA_RETRIES:
+                raise
+            table._lake.states.refresh(table.table_id)
+            continue
+        if done.is_new:
+            for entry in entries:
+                entry.receipt.set_result(done.version)
+            return
+        _leave_out_seen(table, entries)
+
+
+def _fitting(entries: Sequence[Entry], metadata: Metadata) -> list[Entry]:
+    """Those whose rows fit the table as it is now; the others are told."""
+    kept = []
+    for entry in entries:
+        if entry.metadata is not metadata:
+            try:
+                entry.fitted = writing.fitted(metadata, entry.data)
+            except Exception as error:  # noqa: BLE001 - it is this caller's alone
+                entry.fail(error)
+                continue
+            entry.metadata = metadata
+        kept.append(entry)
+    return kept
+
+
+def _written(table: Table, state: TableState, entries: Sequence[Entry]) -> writing.Write | None:
+    """The rows as files; None if the batch had to be divided, and is dealt with."""
+    rows = entries[0].fitted
+    if len(entries) > 1:
+        rows = pa.concat_tables([entry.fitted for entry in entries]).combine_chunks()
+    try:
+        return writing.append_fitted(
+            table.objects, state, rows, abandon=table.abandon(state.version)
+        )
+    except StoreError:
+        raise
+    except Exception:
+        # A value that no file can hold, such as a text that is no UTF-8, is found only now.
+        if len(entries) == 1:
+            raise
+        middle = len(entries) // 2
+        for half in (entries[:middle], entries[middle:]):
+            try:
+                _commit(table, half)
+            except Exception as error:  # noqa: BLE001 - the other half has nothing to do with it
+                for entry in half:
+                    entry.fail(error)
+        return None
+
+
+def _leave_out_seen(table: Table, entries: Sequence[Entry]) -> None:
+    """Tell those whose transaction was committed before: the others are sent without them."""
+    found = {
+        record.app_id: record for record in table._lake.store.txns(table.table_id, table.version)
+    }
+    seen = 0
+    for entry in entries:
+        record = None if entry.txn is None else found.get(entry.txn.app_id)
+        if entry.txn is not None and record and record.txn_version >= entry.txn.version:
+            entry.receipt.set_result(record.version)
+            seen += 1
+    if not seen:
+        raise CommitError(
+            f"{table.name}: a transaction was there already, and is no longer",
+            cause="another commit of the same application took its number back meanwhile",
+            remedy="let one instance of an application write at a time",
+        )

@@ -1,0 +1,198 @@
+"""What callers pass to the public classes, checked by the annotations of the methods.
+
+A wrong type is told by the name of its parameter, before anything is done, instead of failing
+somewhere in the depths.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import types
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Final, NamedTuple, TypeVar
+
+from deltasql.errors import ValidationError
+
+C = TypeVar("C", bound=type)
+_LONGS: Final = range(-(2**63), 2**63)
+_WORDS: Final = {
+    str: "text",
+    int: "a 64-bit integer",
+    float: "a number",
+    bool: "True or False",
+    type(None): "None",
+    os.PathLike: "a path",
+}
+_NUMBERS: Final = frozenset({int, float, bool, str})
+
+
+class Check(NamedTuple):
+    """Whether a value may be passed, and the words for what may."""
+
+    holds: Callable[[Any], bool]
+    words: str
+
+
+def checked(cls: C) -> C:
+    """A class whose public methods, inherited ones too, look at what they are given."""
+    for name in dir(cls):
+        found = inspect.getattr_static(cls, name)
+        if not name.startswith("_") and isinstance(found, types.FunctionType):
+            setattr(cls, name, _checking(cls, found))
+    return cls
+
+
+def _checking(cls: type, method: Any) -> Any:
+    if hasattr(method, "checks_arguments"):
+        return method
+    checks: list[tuple[int, str, Check]] | None = None
+
+    @wraps(method)
+    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        nonlocal checks
+        if checks is None:
+            # With the first call: annotations name what is imported later.
+            checks = list(_checks_of(method))
+        for place, name, check in checks:
+            if place < len(args):
+                value = args[place]
+            elif name in kwargs:
+                value = kwargs[name]
+            else:
+                continue
+            if not check.holds(value):
+                raise _refused(f"{cls.__name__}.{method.__name__}", name, check, value)
+        return method(self, *args, **kwargs)
+
+    call.checks_arguments = True  # type: ignore[attr-defined]
+    return call
+
+
+def _refused(where: str, name: str, check: Check, value: Any) -> ValidationError:
+    kind = type(value).__name__
+    shown = f"{value!r:.80}" if type(value) in _NUMBERS else f"a value of the type {kind}"
+    return ValidationError(
+        f"{where}: {name} must be {check.words}",
+        cause=f"found {shown}",
+        remedy=f"pass {check.words}, or leave {name} out if it has a default",
+    )
+
+
+def _checks_of(method: Any) -> Iterable[tuple[int, str, Check]]:
+    inner = inspect.unwrap(method)
+    parameters = list(inspect.signature(inner).parameters.values())[1:]
+    for place, parameter in enumerate(parameters):
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        by_name_only = parameter.kind is parameter.KEYWORD_ONLY
+        check = _check_of(_resolved(parameter.annotation, inner.__globals__))
+        if check is not None:
+            yield (1 << 30 if by_name_only else place), parameter.name, check
+
+
+def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
+    """What an annotation means; anything where it names what only type checkers import."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, names)  # noqa: S307 - our own annotations
+    except NameError:
+        return Any
+
+
+def _check_of(kind: Any) -> Check | None:
+    """The check of a type; None where everything may be passed."""
+    if kind in (int, float, bool, str, None, type(None)) or kind is os.PathLike:
+        return _check_of_plain(kind)
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _check_of_any(inner)
+    if origin is typing.Literal:
+        words = " or ".join(repr(item) for item in inner)
+        return Check(lambda value: type(value) is str and value in inner, words)
+    if origin in (Sequence, Iterable, list, tuple):
+        return _check_of_items(inner)
+    if origin in (Mapping, dict):
+        return _check_of_mapping(_check_of(inner[1]))
+    if origin is os.PathLike:
+        return _check_of_plain(os.PathLike)
+    if origin is Callable:
+        return Check(callable, "something to call")
+    return _check_of_class(kind)
+
+
+def _check_of_plain(kind: Any) -> Check:
+    if kind is int:
+        return Check(lambda value: type(value) is int and value in _LONGS, _WORDS[int])
+    if kind is float:
+        return Check(_is_number, _WORDS[float])
+    if kind is str:
+        return Check(_is_text, _WORDS[str])
+    wanted = type(None) if kind is None else kind
+    return Check(lambda value: isinstance(value, wanted), _WORDS[wanted])
+
+
+def _check_of_any(kinds: Sequence[Any]) -> Check | None:
+    checks = [_check_of(kind) for kind in kinds]
+    known = [check for check in checks if check is not None]
+    if len(known) < len(checks):
+        return None
+    return Check(
+        lambda value: any(check.holds(value) for check in known),
+        " or ".join(check.words for check in known),
+    )
+
+
+def _check_of_items(inner: Sequence[Any]) -> Check:
+    if inner and inner[0] is str:
+        return Check(_is_list_of_text, "a list of texts")
+    return Check(_is_iterable, "a list")
+
+
+def _check_of_mapping(values: Check | None) -> Check:
+    def holds(value: Any) -> bool:
+        return (
+            isinstance(value, Mapping)
+            and all(map(_is_text, value))
+            and (values is None or all(map(values.holds, value.values())))
+        )
+
+    return Check(holds, f"a mapping from text to {'values' if values is None else values.words}")
+
+
+def _check_of_class(kind: Any) -> Check | None:
+    if kind in (Any, object) or not isinstance(kind, type):
+        return None
+    return Check(lambda value: isinstance(value, kind), f"a {kind.__name__}")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value and (value.isascii() or _is_unicode(value))
+
+
+def _is_unicode(value: str) -> bool:
+    """Whether no half of a character is in it, which nobody can write down."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _is_iterable(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _is_list_of_text(value: Any) -> bool:
+    if not _is_iterable(value):
+        return False
+    # An iterator is read once only: whoever takes it looks at its items.
+    return not isinstance(value, Collection) or all(map(_is_text, value))

@@ -1,0 +1,1 @@
+"""Delete, update and merge from Python, without Spark."""

@@ -1,0 +1,125 @@
+"""A condition on the rows of a table: as the log understands it, and as the engine evaluates it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltasql.data.expressions import dialect
+from deltasql.data.expressions.engine import Engine, quoted
+from deltasql.data.expressions.predicates import understood
+from deltasql.data.expressions.scope import Relation, Scope
+from deltasql.data.expressions.types import engine_type
+from deltasql.data.reading.placed import FILE, as_places
+from deltasql.data.reading.scan import ROW
+from deltasql.errors import DeltaSqlError, ValidationError
+from deltasql.lake.dml.operation import TableAt
+from deltasql.log.predicates.predicate import Predicate, bind, parse
+from deltasql.log.state import TableState
+from deltasql.spec.actions import AddFile
+
+TARGET = "target"
+Places = dict[int, "array[int]"]
+
+
+class Session:
+    """The engine of one operation, started when it is first needed, and its instant."""
+
+    def __init__(self, memory_limit: str, moment: str) -> None:
+        self._memory_limit = memory_limit
+        self._closing = ExitStack()
+        self._engine: Engine | None = None
+        self.moment = moment
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._closing.close()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine."""
+        if self._engine is None:
+            self._engine = self._closing.enter_context(Engine(self._memory_limit))
+        return self._engine
+
+    def translator(self, *relations: Relation) -> dialect.Translator:
+        """What renders expressions over some relations."""
+        return dialect.Translator(Scope(self.engine, relations), self.moment)
+
+
+def table_relation(state: TableState, alias: str = TARGET) -> Relation:
+    """A table as expressions see it."""
+    return Relation(alias, {item.name: engine_type(item.type) for item in state.schema.fields})
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition: `predicate` is what the log understands of it, by itself all if `is_whole`."""
+
+    text: str
+    predicate: Predicate | None
+    is_whole: bool
+    sql: str = ""
+    columns: tuple[str, ...] = ()
+
+
+def condition_of(session: Session, state: TableState, text: str) -> Condition:
+    """A WHERE text on a table's rows."""
+    if not isinstance(text, str):
+        raise ValidationError(
+            f"a condition must be text, not {type(text).__name__}",
+            remedy="write it as in SQL: amount > 10",
+        )
+    try:
+        return Condition(text, bind(parse(text), state.schema), is_whole=True)
+    except DeltaSqlError:
+        # More than the log has words for.
+        pass
+    node = dialect.parse(session.engine, text)
+    relation = table_relation(state)
+    translator = session.translator(relation)
+    sql = translator.condition(node)
+
+    def own(names: Sequence[str]) -> tuple[str, ...] | None:
+        found = translator.scope.find(names)
+        return None if found is None else (found.column, *found.path)
+
+    predicate, _ = understood(node, state.schema, own)
+    columns = tuple(sorted(name for _, name in translator.used))
+    return Condition(text, predicate, is_whole=False, sql=sql, columns=columns)
+
+
+def find_rows(
+    session: Session, table: TableAt, files: Sequence[AddFile], condition: Condition
+) -> Places:
+    """The places of a condition's rows, by the number of their file."""
+    columns = () if condition.is_whole else condition.columns
+    rows = table.rows.read(files, columns=columns, predicate=condition.predicate)
+    if condition.is_whole:
+        return gathered(batch.select([ROW, FILE]) for batch in rows)
+    engine = session.engine
+    with engine.reading(table.rows.schema(columns), rows) as name:
+        return gathered(
+            engine.stream(
+                f"SELECT {ROW}, {FILE} FROM {name} AS {quoted(TARGET)} "  # noqa: S608
+                f"WHERE {condition.sql} ORDER BY {FILE}, {ROW}"
+            )
+        )
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Places:
+    """Places from batches of rows and files, those of a file ascending."""
+    found: Places = {}
+    for batch in batches:
+        rows, files = batch.column(0), batch.column(1)
+        for number in pc.unique(files).to_pylist():
+            mine = rows.filter(pc.equal(files, number))
+            found.setdefault(number, array("Q")).extend(as_places(mine))
+    return found

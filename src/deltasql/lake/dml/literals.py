@@ -1,0 +1,73 @@
+"""Python values as SQL text, for those who set a column to a value instead of an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from deltasql.errors import ValidationError
+
+
+def literal(value: Any) -> str:
+    """The SQL that stands for a value."""
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else str(value).upper()
+    for kind, render in _RENDERERS:
+        if isinstance(value, kind):
+            return render(value)
+    raise ValidationError(
+        f"a column can't be set to a {type(value).__name__}",
+        cause="values are SQL text, or numbers, texts, dates and times",
+        remedy='write an expression, such as "amount + 1"',
+    )
+
+
+def _moment(value: datetime) -> str:
+    shown = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    kind = "timestamp_ntz" if value.tzinfo is None else "timestamp"
+    return f"CAST('{shown.isoformat(' ')}' AS {kind})"
+
+
+_RENDERERS: list[tuple[type, Callable[[Any], str]]] = [
+    (int, str),
+    (float, lambda value: f"CAST('{value!r}' AS DOUBLE)"),
+    (Decimal, lambda value: format(value, "f")),
+    (str, lambda value: "'" + value.replace("'", "''") + "'"),
+    (bytes, lambda value: f"X'{value.hex()}'"),
+    # A datetime is a date as well.
+    (datetime, _moment),
+    (date, lambda value: f"DATE '{value.isoformat()}'"),
+]
+
+
+def expressions(given: Mapping[str, Any]) -> dict[str, str]:
+    """Expressions as they are, and every other value as the literal that it is."""
+    return {
+        key: value if isinstance(value, str) else literal(value) for key, value in given.items()
+    }
+
+
+def assignments(
+    given: Mapping[str, Any] | None, values: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """What a clause sets: `given` are expressions, `values` are values, of which one is there."""
+    if given and values:
+        raise ValidationError(
+            "expressions and values are both given", remedy="set all columns in one of the two"
+        )
+    if values:
+        return {key: literal(value) for key, value in values.items()}
+    if not isinstance(given or {}, Mapping):
+        raise ValidationError(
+            f"columns are set by a {type(given).__name__}",
+            remedy='name the columns and their values: {"amount": "amount + 1"}',
+        )
+    if not given:
+        raise ValidationError(
+            "no column is set",
+            cause="what to set is missing or empty, so that every row would stay as it was",
+            remedy='name the columns and their values: {"amount": "amount + 1"}',
+        )
+    return expressions(given)

@@ -1,0 +1,61 @@
+"""The source of a merge: loaded once into the engine, whatever it came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from deltasql.data.conform import as_arrow
+from deltasql.data.expressions.engine import quoted
+from deltasql.data.expressions.scope import OWN, Relation
+from deltasql.errors import SchemaMismatchError
+from deltasql.lake.dml.conditions import Session
+
+SOURCE_ROW = f"{OWN}source"
+SOURCE_TABLE = f"{OWN}source_rows"
+# What Arrow has and Delta has not, as what a table would hold it.
+_AS_DELTA = {
+    "UTINYINT": "SMALLINT",
+    "USMALLINT": "INTEGER",
+    "UINTEGER": "BIGINT",
+    "UBIGINT": "DECIMAL(20,0)",
+    "TIMESTAMP_S": "TIMESTAMP",
+    "TIMESTAMP_MS": "TIMESTAMP",
+    "TIMESTAMP_NS": "TIMESTAMP",
+}
+
+
+class MergeSource:
+    """A table of the engine with the source's rows, each with a number."""
+
+    def __init__(self, session: Session, data: Any, alias: str) -> None:
+        rows = as_arrow(data)
+        self.schema: pa.Schema = rows.schema
+        _must_differ(self.schema)
+        engine = session.engine
+        batches = rows.to_batches() if isinstance(rows, pa.Table) else rows
+        with engine.reading(self.schema, batches) as name:
+            kinds = {row[0]: _kind(str(row[1])) for row in engine.rows(f"DESCRIBE {name}")}
+            columns = [f"CAST({quoted(n)} AS {k}) AS {quoted(n)}" for n, k in kinds.items()]
+            chosen = ", ".join([f"row_number() OVER () AS {SOURCE_ROW}", *columns])
+            engine.rows(f"CREATE TEMP TABLE {SOURCE_TABLE} AS SELECT {chosen} FROM {name}")  # noqa: S608
+        self.relation = Relation(alias, kinds)
+        self.sql = f"{SOURCE_TABLE} AS {quoted(alias)}"
+        self.count: int = engine.rows(f"SELECT count(*) FROM {SOURCE_TABLE}")[0][0]  # noqa: S608
+
+
+def _kind(kind: str) -> str:
+    return "VARCHAR" if kind.startswith("ENUM") else _AS_DELTA.get(kind, kind)
+
+
+def _must_differ(schema: pa.Schema) -> None:
+    seen: set[str] = set()
+    for name in schema.names:
+        if name.lower() in seen:
+            raise SchemaMismatchError(
+                f"the source has two columns {name!r:.80}",
+                cause="Delta's names are unique without regard to case",
+                remedy="rename or drop one of them",
+            )
+        seen.add(name.lower())

@@ -1,0 +1,292 @@
+"""The rows that an update or a merge writes: their values, and the rules of the table they obey.
+
+Defaults, generated columns, CHECK constraints and invariants are expressions of the table's own.
+They are evaluated by the same engine and in the same words as the user's; a table whose rules it
+has no words for is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltasql.data.expressions import dialect
+from deltasql.data.expressions.engine import quoted, text
+from deltasql.data.expressions.scope import OWN, Relation
+from deltasql.data.expressions.types import engine_type
+from deltasql.data.reading.placed import id_columns
+from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
+from deltasql.lake.dml.conditions import Session
+from deltasql.log.state import TableState
+from deltasql.spec import codec
+from deltasql.spec.features import type_names
+from deltasql.spec.properties import (
+    CONSTRAINT_PREFIX,
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_START,
+    INVARIANTS,
+)
+from deltasql.spec.schema import StructField, StructType
+
+_PART = re.compile(r'`((?:[^`]|``)+)`|"((?:[^"]|"")+)"|([^.`"]+)')
+_ROW = "row"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition that every new row has to fulfil, and how it is called."""
+
+    name: str
+    sql: str
+
+
+class NewRows:
+    """Makes the rows of a table from expressions over the relations of an operation."""
+
+    def __init__(self, session: Session, state: TableState) -> None:
+        self._session = session
+        self._state = state
+        self._schema = state.schema
+        self._row = Relation(
+            _ROW, {item.name: engine_type(item.type) for item in self._schema.fields}
+        )
+        self._generated = {
+            item.name: str(item.metadata[GENERATION_EXPRESSION])
+            for item in self._schema.fields
+            if GENERATION_EXPRESSION in item.metadata
+        }
+        self._checks = list(self._rules())
+
+    # --- values -------------------------------------------------------------------------
+
+    def values(
+        self,
+        translator: dialect.Translator,
+        given: Mapping[str, str],
+        *,
+        old: str | None,
+        alias: str,
+    ) -> dict[str, str]:
+        """The SQL of each column: as set, else as it was in `old`, else its default or null."""
+        found: dict[str, str] = {}
+        inside: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        for key, expression in given.items():
+            parts = self._parts(key, alias)
+            item = self._field(parts[0])
+            _must_be_settable(item, is_update=old is not None)
+            if item.name in found or (item.name in inside and len(parts) == 1):
+                raise ValidationError(f"{key!r:.80} is set twice", remedy="set it once")
+            node = dialect.parse(self._session.engine, expression)
+            if len(parts) == 1:
+                found[item.name] = translator.value(node, engine_type(item.type))
+            else:
+                inner = _nested(item, parts[1:], key, is_insert=old is None)
+                value = translator.value(node, engine_type(inner.type))
+                inside.setdefault(item.name, []).append((parts[1:], value))
+        for name, fields in inside.items():
+            base = f"{quoted(old or '')}.{quoted(name)}"
+            found[name] = _with_fields(base, self._field(name), fields)
+        return {item.name: self._value(item, found, old) for item in self._schema.fields}
+
+    def _value(self, item: StructField, found: Mapping[str, str], old: str | None) -> str:
+        if item.name in found:
+            return found[item.name]
+        nothing = f"CAST(NULL AS {engine_type(item.type)})"
+        if item.name in self._generated:
+            return nothing
+        if old is not None:
+            return f"{quoted(old)}.{quoted(item.name)}"
+        if CURRENT_DEFAULT in item.metadata:
+            node = dialect.parse(self._session.engine, str(item.metadata[CURRENT_DEFAULT]))
+            return self._session.translator().value(node, engine_type(item.type))
+        return nothing
+
+    def set_names(self, given: Mapping[str, str], alias: str) -> set[str]:
+        """The columns that a clause sets."""
+        return {self._field(self._parts(key, alias)[0]).name for key in given}
+
+    def _parts(self, key: str, alias: str) -> tuple[str, ...]:
+        parts = name_parts(key)
+        if len(parts) == 1 or parts[0].lower() not in (alias.lower(), "target"):
+            return parts
+        is_struct = self._schema.field(parts[1]) is None and self._schema.field(parts[0])
+        return parts if is_struct else parts[1:]
+
+    def _field(self, name: str) -> StructField:
+        item = self._schema.field(name)
+        if item is None:
+            raise SchemaMismatchError(
+                f"the table has no column {name!r:.80}",
+                cause=f"its columns are {', '.join(item.name for item in self._schema.fields)}",
+                remedy="name one of them; a merge with_schema_evolution() adds those of its source",
+                column=name,
+            )
+        return item
+
+    # --- rows ---------------------------------------------------------------------------
+
+    def made(self, query: str, explicit: set[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of a query that has every column; `explicit` are generated ones that were set.
+
+        Raises `SchemaMismatchError` for rows that break a rule of the table.
+        """
+        must_be_writable(self._state.schema)
+        generated = {
+            name: self._over_row(expression, self._field(name))
+            for name, expression in self._generated.items()
+        }
+        filled = [
+            f"{sql} AS {quoted(name)}" for name, sql in generated.items() if name not in explicit
+        ]
+        rules = [
+            *self._checks,
+            *(
+                Rule(f"the generation expression of {name}", _same(_ROW, name, sql))
+                for name, sql in generated.items()
+                if name in explicit
+            ),
+        ]
+        if filled:
+            query = f"SELECT * REPLACE ({', '.join(filled)}) FROM ({query}) AS {quoted(_ROW)}"  # noqa: S608
+        asked = [f"{rule.sql} AS {OWN}rule_{n}" for n, rule in enumerate(rules)]
+        chosen = ", ".join(["*", *asked])
+        query = f"SELECT {chosen} FROM ({query}) AS {quoted(_ROW)}"  # noqa: S608
+        for batch in self._session.engine.stream(query):
+            yield _obeying(batch, rules)
+
+    @property
+    def hidden(self) -> list[str]:
+        """The columns of row ids, where the table tracks its rows."""
+        return [item.name for item in id_columns(self._state)]
+
+    def _over_row(self, expression: str, item: StructField) -> str:
+        node = dialect.parse(self._session.engine, expression)
+        return self._session.translator(self._row).value(node, engine_type(item.type))
+
+    def _rules(self) -> Iterator[Rule]:
+        for key, condition in self._state.properties.items():
+            if key.startswith(CONSTRAINT_PREFIX):
+                name = key.removeprefix(CONSTRAINT_PREFIX)
+                yield Rule(f"CHECK constraint {name}: {condition}", self._rule(condition))
+        for item in self._schema.fields:
+            if INVARIANTS in item.metadata:
+                condition = _invariant(str(item.metadata[INVARIANTS]))
+                yield Rule(f"the invariant of {item.name}: {condition}", self._rule(condition))
+
+    def _rule(self, condition: str) -> str:
+        node = dialect.parse(self._session.engine, condition)
+        return self._session.translator(self._row).condition(node)
+
+
+def must_be_writable(schema: StructType) -> None:
+    """Raise `UnsupportedFeatureError` where rows of the table can't be written from Arrow."""
+    for name in type_names(schema):
+        if name in ("variant", "void"):
+            raise UnsupportedFeatureError(
+                "these rows can't be written from Arrow",
+                cause=f"the schema has a column of type {name}",
+                remedy="write the table with Spark (see docs/features.md)",
+            )
+
+
+def name_parts(key: str) -> tuple[str, ...]:
+    """The parts of a column's name, quotes taken off."""
+    found = tuple(_unquoted(match) for match in _PART.finditer(str(key)))
+    if not found:
+        raise ValidationError(
+            f"{key!r:.80} is no name of a column", remedy="name one of the table's"
+        )
+    return found
+
+
+def _unquoted(match: re.Match[str]) -> str:
+    if match[1]:
+        return match[1].replace("``", "`")
+    return match[2].replace('""', '"') if match[2] else match[3].strip()
+
+
+def _obeying(batch: pa.RecordBatch, rules: Sequence[Rule]) -> pa.RecordBatch:
+    width = batch.num_columns - len(rules)
+    for position, rule in enumerate(rules):
+        # As in Delta, a rule that is null for a row is broken by it.
+        kept = pc.sum(pc.fill_null(batch.column(width + position), fill_value=False)).as_py() or 0
+        if kept < batch.num_rows:
+            raise SchemaMismatchError(
+                f"{batch.num_rows - kept} rows break {rule.name}",
+                cause="the condition is false or null for them",
+                remedy="leave these rows out, or change the rule",
+            )
+    return batch.select(list(range(width)))
+
+
+def _same(alias: str, name: str, sql: str) -> str:
+    return f"({quoted(alias)}.{quoted(name)} IS NOT DISTINCT FROM {sql})"
+
+
+def _invariant(given: str) -> str:
+    found = codec.loads(given, source=INVARIANTS)
+    inner = found.get("expression", {}) if isinstance(found, dict) else {}
+    condition = inner.get("expression") if isinstance(inner, dict) else None
+    if not isinstance(condition, str):
+        raise UnsupportedFeatureError(
+            "a column's invariant can't be read",
+            cause=f"it is {given!r:.80}",
+            remedy="write the table with Spark",
+        )
+    return condition
+
+
+def _must_be_settable(item: StructField, *, is_update: bool) -> None:
+    if IDENTITY_START not in item.metadata:
+        return
+    raise ValidationError(
+        f"the column {item.name!r} can't be set",
+        cause="it is an identity column" + (", and rows keep their number" if is_update else ""),
+        remedy="leave it out; rows of this table are inserted with Spark",
+    )
+
+
+def refuse_identity(schema: StructType) -> None:
+    """Raise `UnsupportedFeatureError` if inserted rows would need numbers of their own."""
+    for item in schema.fields:
+        if IDENTITY_START in item.metadata:
+            raise UnsupportedFeatureError(
+                f"rows can't be inserted: {item.name!r} is an identity column",
+                cause="handing out identity values needs Spark",
+                remedy="insert with Spark (see docs/features.md)",
+            )
+
+
+def _nested(item: StructField, path: Sequence[str], key: str, *, is_insert: bool) -> StructField:
+    for name in path:
+        inner = item.type.field(name) if isinstance(item.type, StructType) else None
+        if inner is None or is_insert:
+            raise SchemaMismatchError(
+                f"{key!r:.80} can't be set",
+                cause="an inserted row has no struct yet"
+                if is_insert
+                else f"{item.name!r} has no field {name!r:.80}",
+                remedy="set the whole column",
+            )
+        item = inner
+    return item
+
+
+def _with_fields(base: str, item: StructField, given: Sequence[tuple[tuple[str, ...], str]]) -> str:
+    """A struct with some fields set; where it is null, the others are, as in stock Delta."""
+    whole = [value for path, value in given if not path]
+    if whole:
+        return whole[-1]
+    if not given or not isinstance(item.type, StructType):
+        return base
+    parts = []
+    for inner in item.type.fields:
+        mine = [(path[1:], value) for path, value in given if path[0].lower() == inner.name.lower()]
+        value = _with_fields(f"struct_extract({base}, {text(inner.name)})", inner, mine)
+        parts.append(f"{quoted(inner.name)} := {value}")
+    return f"struct_pack({', '.join(parts)})"

@@ -1,0 +1,270 @@
+"""One operation on the rows of a table: what it reads, what it takes out, what it writes."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from deltasql.commit.discarding import Abandon
+from deltasql.data.conform import conform
+from deltasql.data.layout import Layout, layout_of
+from deltasql.data.reading.placed import PlacedRows, id_columns
+from deltasql.data.writing.change_files import ChangeWriter
+from deltasql.data.writing.lengths import check_lengths
+from deltasql.data.writing.vectors import Mark, live_rows, row_count, with_old, write_vectors
+from deltasql.data.writing.writer import NewFile, write_files
+from deltasql.lake import writing
+from deltasql.lake.snapshot import Snapshot
+from deltasql.log.conflict import Reads
+from deltasql.log.predicates.predicate import Predicate
+from deltasql.log.removal import Removable, removes, rewritten
+from deltasql.log.state import TableState
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.actions import Action, AddFile, CdcFile
+from deltasql.spec.schema import StructType, parse_schema, render_schema
+
+Batches = Iterable[pa.RecordBatch]
+Places = Mapping[int, "array[int]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAt:
+    """A table at the snapshot that an operation works on."""
+
+    objects: ObjectStore
+    snapshot: Snapshot
+    abandon: Abandon
+
+    @property
+    def state(self) -> TableState:
+        """Metadata and protocol."""
+        return self.snapshot.state
+
+    def with_state(self, state: TableState) -> TableAt:
+        """The same under other metadata, such as with new columns."""
+        return replace(self, snapshot=self.snapshot.with_state(state))
+
+    @property
+    def rows(self) -> PlacedRows:
+        """What reads its rows with their places."""
+        return PlacedRows(self.objects, self.state)
+
+
+@dataclass(slots=True)
+class Clock:
+    """How long the phases of an operation take."""
+
+    started: float = field(default_factory=time.monotonic)
+    spent: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time spent in a phase, added up."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + time.monotonic() - began
+
+    def metrics(self) -> dict[str, int]:
+        """Milliseconds, under Delta's names."""
+        total = {"executionTimeMs": time.monotonic() - self.started, **self.spent}
+        return {name: round(seconds * 1000) for name, seconds in total.items()}
+
+
+class RowFiles:
+    """Takes rows out of files and writes others; everything that it wrote, for the commit."""
+
+    def __init__(self, table: TableAt) -> None:
+        self._table = table
+        self.gone: list[Removable] = []
+        self.added: list[AddFile] = []
+        self.changes: list[CdcFile] = []
+        self.files: list[NewFile] = []
+        # How many files have a new, another, or no deletion vector any more.
+        self.vectors = {"Added": 0, "Removed": 0, "Updated": 0}
+        self.copied = 0
+
+    @property
+    def has_feed(self) -> bool:
+        """Whether changes are written down row by row."""
+        return self._table.state.has_change_feed
+
+    @contextmanager
+    def or_nothing(self) -> Iterator[None]:
+        """What was written is deleted if the operation fails half-way."""
+        try:
+            yield
+        except Exception:
+            self._table.abandon([file.path for file in self.files])
+            raise
+
+    def replace(
+        self, candidates: Sequence[AddFile], lost: Places, *new: Callable[[], Batches]
+    ) -> list[list[AddFile]]:
+        """Take rows out of the candidates, by their numbers, and write new ones.
+
+        Returns the files of each kind of new rows, where there is a feed that has to tell them.
+        """
+        marked = {
+            number: rows for number, rows in lost.items() if self._can_mark(candidates[number])
+        }
+        copied = {number: rows for number, rows in lost.items() if number not in marked}
+        self._mark(candidates, marked)
+        kept = self._kept(candidates, copied)
+        self.gone += rewritten(candidates[number] for number in lost)
+        if self.has_feed:
+            # Each for itself: the feed is read from the files of what was inserted or updated.
+            self._write(kept)
+            return [self._write(self._fitted(batches())) for batches in new]
+        self._write(chain(kept, *(self._fitted(batches()) for batches in new)))
+        return []
+
+    def take_whole(self, files: Sequence[Removable]) -> None:
+        """Take out files all of whose rows go."""
+        self.gone += files
+
+    def write_changes(self, *parts: tuple[str, Iterator[pa.RecordBatch]]) -> None:
+        """Write rows for the feed, with the kind of change that they are."""
+        writer = self.feed()
+        found = writer.write(*parts)
+        self.changes += found
+        self.files += found
+
+    def feed(self) -> ChangeWriter:
+        """What writes the change feed."""
+        table = self._table
+        return ChangeWriter(
+            table.objects, table.state, new_id=writing.new_id, now_ms=writing.now_ms
+        )
+
+    def rows_at(self, candidates: Sequence[AddFile], places: Places) -> Iterator[pa.RecordBatch]:
+        """Rows of the candidates by their places, as the table has them."""
+        width = len(self._table.state.schema.fields)
+        for batch in self._table.rows.read(candidates, only=places):
+            yield batch.select(list(range(width)))
+
+    # --- how rows go ----------------------------------------------------------------------
+
+    def _can_mark(self, add: AddFile) -> bool:
+        return self._table.state.writes_deletion_vectors and row_count(add) is not None
+
+    def _mark(self, candidates: Sequence[AddFile], lost: Places) -> None:
+        objects = self._table.objects
+        marks = [
+            Mark(candidates[number], with_old(objects, candidates[number], rows))
+            for number, rows in lost.items()
+        ]
+        added, files = write_vectors(objects, marks, writing.new_id)
+        self.added += added
+        self.files += files
+        for mark in marks:
+            had = mark.add.deletion_vector is not None
+            self.vectors["Added"] += not mark.is_whole
+            self.vectors["Removed"] += had
+            self.vectors["Updated"] += had and not mark.is_whole
+
+    def _kept(self, candidates: Sequence[AddFile], lost: Places) -> Iterator[pa.RecordBatch]:
+        """The rows that stay, of files that lose others and are written anew."""
+        objects = self._table.objects
+        without = {
+            number: with_old(objects, candidates[number], rows) for number, rows in lost.items()
+        }
+        partial = [
+            number for number, rows in without.items() if len(rows) != row_count(candidates[number])
+        ]
+        files = [candidates[number] for number in partial]
+        left = {at: without[number] for at, number in enumerate(partial)}
+        self.vectors["Removed"] += sum(
+            candidates[number].deletion_vector is not None for number in lost
+        )
+        return self._counted(self._table.rows.read(files, without=left, ids=True))
+
+    def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self.copied += batch.num_rows
+            # Without the two columns of its place.
+            yield batch.select(list(range(batch.num_columns - 2)))
+
+    def _fitted(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """New rows with the table's types, none missing that it must have, no text too long."""
+        layout = row_layout(self._table.state)
+        for batch in batches:
+            rows = conform(pa.table(batch), layout.schema, arrow_schema=layout.logical)
+            yield from check_lengths(rows, layout.limits).to_batches()
+
+    def _write(self, batches: Batches) -> list[AddFile]:
+        layout = row_layout(self._table.state)
+        written = write_files(
+            self._table.objects,
+            layout=layout,
+            data=pa.RecordBatchReader.from_batches(layout.logical, _under(batches, layout.logical)),
+            new_id=writing.new_id,
+            now_ms=writing.now_ms,
+            abandon=self._table.abandon,
+        )
+        self.added += written
+        self.files += written
+        return written
+
+    # --- what it comes to ---------------------------------------------------------------
+
+    def outcome(
+        self,
+        *,
+        operation: str,
+        params: Mapping[str, Any],
+        predicate: Predicate | None,
+        used: Iterable[AddFile],
+        changes: Sequence[Action] = (),
+        metrics: Mapping[str, int],
+    ) -> writing.Write | None:
+        """What the operation commits; None when nothing changed."""
+        removed = removes(self.gone, deletion_timestamp=writing.now_ms())
+        actions: list[Action] = [*changes, *removed, *self.added, *self.changes]
+        if not removed and not self.added:
+            return None
+        keys = frozenset((add.path, add.dv_id) for add in used)
+        return writing.Write(
+            actions=actions,
+            operation=operation,
+            operation_params=params,
+            reads=Reads.all() if predicate is None else Reads.where(predicate, files=keys),
+            read_version=self._table.snapshot.version,
+            files=self.files,
+            metrics=metrics,
+        )
+
+
+def _under(batches: Batches, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def row_layout(state: TableState) -> Layout:
+    """How rows that are moved lie in files: with their ids, where the table tracks them."""
+    base = layout_of(state.metadata)
+    hidden = id_columns(state)
+    if not hidden:
+        return base
+    schema = StructType((*parse_schema(state.metadata.schema_string).fields, *hidden))
+    full = layout_of(replace(state.metadata, schema_string=render_schema(schema)))
+    return replace(full, leaves=base.leaves)
+
+
+def rows_in(files: Iterable[AddFile]) -> int:
+    """The live rows of files, as far as they say how many they have."""
+    return sum(live_rows(add) or 0 for add in files)
+
+
+def new_files(files: RowFiles) -> list[AddFile]:
+    """The files that were written: all but those that merely got another deletion vector."""
+    gone = {add.path for add in files.gone}
+    return [add for add in files.added if add.path not in gone]

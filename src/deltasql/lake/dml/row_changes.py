@@ -1,0 +1,134 @@
+"""`delete` and `update`: which rows they mean, and what is written in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from deltasql.data.expressions.engine import quoted
+from deltasql.lake import writing
+from deltasql.lake.dml.conditions import (
+    TARGET,
+    Condition,
+    Places,
+    Session,
+    condition_of,
+    find_rows,
+    table_relation,
+)
+from deltasql.lake.dml.new_rows import NewRows
+from deltasql.lake.dml.operation import Clock, RowFiles, TableAt, new_files, rows_in
+from deltasql.log.removal import every_row, sort_by_match
+from deltasql.spec.actions import AddFile
+
+Outcome = tuple[writing.Write | None, Mapping[str, int]]
+
+
+def delete(session: Session, table: TableAt, where: str | None) -> Outcome:
+    """Delete the rows of a condition, by default all; no write when there are none."""
+    clock, files = Clock(), RowFiles(table)
+    if where is None:
+        files.take_whole(every_row(table.snapshot.adds(None)))
+        return _outcome("DELETE", files, clock, None, {"Deleted": rows_in(files.gone)}, files.gone)
+    condition = condition_of(session, table.state, where)
+    with clock.phase("scanTimeMs"):
+        sure = condition.predicate if condition.is_whole else None
+        found = sort_by_match(table.snapshot.adds(condition.predicate), sure, table.state.schema)
+        whole, candidates = found.whole, found.partial
+        lost = find_rows(session, table, candidates, condition)
+        if lost and whole and files.has_feed:
+            # Beside change files there is no other word for rows that went: they are read, too.
+            whole, candidates = [], [*whole, *candidates]
+            lost = find_rows(session, table, candidates, condition)
+    with clock.phase("rewriteTimeMs"), files.or_nothing():
+        files.take_whole(whole)
+        if lost:
+            files.replace(candidates, lost)
+            if files.has_feed:
+                files.write_changes(("delete", files.rows_at(candidates, lost)))
+    deleted = sum(map(len, lost.values())) + rows_in(whole)
+    return _outcome("DELETE", files, clock, condition, {"Deleted": deleted}, files.gone)
+
+
+def update(
+    session: Session, table: TableAt, where: str | None, values: Mapping[str, str]
+) -> Outcome:
+    """Set columns in the rows of a condition, by default in all; no write when there are none."""
+    clock, files = Clock(), RowFiles(table)
+    condition = condition_of(session, table.state, "TRUE" if where is None else where)
+    rows = _Updated(session, table, values)
+    with clock.phase("scanTimeMs"):
+        candidates = list(table.snapshot.adds(condition.predicate))
+        lost = find_rows(session, table, candidates, condition)
+    with clock.phase("rewriteTimeMs"), files.or_nothing():
+        if lost:
+            written = files.replace(candidates, lost, lambda: rows.made(candidates, lost))
+            if files.has_feed:
+                files.write_changes(
+                    ("update_preimage", files.rows_at(candidates, lost)),
+                    ("update_postimage", files.feed().rows(written[0])),
+                )
+    updated = sum(map(len, lost.values()))
+    return _outcome("UPDATE", files, clock, condition, {"Updated": updated}, files.gone)
+
+
+class _Updated:
+    """The rows of an update, with their new values."""
+
+    def __init__(self, session: Session, table: TableAt, values: Mapping[str, str]) -> None:
+        self._session = session
+        self._table = table
+        self._rows = NewRows(session, table.state)
+        translator = session.translator(table_relation(table.state))
+        self._values = self._rows.values(translator, values, old=TARGET, alias=TARGET)
+        self._explicit = self._rows.set_names(values, TARGET)
+
+    def made(self, candidates: Sequence[AddFile], places: Places) -> Iterator[pa.RecordBatch]:
+        """The new rows in place of those at some places."""
+        chosen = [f"{sql} AS {quoted(name)}" for name, sql in self._values.items()]
+        hidden = self._rows.hidden
+        if hidden:
+            # The same row, as of this version.
+            chosen += [f"{quoted(TARGET)}.{quoted(hidden[0])}", _nothing(hidden[1])]
+        reader = self._table.rows
+        batches = reader.read(candidates, only=places, ids=True)
+        with self._session.engine.reading(reader.schema(None, ids=True), batches) as name:
+            query = f"SELECT {', '.join(chosen)} FROM {name} AS {quoted(TARGET)}"  # noqa: S608
+            yield from self._rows.made(query, self._explicit)
+
+
+def _nothing(name: str) -> str:
+    return f"CAST(NULL AS BIGINT) AS {quoted(name)}"
+
+
+def _outcome(
+    operation: str,
+    files: RowFiles,
+    clock: Clock,
+    condition: Condition | None,
+    rows: Mapping[str, int],
+    used: Sequence[AddFile],
+) -> Outcome:
+    added = new_files(files)
+    kept = {add.path for add in files.added}
+    removed = [add for add in files.gone if add.path not in kept]
+    metrics = {
+        **{f"num{name}Rows": count for name, count in rows.items()},
+        "numCopiedRows": files.copied,
+        "numAddedFiles": len(added),
+        "numAddedBytes": sum(add.size for add in added),
+        "numRemovedFiles": len(removed),
+        "numRemovedBytes": sum(add.size for add in removed),
+        "numAddedChangeFiles": len(files.changes),
+        **{f"numDeletionVectors{name}": count for name, count in files.vectors.items()},
+        **clock.metrics(),
+    }
+    write = files.outcome(
+        operation=operation,
+        params={} if condition is None else {"predicate": [condition.text]},
+        predicate=None if condition is None else condition.predicate,
+        used=used,
+        metrics=metrics,
+    )
+    return write, metrics

@@ -1,0 +1,221 @@
+"""`delete`, `update` and `merge` of a table, committed at once or with a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from deltasql.errors import (
+    CommitError,
+    CommitStateUnknownError,
+    ValidationError,
+    VersionConflictError,
+)
+from deltasql.lake import writing
+from deltasql.lake.dml import merge_run, row_changes
+from deltasql.lake.dml.conditions import TARGET, Session
+from deltasql.lake.dml.literals import assignments
+from deltasql.lake.dml.merge_builder import SOURCE, Merge, MergeBuilder
+from deltasql.lake.dml.operation import TableAt
+from deltasql.lake.dml.result import WriteResult
+from deltasql.spec.actions import Action
+
+if TYPE_CHECKING:
+    from deltasql.lake.table import Table
+    from deltasql.lake.transaction.table import TransactionTable
+
+T = TypeVar("T")
+Operation = Callable[[Session, TableAt], row_changes.Outcome]
+
+
+class TableVerbs:
+    """The verbs of a table; each is one commit."""
+
+    def delete(
+        self,
+        where: str | None = None,
+        *,
+        predicate: str | None = None,
+        retries: int = 0,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+    ) -> WriteResult:
+        """Delete the rows of a condition, by default all; returns the version, with metrics.
+
+        A conflict with another writer runs it again, on the newer version, up to `retries` times.
+        With `app_id` and `app_version` it happens once, however often it is called.
+        """
+        wanted = one_of(where, predicate)
+
+        def run(session: Session, table: TableAt) -> row_changes.Outcome:
+            return row_changes.delete(session, table, wanted)
+
+        return self._run(run, retries, writing.txn_actions(app_id, app_version), commit_metadata)
+
+    def update(
+        self,
+        where: str | None = None,
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - delta-spark's name
+        *,
+        predicate: str | None = None,
+        updates: Mapping[str, Any] | None = None,
+        new_values: Mapping[str, Any] | None = None,
+        retries: int = 0,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+    ) -> WriteResult:
+        """Set columns in the rows of a condition, by default in all.
+
+        `update("id = 200", {"amount": "amount + 1"})`: texts are SQL expressions; in `new_values`
+        they are texts. Returns and repeats as `delete` does.
+        """
+        wanted = one_of(where, predicate)
+        values = assignments(one_of(set, updates), new_values)
+
+        def run(session: Session, table: TableAt) -> row_changes.Outcome:
+            return row_changes.update(session, table, wanted, values)
+
+        return self._run(run, retries, writing.txn_actions(app_id, app_version), commit_metadata)
+
+    def merge(
+        self,
+        source: Any,
+        on: str | None = None,
+        *,
+        predicate: str | None = None,
+        source_alias: str | None = None,
+        target_alias: str | None = None,
+        retries: int = 0,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+    ) -> MergeBuilder[WriteResult]:
+        """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`."""
+        txn = writing.txn_actions(app_id, app_version)
+        merge = merge_of(source, one_of(on, predicate), source_alias, target_alias)
+
+        def execute(asked: Merge) -> WriteResult:
+            with new_session(cast("Table", self).memory_limit) as session:
+                run = merge_run.prepared(session, asked)
+                return self._run(run, retries, txn, commit_metadata)
+
+        return MergeBuilder(merge, execute)
+
+    def _run(
+        self,
+        operation: Operation,
+        retries: int,
+        txn: Sequence[Action],
+        metadata: Mapping[str, Any] | None,
+    ) -> WriteResult:
+        table = cast("Table", self)
+        with table.present():
+            for attempt in range(retries + 1):
+                write, result = _at(table, operation)
+                if write is None and not txn:
+                    return result
+                if write is None:
+                    write = writing.Write(actions=(), operation="WRITE")
+                try:
+                    return table.commit_write(write, txn, metadata)
+                except (CommitStateUnknownError, VersionConflictError):
+                    raise
+                except CommitError:
+                    if attempt == retries:
+                        raise
+        raise AssertionError("unreachable")
+
+
+class TransactionVerbs:
+    """The verbs of a table inside a transaction; each returns its metrics."""
+
+    def delete(
+        self, where: str | None = None, *, predicate: str | None = None
+    ) -> Mapping[str, int]:
+        """Delete the rows of a condition, by default all, when the transaction commits."""
+        wanted = one_of(where, predicate)
+        return self._run(lambda session, table: row_changes.delete(session, table, wanted))
+
+    def update(
+        self,
+        where: str | None = None,
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - delta-spark's name
+        *,
+        predicate: str | None = None,
+        updates: Mapping[str, Any] | None = None,
+        new_values: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, int]:
+        """Set columns in the rows of a condition, by default in all."""
+        wanted, values = one_of(where, predicate), assignments(one_of(set, updates), new_values)
+        return self._run(lambda session, table: row_changes.update(session, table, wanted, values))
+
+    def merge(
+        self,
+        source: Any,
+        on: str | None = None,
+        *,
+        predicate: str | None = None,
+        source_alias: str | None = None,
+        target_alias: str | None = None,
+    ) -> MergeBuilder[Mapping[str, int]]:
+        """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`."""
+        merge = merge_of(source, one_of(on, predicate), source_alias, target_alias)
+
+        def execute(asked: Merge) -> Mapping[str, int]:
+            with new_session(cast("TransactionTable", self).memory_limit) as session:
+                return self._run(merge_run.prepared(session, asked))
+
+        return MergeBuilder(merge, execute)
+
+    def _run(self, operation: Operation) -> Mapping[str, int]:
+        table = cast("TransactionTable", self)
+        table.must_be_open()
+        write, result = _at(table, operation)
+        if write is not None:
+            table.take(write)
+        return result.metrics
+
+
+def _at(
+    table: Table | TransactionTable, operation: Operation
+) -> tuple[writing.Write | None, WriteResult]:
+    """What an operation does to the table as it is now."""
+    snapshot = table.snapshot()
+    at = TableAt(objects=table.objects, snapshot=snapshot, abandon=table.abandon(snapshot.version))
+    with new_session(table.memory_limit) as session, snapshot.held():
+        write, metrics = operation(session, at)
+    return write, WriteResult(snapshot.version, metrics)
+
+
+def new_session(memory_limit: str) -> Session:
+    """An engine for one operation, at the present instant."""
+    return Session(memory_limit, datetime.now(UTC).isoformat(sep=" "))
+
+
+def one_of(ours: T | None, theirs: T | None) -> T | None:
+    """A value under our name for it, or under that of another library."""
+    if ours is not None and theirs is not None:
+        raise ValidationError(
+            "the same is given under two names", remedy="give it once, under one of them"
+        )
+    return theirs if ours is None else ours
+
+
+def merge_of(
+    source: Any, on: str | None, source_alias: str | None, target_alias: str | None
+) -> Merge:
+    """A merge without clauses."""
+    if not isinstance(on, str):
+        raise ValidationError(
+            f"the condition of a merge must be text, not {type(on).__name__}",
+            remedy="write it as in SQL: target.id = source.id",
+        )
+    return Merge(
+        source=source,
+        condition=on,
+        source_alias=source_alias or SOURCE,
+        target_alias=target_alias or TARGET,
+    )

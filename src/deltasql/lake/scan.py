@@ -1,0 +1,152 @@
+"""The rows of a snapshot, read when they are asked for, as whatever the caller likes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltasql.data.reading.dataset import dataset_of
+from deltasql.data.reading.reader import output_schema, read_files
+from deltasql.data.writing.vectors import live_rows
+from deltasql.lake.arguments import checked
+from deltasql.log.predicates.predicate import Constant, Predicate
+from deltasql.log.removal import sort_by_match
+from deltasql.objectstore import ObjectStore
+from deltasql.spec.actions import AddFile
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow.dataset as ds
+
+    from deltasql.lake.snapshot import Snapshot
+
+
+@checked
+class Scan:
+    """The rows of a snapshot that satisfy a predicate, as whatever the caller likes."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        objects: ObjectStore,
+        *,
+        predicate: Predicate | None,
+        columns: Sequence[str] | None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._objects = objects
+        self._predicate = predicate
+        self._columns = columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        return output_schema(self._snapshot.state.schema, self._columns)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows batch by batch, in bounded memory."""
+        return self._held(self._read(self._snapshot.adds(self._predicate), self._columns))
+
+    def _read(
+        self, adds: Iterator[AddFile], columns: Sequence[str] | None
+    ) -> Iterator[pa.RecordBatch]:
+        state = self._snapshot.state
+        return read_files(
+            self._objects,
+            adds,
+            schema=state.schema,
+            partition_columns=state.partition_columns,
+            column_mapping=state.column_mapping,
+            columns=columns,
+            predicate=self._predicate,
+        )
+
+    def _held(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with self._snapshot.held():
+            yield from batches
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+    def count(self) -> int:
+        """How many rows there are; files that the log is sure of are not read."""
+        state, predicate = self._snapshot.state, self._predicate
+        adds = self._snapshot.adds(predicate)
+        found = sort_by_match(adds, predicate or Constant(value=True), state.schema)
+        unread = [(add, live_rows(add)) for add in found.whole]
+        partial = [*found.partial, *(add for add, rows in unread if rows is None)]
+        read = self._held(self._read(iter(partial), columns=[]))
+        known = sum(rows or 0 for _, rows in unread)
+        return known + sum(int(batch.num_rows) for batch in read)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a reader of batches."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """The rows as a pandas frame; needs pandas."""
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self, *, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
+        """The rows as a Polars frame; needs Polars.
+
+        A lazy one reads the columns that its query asks for, when it is collected.
+        """
+        import polars as pl
+
+        if lazy:
+            return self._lazily()
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def _lazily(self) -> pl.LazyFrame:
+        import polars as pl
+        from polars.io.plugins import register_io_source
+
+        def batches(
+            with_columns: list[str] | None,
+            predicate: pl.Expr | None,
+            n_rows: int | None,
+            batch_size: int | None,  # noqa: ARG001 - Polars passes it
+        ) -> Iterator[pl.DataFrame]:
+            left = n_rows
+            scan = Scan(
+                self._snapshot,
+                self._objects,
+                predicate=self._predicate,
+                columns=self._columns if with_columns is None else with_columns,
+            )
+            for batch in scan.to_batches():
+                frame = pl.from_arrow(batch)
+                assert isinstance(frame, pl.DataFrame)
+                frame = frame if left is None else frame.head(left)
+                left = None if left is None else left - frame.height
+                yield frame if predicate is None else frame.filter(predicate)
+                if left == 0:
+                    return
+
+        empty = pl.from_arrow(self.schema.empty_table())
+        assert isinstance(empty, pl.DataFrame)
+        return register_io_source(batches, schema=empty.schema)
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """The rows as a relation of a DuckDB connection, by default the module's; needs DuckDB."""
+        import duckdb
+
+        return (connection or duckdb).from_arrow(self.to_arrow())
+
+    def to_pyarrow_dataset(self) -> ds.Dataset:
+        """The files that may hold the rows as a dataset of PyArrow's, which reads them itself.
+
+        For local tables without deletion vectors and column mapping; `UnsupportedFeatureError` for
+        others. The condition of the scan has left out files; the rows are the dataset's to filter.
+        """
+        return dataset_of(self._objects, self._snapshot.state, self._snapshot.adds(self._predicate))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)

@@ -1,0 +1,91 @@
+"""Rows found again: where a compaction has put them, and which of a file a commit deleted.
+
+A compaction writes the live rows of the files that it removes one after the other, by their paths,
+into those that it adds. So all there is to know are how many rows of each removed file were live.
+A commit file is sorted in its own way: the order in it means nothing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from deltasql.errors import LogFormatError
+from deltasql.log.contenders import Winner
+from deltasql.log.pruning.stats_keys import load_stats, record_count
+from deltasql.spec.actions import AddFile, Metadata, Protocol, RemoveFile
+
+
+@dataclass(frozen=True, slots=True)
+class MovedRows:
+    """What became of the rows of the files that a compaction removed."""
+
+    # By path: the place of the file's first live row among all, and how many it had.
+    _removed: dict[str, tuple[int, int]]
+    # In their order: the new files, and the place of the row that follows each one's last.
+    _added: Sequence[AddFile]
+    _ends: Sequence[int]
+
+    @classmethod
+    def of(cls, winner: Winner, row_counts: Sequence[int] | None) -> MovedRows | None:
+        """What a commit moved; None if that can't be told."""
+        removes = sorted(winner.all_of(RemoveFile), key=_path)
+        adds = sorted(winner.all_of(AddFile), key=_path)
+        counts = [record_count(load_stats(add.stats)) for add in adds]
+        known = [count for count in counts if count is not None]
+        if (
+            row_counts is None
+            or not only_moves(winner)
+            or len(row_counts) != len(removes)
+            or len(known) != len(adds)
+            or sum(known) != sum(row_counts)
+        ):
+            return None
+        ends = list(accumulate(row_counts))
+        starts = [end - count for end, count in zip(ends, row_counts, strict=True)]
+        places = zip(starts, row_counts, strict=True)
+        return cls(
+            {remove.path: place for remove, place in zip(removes, places, strict=True)},
+            adds,
+            list(accumulate(known)),
+        )
+
+    def live_rows(self, path: str) -> range:
+        """The live rows of a removed file, counted without the deleted ones."""
+        return range(self._removed[path][1])
+
+    def find(self, path: str, rows: Iterable[int]) -> list[tuple[AddFile, int]]:
+        """The new file, and the row there, of live rows of a removed file."""
+        start, count = self._removed[path]
+        found = []
+        for row in rows:
+            if row >= count:
+                raise LogFormatError(
+                    f"{path} had no live row {row} when it was compacted",
+                    cause=f"it had {count}",
+                    remedy="run the operation again",
+                )
+            at = bisect_right(self._ends, start + row)
+            before = self._ends[at - 1] if at else 0
+            found.append((self._added[at], start + row - before))
+        return found
+
+
+def _path(file: AddFile | RemoveFile) -> str:
+    return file.path
+
+
+def only_moves(winner: Winner) -> bool:
+    """Whether a commit merely put rows into other files."""
+    if winner.all_of(Metadata) or winner.all_of(Protocol):
+        return False
+    files = [*winner.all_of(AddFile), *winner.all_of(RemoveFile)]
+    return bool(files) and not any(file.data_change for file in files)
+
+
+def among_live(rows: Iterable[int], deleted: array[int]) -> list[int]:
+    """Physical rows of a file, none of them deleted, as places among its live ones."""
+    return [row - bisect_left(deleted, row) for row in rows]

@@ -1,0 +1,1 @@
+"""Optimize: files of a partition written together, in bins that processes share."""

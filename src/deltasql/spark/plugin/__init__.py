@@ -1,0 +1,5 @@
+"""The Python process beside a driver that has none: `spark-sql`, Thrift, Connect, Scala.
+
+`spark.plugins=io.deltasql.spark.LakePlugin` starts it, and asks it what an attached session asks
+PySpark's callback server.
+"""

@@ -1,0 +1,1 @@
+"""The seam for retention: versions that leave the history."""

@@ -1,0 +1,1 @@
+"""The seam for upkeep in the background: a queue of jobs."""

@@ -1,0 +1,1 @@
+"""The queue of optimize, and where it put rows."""

@@ -1,0 +1,57 @@
+"""Processes that change the same rows at once: every change that was told counts once."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import pyarrow as pa
+import pytest
+
+import deltasql
+from tests.sizes import FULL
+
+PROCESSES = 4
+ROUNDS = 8 if FULL else 2
+SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+
+
+def work(url: str, location: str, me: int) -> None:
+    """Count a shared row up, bring an own row, count that up, and take another one out."""
+    with deltasql.connect(url, location=location, settings={"mirror.mode": "off"}) as lake:
+        table = lake.table("raced")
+        for number in range(ROUNDS):
+            table.update("id = 0", {"n": "n + 1"}, retries=200)
+            source = pa.table({"id": [0, me], "n": [1, 1]}, schema=SCHEMA)
+            merge = table.merge(source, "target.id = source.id", retries=200)
+            merge = merge.when_matched_update(set={"n": "target.n + source.n"})
+            merge.when_not_matched_insert_all().execute()
+            own = me * 100 + number
+            table.append(pa.table({"id": [own], "n": [0]}, schema=SCHEMA))
+            table.delete(f"id = {own}", retries=200)
+
+
+@pytest.mark.timeout(300)
+def test_no_change_is_lost(store_url, tmp_path):
+    if store_url.startswith("duckdb"):
+        pytest.skip("a DuckDB file is one process's")
+    vectors = str(store_url.startswith("postgres")).lower()
+    location = (tmp_path / "lake").as_uri()
+    with deltasql.connect(store_url, location=location) as lake:
+        table = lake.create_table(
+            "raced", SCHEMA, properties={"delta.enableDeletionVectors": vectors}
+        )
+        table.append(pa.table({"id": [0, -1], "n": [0, 7]}, schema=SCHEMA))
+        context = multiprocessing.get_context("spawn")
+        workers = [
+            context.Process(target=work, args=(store_url, location, me))
+            for me in range(1, PROCESSES + 1)
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(250)
+        assert [worker.exitcode for worker in workers] == [0] * PROCESSES
+        found = {row["id"]: row["n"] for row in table.scan().to_arrow().to_pylist()}
+        own = dict.fromkeys(range(1, PROCESSES + 1), ROUNDS)
+        assert found == {0: 2 * ROUNDS * PROCESSES, -1: 7, **own}
+        assert lake.check("raced").tables["raced"].ok

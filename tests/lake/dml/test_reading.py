@@ -1,0 +1,135 @@
+"""Reading as users of other libraries know it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import deltasql
+from deltasql.errors import UnsupportedFeatureError, ValidationError, VersionNotFoundError
+
+ROWS = pa.table({"id": [1, 2, 3, 4], "day": ["a", "a", "b", None], "n": [0.5, None, 2.0, 3.0]})
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    root = tmp_path_factory.mktemp("reading")
+    with deltasql.connect(f"sqlite:///{root / 'lake.db'}", location=root.as_uri()) as lake:
+        yield lake
+
+
+@pytest.fixture(scope="module")
+def table(lake):
+    return lake.create_table("plain", data=ROWS, partition_by=["day"])
+
+
+@pytest.fixture(scope="module")
+def marked(lake):
+    properties = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
+    table = lake.create_table("marked", data=ROWS, properties=properties)
+    table.delete("id = 2")
+    return table
+
+
+def _ids(found) -> list[int]:
+    return sorted(found["id"].to_list() if hasattr(found, "columns") else found)
+
+
+def test_frames_of_every_library(table, marked):
+    for found, ids in ((table.scan(where="id > 1"), [2, 3, 4]), (marked.scan(), [1, 3, 4])):
+        assert _ids(found.to_polars()) == ids
+        assert sorted(found.to_pandas()["id"]) == ids
+        assert sorted(row[0] for row in found.to_duckdb().select("id").fetchall()) == ids
+        with duckdb.connect() as own:
+            assert found.to_duckdb(own).count("*").fetchall() == [(len(ids),)]
+        assert sorted(found.to_reader().read_all().column("id").to_pylist()) == ids
+
+
+def test_lazy_polars_reads_what_it_needs(marked):
+    lazy = marked.scan().to_polars(lazy=True)
+    assert isinstance(lazy, pl.LazyFrame)
+    assert _ids(lazy.filter(pl.col("id") > 1).select("id").collect()) == [3, 4]
+    assert lazy.head(1).collect().height == 1
+    assert lazy.select(pl.len()).collect().item() == 3
+
+
+def test_a_dataset_of_pyarrow(table, marked):
+    dataset = table.scan(where="day = 'a'").to_pyarrow_dataset()
+    assert len(list(dataset.get_fragments())) == 1
+    whole = table.scan().to_pyarrow_dataset()
+    assert sorted(whole.to_table(filter=ds.field("day") == "a")["id"].to_pylist()) == [1, 2]
+    assert whole.to_table().sort_by("id") == table.scan().to_arrow().sort_by("id")
+    with pytest.raises(UnsupportedFeatureError, match="maps its columns"):
+        marked.scan().to_pyarrow_dataset()
+
+
+def test_counts_come_from_the_log(table, marked, monkeypatch):
+    assert marked.count("id > 1") == 2
+    assert table.count("n IS NULL") == 1
+    monkeypatch.setattr("deltasql.lake.scan.read_files", _no_reading)
+    assert (table.count(), table.count("day = 'a'"), marked.count()) == (4, 2, 3)
+
+
+def _no_reading(objects, adds, **_):
+    assert not list(adds)
+    return iter(())
+
+
+def test_partitions_vectors_and_detail(table, marked):
+    assert table.partitions() == [{"day": "a"}, {"day": "b"}, {"day": None}]
+    vectors = marked.snapshot().deletion_vectors()
+    assert vectors.column("deleted_rows").to_pylist() == [[1]]
+    detail = table.detail()
+    assert (detail["numFiles"], detail["partitionColumns"]) == (3, ["day"])
+    assert detail["sizeInBytes"] > 0
+    assert detail["lastModified"] == table.snapshot().timestamp
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"])
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_changes_as_rows(lake, vectors, mode):
+    table = lake.create_table(
+        f"changed.{mode}.{vectors}",
+        data=ROWS,
+        partition_by=["day"],
+        properties={"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": mode,
+                    "delta.enableDeletionVectors": vectors},
+    )  # fmt: skip
+    table.update("id = 1", {"n": "9"})
+    table.delete("day = 'a'")
+    table.append(ROWS.slice(0, 1))
+    found = table.change_rows(1).read_all().to_pylist()
+    told = Counter((row["_commit_version"], row["_change_type"], row["id"]) for row in found)
+    assert told == Counter(
+        [(1, "update_preimage", 1), (1, "update_postimage", 1), (2, "delete", 1), (2, "delete", 2),
+         (3, "insert", 1)]
+    )  # fmt: skip
+    assert table.change_rows().read_all().num_rows == 4 + 5
+    since = table.snapshot(version=3).timestamp
+    assert table.change_rows(from_timestamp=since).read_all().num_rows == 1
+    assert table.change_rows(2, 2).read_all().num_rows == 2
+    with pytest.raises(VersionNotFoundError, match="version 3 to 9"):
+        table.change_rows(3, 9)
+
+
+def test_vectors_of_versions_without_change_files(lake):
+    """As other writers leave them: a file with another vector stands for the rows between."""
+    table = lake.create_table("bare", data=ROWS, properties={"delta.enableDeletionVectors": "true"})
+    table.delete("id = 2")
+    table.set_properties({"delta.enableChangeDataFeed": "true"})
+    from deltasql.lake.changed_rows import changed_rows
+
+    rows = changed_rows(table.objects, table.snapshot().state, table.changes(1, 1), table="bare")
+    assert [(row["id"], row["_change_type"]) for row in rows.read_all().to_pylist()] == [
+        (2, "delete")
+    ]
+
+
+def test_a_table_without_a_feed_says_so(table):
+    with pytest.raises(ValidationError, match="no change feed"):
+        table.change_rows()

@@ -1,0 +1,144 @@
+"""Wrong types and values into every parameter of every public method: typed errors at most."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import deltasql
+from deltasql.errors import DeltaSqlError, ValidationError
+from deltasql.lake.mirror import LakeMirror, TableMirror
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
+ROWS = pa.table({"id": [1], "day": ["a"]}, schema=SCHEMA)
+WRONG = [
+    object(), 2**70, -(2**70), -1, float("nan"), float("inf"), True, None, "", "a\0b", "\ud800",
+    b"x", [], [object()], {}, {1: 2}, {"a": object()}, set(), lambda *_: None,
+]  # fmt: skip
+# What a parameter may be, where it has no default.
+PLAIN: dict[str, Any] = {
+    "actions": [],
+    "around": lambda store: store,
+    "column": "day",
+    "columns": ["id"],
+    "comment": "x",
+    "condition": "id > 0",
+    "data": ROWS,
+    "do": lambda: None,
+    "end": "2027-01-01",
+    "expression": "id > 0",
+    "feature": "deletionVectors",
+    "from_version": 0,
+    "key": "k",
+    "keys": ["k"],
+    "kind": "long",
+    "location": "somewhere",
+    "name": "t",
+    "names": ["id", "day"],
+    "new_name": "u",
+    "properties": {"k": "v"},
+    "reason": "r",
+    "schema": SCHEMA,
+    "start": "2026-01-01",
+    "statement": "SELECT 1",
+    "stop": "2027-01-01",
+    "table": "t",
+    "to": "u",
+    "type": "long",
+}
+# Between modules of ours; they take what the types say, and mypy sees to it.
+INTERNAL = {
+    "Lake": {"create_with", "place"},
+    "Table": {
+        "abandon", "commit_write", "mirror_commit", "must_be_current", "parse_reads", "request",
+        "send", "snapshot_with",
+    },
+    "Snapshot": {"adds", "batches", "bind", "having", "held", "with_state"},
+    "TransactionTable": {"abandon", "discard_files", "has_read", "request", "take"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def opened(tmp_path) -> Iterator[Callable[[], deltasql.Lake]]:
+    """A lake with a table `t`, whatever the calls before have done to it."""
+    url, location = f"sqlite:///{tmp_path / 'lake.db'}", str(tmp_path / "lake")
+    with deltasql.connect(url, location=location, settings={"mirror.mode": "off"}) as lake:
+
+        def ready() -> deltasql.Lake:
+            with suppress(DeltaSqlError):
+                lake.create_table("t", SCHEMA).append(ROWS)
+            return lake
+
+        yield ready
+
+
+def _in_transaction(lake: deltasql.Lake, call: Callable[[Any], Any]) -> Any:
+    with lake.transaction() as tx:
+        return call(tx)
+
+
+HOLDERS: dict[type, Callable[[deltasql.Lake, Callable[[Any], Any]], Any]] = {
+    deltasql.Lake: lambda lake, call: call(lake),
+    deltasql.Table: lambda lake, call: call(lake.table("t")),
+    deltasql.Snapshot: lambda lake, call: call(lake.table("t").snapshot()),
+    deltasql.Scan: lambda lake, call: call(lake.table("t").scan()),
+    LakeMirror: lambda lake, call: call(lake.mirror),
+    TableMirror: lambda lake, call: call(lake.table("t").mirror),
+    deltasql.Transaction: _in_transaction,
+    deltasql.TransactionTable: lambda lake, call: _in_transaction(
+        lake, lambda tx: call(tx.table("t"))
+    ),
+}
+METHODS = [
+    (holder, name)
+    for holder in HOLDERS
+    for name, _ in inspect.getmembers(holder, inspect.isfunction)
+    if not name.startswith("_")
+    and name not in INTERNAL.get(holder.__name__, ())
+    # It works until it is told to stop.
+    and (holder, name) not in ((LakeMirror, "run"), (deltasql.Lake, "close"))
+]
+
+
+@pytest.mark.parametrize(
+    ("holder", "name"), METHODS, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_no_raw_error(holder, name, opened, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parameters = list(inspect.signature(getattr(holder, name)).parameters.values())[1:]
+    named = [item for item in parameters if item.kind is not item.VAR_KEYWORD]
+    needed = {item.name: PLAIN[item.name] for item in named if item.default is item.empty}
+    for parameter in named:
+        for value in WRONG:
+            given = {**needed, parameter.name: value}
+            try:
+                HOLDERS[holder](opened(), lambda found: _done(getattr(found, name)(**given)))  # noqa: B023
+            except DeltaSqlError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"{name}({parameter.name}={value!r:.60})") from error
+
+
+def _done(answer: Any) -> None:
+    """What is done only when it is asked for is asked for."""
+    if isinstance(answer, AbstractContextManager):
+        with answer:
+            pass
+    elif isinstance(answer, Iterator):
+        next(answer, None)
+
+
+def test_the_parameter_is_named(opened):
+    table = opened().table("t")
+    with pytest.raises(ValidationError, match=r"snapshot: version must be .*64-bit") as caught:
+        table.snapshot(version=2**70)
+    assert str(2**70) in caught.value.cause
+    with pytest.raises(ValidationError, match=r"partition_by must be a list of texts"):
+        opened().create_table("x", SCHEMA, partition_by="day")
+    with pytest.raises(ValidationError, match=r"dry_run must be True or False"):
+        table.vacuum(dry_run="no")

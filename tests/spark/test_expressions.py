@@ -1,0 +1,210 @@
+"""Expressions without Spark: the same values as Spark's, an error where it has one, or refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltasql.data.expressions import dialect
+from deltasql.data.expressions.engine import Engine
+from deltasql.data.expressions.scope import Relation, Scope
+from deltasql.data.expressions.types import engine_type
+from deltasql.errors import UnsupportedFeatureError, ValidationError
+from deltasql.spec.schema import parse_schema
+
+DDL = (
+    "b tinyint, i int, l bigint, f float, d double, m decimal(10,2), s string, n string, "
+    "z boolean, y date, t timestamp, x binary, k struct<a: int, c: string>"
+)
+NAN = float("nan")
+ROWS: list[tuple[Any, ...]] = [
+    (
+        1, 7, 2**40, 0.5, 2.5, Decimal("12.34"), "abc", "42", True, date(2024, 2, 29),
+        datetime(2024, 2, 29, 13, 14, 15, 500000, tzinfo=UTC), b"ab", (3, "q"),
+    ),
+    (
+        -128, -7, -5, -1.5, -2.5, Decimal("-0.01"), "Zé'x%", " 7 ", False, date(1969, 12, 31),
+        datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), b"\x00\xff", (None, None),
+    ),
+    (
+        127, 2**31 - 1, 2**63 - 1, NAN, NAN, Decimal("99999999.99"), "", "0", None, None, None,
+        b"", None,
+    ),
+    (None,) * 13,
+]  # fmt: skip
+
+# Evaluated in both; where Spark fails, so do we.
+SAME = (
+    # Arithmetic: overflow and a division by zero fail, / gives doubles, % has the dividend's sign.
+    "b + 1", "i / 2", "l / i", "i % 3",
+    "-i", "d * 2", "f + d", "m + 1", "m * 2", "m - 0.5", "m + m", "1.5 * i", "f / f",
+    "mod(l, 10)",
+    # Comparisons and null.
+    "s < n", "s < 'b'", "s = 'abc'", "n = 42", "n > 5", "42 = n", "n IN (42, 7)", "i = '7'",
+    "d = d", "d > 1", "f < d", "d <=> NULL", "s <=> s", "i <> 7", "i != 7", "i == 7",
+    "NOT z", "z AND NULL", "z OR NULL", "i IN (7, NULL)", "i NOT IN (7, NULL)",
+    "i BETWEEN -10 AND 10", "m = 12.34", "m > i", "y > '2000-01-01'", "y = DATE '2024-02-29'",
+    "t >= '2024-02-29 13:14:15.5'", "t < TIMESTAMP '2000-01-01 00:00:00'", "y < t", "z = true",
+    "x = X'6162'", "s IS NULL", "k.a = 3", "k.c", "k IS NOT NULL",
+    # Casts: fractions are cut off, what does not fit fails.
+    "CAST(m AS int)", "CAST(m AS bigint)",
+    "CAST(n AS int)",
+    "CAST(n AS double)", "CAST(n AS bigint)", "CAST(i AS string)", "CAST(m AS string)",
+    "CAST(z AS string)", "CAST(y AS string)", "CAST(t AS string)", "CAST(z AS int)",
+    "CAST(i AS boolean)", "CAST('yes' AS boolean)", "CAST(i AS double)",
+    "CAST(i AS decimal(12,1))",
+    "CAST(t AS date)", "CAST(y AS timestamp)", "CAST('2024-01-02' AS date)",
+    "CAST('2024-01-02 03:04:05' AS timestamp)", "CAST(s AS binary)", "CAST(X'6162' AS string)",
+    "CAST(NULL AS int)",
+    "CAST(d AS float)", "CAST(i AS float)", "CAST(m AS double)", "CAST('+5' AS int)",
+    # Texts.
+    "concat(s, '-', n)", "concat(s, NULL)", "s || n", "s || i", "upper(s)", "lower(s)", "length(s)",
+    "char_length(s)", "trim(n)", "ltrim(n)", "rtrim(n)", "substring(s, 2, 1)", "substring(s, 2)",
+    "substr(s, 1, 2)", "replace(s, 'b', 'xx')", "s LIKE 'a%'", "s LIKE '%\\%'", "s LIKE '_bc'",
+    "s NOT LIKE 'a%'", "startswith(s, 'a')", "endswith(s, 'c')", "contains(s, 'b')", "s LIKE NULL",
+    # Choices.
+    "coalesce(s, n, 'q')", "nvl(i, 0)", "ifnull(i, 0)", "nullif(i, 7)", "isnull(i)",
+    "CASE WHEN i > 0 THEN 'p' WHEN i < 0 THEN 'n' ELSE 'o' END", "CASE i WHEN 7 THEN 1 END",
+    "if(z, 1, 2)", "greatest(i, 3)", "least(i, NULL, 3)", "greatest(d, 1.0)",
+    "CASE WHEN i = 0 THEN 1 / i ELSE 0 END", "isnan(d)",
+    # Numbers.
+    "abs(i)", "abs(d)", "floor(m)", "ceil(i)",
+    # Days and times.
+    "year(y)", "month(t)", "day(y)", "hour(t)", "minute(t)", "date_add(y, 1)", "date_sub(y, 1)",
+    "datediff(y, DATE '2024-01-01')", "to_date('2024-01-01')", "to_date(t)", "year('2024-03-01')",
+    "t + INTERVAL 1 DAY", "t - INTERVAL 2 HOURS", "y + 1", "dayofmonth(t)",
+    # Structs.
+    "named_struct('a', i, 'c', s)",
+)  # fmt: skip
+
+# Spark fails for some of the rows.
+MAY_FAIL = (
+    "i + 1", "l - 1", "i / 0", "i % 0", "d / 0", "CAST(d AS int)", "CAST(i AS tinyint)",
+    "CAST(l AS int)", "CAST(s AS int)", "CAST('1.5' AS int)", "CAST('maybe' AS boolean)",
+    "CAST(d AS decimal(5,1))", "CAST(m AS decimal(4,1))", "CAST('x' AS date)", "abs(b)",
+    "CAST(i AS bigint) + l",
+)  # fmt: skip
+# Spark has a value, and we say that we have none.
+REFUSED = (
+    "m / 2", "m / m", "ceil(d)", "floor(f)", "CAST(d AS string)", "rand()", "uuid()", "round(d)",
+    "sum(i)", "CAST(i AS timestamp)", "CAST(t AS bigint)", "y - DATE '2024-01-01'", "(SELECT 1)",
+    "date_format(t, 'yyyy')", "sha2(s, 256)", "count(*) OVER ()", "try_cast(s AS int)", "s + 1",
+    "regexp_replace(s, 'a', 'b')", "read_text(s)",
+)  # fmt: skip
+# Neither has one.
+MALFORMED = (
+    "i +", "i; DROP TABLE t", "i FROM t", "nothing", "k.nothing", "i)", "upper(s, s)",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def frame(spark):
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    return spark.createDataFrame(ROWS, DDL).coalesce(1).cache()
+
+
+@pytest.fixture(scope="module")
+def rows(frame) -> pa.Table:
+    return pa.Table.from_pylist(
+        [dict(zip(frame.columns, row, strict=True)) for row in _with_structs(ROWS)],
+        schema=pa.schema(
+            [
+                ("b", pa.int8()), ("i", pa.int32()), ("l", pa.int64()), ("f", pa.float32()),
+                ("d", pa.float64()), ("m", pa.decimal128(10, 2)), ("s", pa.string()),
+                ("n", pa.string()), ("z", pa.bool_()), ("y", pa.date32()),
+                ("t", pa.timestamp("us", "UTC")), ("x", pa.binary()),
+                ("k", pa.struct([("a", pa.int32()), ("c", pa.string())])),
+            ]
+        ),
+    )  # fmt: skip
+
+
+def _with_structs(given):
+    return [
+        (*row[:-1], None if row[-1] is None else {"a": row[-1][0], "c": row[-1][1]})
+        for row in given
+    ]
+
+
+@pytest.fixture(scope="module")
+def scope(frame):
+    schema = parse_schema(frame.schema.json())
+    with Engine("500MB") as engine:
+        kinds = {item.name: engine_type(item.type) for item in schema.fields}
+        yield engine, Scope(engine, [Relation("target", kinds)])
+
+
+def _here(scope, rows: pa.Table, expression: str, number: int) -> Any:
+    engine, known = scope
+    translator = dialect.Translator(known, "2024-01-01 00:00:00+00:00")
+    sql = translator.sql(dialect.parse(engine, expression))
+    one = rows.slice(number, 1)
+    with engine.reading(one.schema, one.to_batches()) as name:
+        found = engine.table(f'SELECT {sql} AS value FROM {name} AS "target"')
+    return found.column("value").to_pylist()[0]
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, float) and value != value:
+        return "NaN"
+    if isinstance(value, Decimal):
+        return value.normalize()
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    if hasattr(value, "asDict"):
+        return value.asDict()
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def _wanted(frame, number: int, expressions: tuple[str, ...]) -> list[Any]:
+    """What Spark has for one row; an exception if it fails."""
+    from pyspark.sql import functions as sql
+
+    one = frame.sparkSession.createDataFrame([ROWS[number]], DDL)
+    chosen = [sql.expr(expression).alias(f"c{n}") for n, expression in enumerate(expressions)]
+    try:
+        return [_comparable(value) for value in one.select(*chosen).collect()[0]]
+    except Exception as error:  # noqa: BLE001 - any of Spark's
+        return [error]
+
+
+def _differences(frame, rows, scope, number: int, expressions: tuple[str, ...]) -> dict[str, Any]:
+    differ = {}
+    wanted = _wanted(frame, number, expressions)
+    for expression, value in zip(expressions, wanted, strict=True):
+        try:
+            found = _comparable(_here(scope, rows, expression, number))
+        except ValidationError as error:
+            found = error
+        if isinstance(value, Exception) and isinstance(found, Exception):
+            continue
+        if isinstance(value, Exception) or isinstance(found, Exception) or value != found:
+            differ[expression] = str(value)[:80], str(found)[:80]
+    return differ
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)))
+def test_expressions_have_the_values_of_spark(frame, rows, scope, number):
+    assert not _differences(frame, rows, scope, number, SAME)
+
+
+@pytest.mark.parametrize("expression", MAY_FAIL)
+def test_what_fails_in_spark_fails(frame, rows, scope, expression):
+    for number in (2, 3):
+        assert not _differences(frame, rows, scope, number, (expression,))
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_what_would_differ_is_refused_by_name(scope, rows, expression):
+    with pytest.raises(UnsupportedFeatureError):
+        _here(scope, rows, expression, 0)
+
+
+@pytest.mark.parametrize("expression", MALFORMED)
+def test_malformed_expressions_say_so(scope, rows, expression):
+    with pytest.raises(ValidationError):
+        _here(scope, rows, expression, 0)
