@@ -9,6 +9,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, PySparkException
 
+import deltasql
+import deltasql.spark
 from deltasql.errors import ValidationError
 from deltasql.spark.catalog.procedures.verbs import VERBS
 from tests.spark.sql.conftest import CATALOG
@@ -109,6 +111,22 @@ def test_a_transaction_in_sql_alone(spark, db, lake, name):
     ]  # fmt: skip
     with pytest.raises(IllegalArgumentException, match="no transaction is open"):
         _call(spark, "commit()")
+
+
+def test_another_lake_is_not_in_it(spark, db, lake, name, tmp_path):
+    url = f"sqlite:///{tmp_path / 'b.db'}"
+    with deltasql.connect(url, location=str(tmp_path)) as other:
+        deltasql.spark.attach(spark, other, catalog="second")
+        spark.sql("CREATE TABLE second.s.t (id BIGINT)")
+        _call(spark, "begin()")
+        spark.sql(f"INSERT INTO {CATALOG}.{name} SELECT count(*) FROM second.s.t")
+        with pytest.raises(IllegalArgumentException, match="can't write to two lakes"):
+            spark.sql("INSERT INTO second.s.t VALUES (1)")
+        with pytest.raises(IllegalArgumentException, match="is not known here"):
+            spark.sql("CALL second.system.commit()")
+        assert {row.table: row.version for row in _call(spark, "commit()")} == {name: 2}
+        assert other.table("s.t").version == 0
+    assert _ids(spark, name) == [0, 1]
 
 
 def test_rolled_back_and_lost(spark, db, lake, name):

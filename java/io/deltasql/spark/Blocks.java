@@ -20,6 +20,7 @@ public final class Blocks {
   static final String OPTION = "deltasql.block";
 
   private static final Map<String, String> SESSIONS = new ConcurrentHashMap<>();
+  private static final Map<String, String> CATALOGS = new ConcurrentHashMap<>();
   private static final Map<String, Map<DeltaLog.DeltaLogCacheKey, SqlDeltaLog>> LOGS =
       new ConcurrentHashMap<>();
 
@@ -64,13 +65,20 @@ public final class Blocks {
     return SESSIONS.isEmpty() ? null : SESSIONS.get(key(spark));
   }
 
-  static void begin(SparkSession spark, String block) {
+  static void begin(SparkSession spark, String block, String catalog) {
+    CATALOGS.put(block, catalog);
     SESSIONS.put(key(spark), block);
+  }
+
+  /** Whether a transaction was begun in a catalog: no other one can end it. */
+  static boolean isOf(String block, String catalog) {
+    return catalog.equals(CATALOGS.get(block));
   }
 
   /** The transaction has ended. */
   public static void ended(String block) {
     SESSIONS.values().remove(block);
+    CATALOGS.remove(block);
     LOGS.remove(block);
   }
 

@@ -107,12 +107,12 @@ final class LakeProcedure implements UnboundProcedure, BoundProcedure {
     try {
       rows = lake.ask(question);
     } finally {
-      if (ends && begun != null) {
+      if (ends && begun != null && Blocks.isOf(begun, lake.catalog())) {
         Blocks.ended(begun);
       }
     }
     if (name().equals("begin")) {
-      Blocks.begin(spark, rows.get(0).get(0).asText());
+      Blocks.begin(spark, rows.get(0).get(0).asText(), lake.catalog());
     }
     return List.<Scan>of(new Rows(columns, rows)).iterator();
   }

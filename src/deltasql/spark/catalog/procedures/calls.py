@@ -138,10 +138,17 @@ class Procedures:
             found = self._begun.pop(given["session_block"] or "", None)
         if found is not None:
             return found
+        if given["session_block"] is not None:
+            raise ValidationError(
+                f"the transaction {given['session_block']} is not known here",
+                cause="it is another catalog's, or the process that had it has ended",
+                remedy="look for its id in the history of its tables: without a version it has "
+                "committed nothing; then begin a new one",
+            )
         if given["block"] is not None:
             raise ValidationError(
                 "the transaction was not begun in SQL",
-                cause="it is that of a `with db.transaction()` block, or of another catalog",
+                cause="it is that of a `with db.transaction()` block",
                 remedy="leave the block, or raise an error in it",
             )
         raise ValidationError(
