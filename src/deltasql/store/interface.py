@@ -370,11 +370,10 @@ class TxnLogWriter(Protocol):
         """
 
 
-class _AskedLog(MirrorLog, HistoryLog, TrustLog, ClaimLog, UpkeepLog, BrowseLog, Protocol):
-    """What the layers above ask beside snapshots and commits."""
-
-
-class LogStore(TxnLogReader, TxnLogWriter, _AskedLog, Protocol):
+class LogStore(
+    TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, ClaimLog, UpkeepLog, BrowseLog,
+    Protocol,
+):  # fmt: skip
     """A SQL database that holds the log of a lake.
 
     `locks_tables_apart` says whether a block of `locked` holds up the writers of its own
