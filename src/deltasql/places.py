@@ -49,6 +49,17 @@ def place_of(location: str) -> str:
     return f"{root}{path}/" if path else root
 
 
+def uri_of(path: str, location: str) -> str:
+    """The URI of a path in the log of the table at `location` that is not relative to it."""
+    if not path.startswith("/"):
+        return path
+    scheme = scheme_of(location)
+    if scheme in (None, "file"):
+        return f"file://{path}"
+    bucket = location.partition("://")[2].partition("/")[0]
+    return f"{scheme}://{bucket}{path}"
+
+
 def scheme_of(location: str) -> str | None:
     """The scheme of a location, None for a plain path; one letter is a drive, or a name."""
     match = _SCHEME.match(location)

@@ -16,6 +16,7 @@ OVERRIDDEN = {
         "files_at",
         "history_lease",
         "keys_at",
+        "source_lock",
         "table_create",
         "versions_audit",
     },

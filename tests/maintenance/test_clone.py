@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 import deltasql
 from deltasql.errors import TableExistsError, ValidationError
@@ -73,3 +74,16 @@ def test_missing_files_stop_it(lake: deltasql.Lake, tmp_path: Path):
     assert [item.name for item in lake.tables()] == ["a.t"]
     clone = table.clone("a.clone", location=tmp_path / "elsewhere")
     assert ids(clone.scan().to_arrow()) == [2]
+
+
+def test_what_delta_rs_reads_without_its_kernel(sqlite_url: str, tmp_path: Path):
+    """docs/readers.md tells of it: a release that fixes it shall be noticed."""
+    with deltasql.connect(sqlite_url, location=str(tmp_path / "lake")) as lake:
+        table = churned(lake)
+        clone = table.clone("a.clone")
+        with pytest.raises(FileNotFoundError):
+            DeltaTable(clone.location).to_pyarrow_table()
+        mapped = lake.create_table("a.m", SCHEMA, properties={"delta.columnMapping.mode": "name"})
+        mapped.append(rows(1))
+        found = DeltaTable(mapped.location).to_pyarrow_table()
+        assert found.column("id").to_pylist() == [None]

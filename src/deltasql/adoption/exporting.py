@@ -27,7 +27,7 @@ from deltasql.mirror.publishing.commit_files import publish
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.deletion_vectors import InFile, locate
-from deltasql.spec.paths import encode_path, is_absolute, object_key
+from deltasql.spec.paths import encode_path, is_elsewhere, object_key
 from deltasql.store.interface import LogStore
 from deltasql.store.rows import FILES_SCHEMA
 
@@ -133,7 +133,7 @@ class Names:
 
     def path(self, path: str) -> str:
         """A path of the log; absolute ones stay as they are."""
-        if is_absolute(path) or path.startswith("/"):
+        if is_elsewhere(path):
             return path
         if self._keep:
             self.found.add(object_key(path))

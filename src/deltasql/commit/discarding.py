@@ -15,7 +15,7 @@ from typing import TypeAlias
 from deltasql.commit.request import CommitRequest
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile
-from deltasql.spec.paths import is_absolute, object_key
+from deltasql.spec.paths import is_elsewhere, object_key
 from deltasql.store.interface import LockedLog, LogStore
 from deltasql.store.rows import key_of
 
@@ -48,7 +48,7 @@ class Discarder:
         it was sent.
         """
         # What is elsewhere was not written by us.
-        own = sorted({path for path in paths if not is_absolute(path)})
+        own = sorted({path for path in paths if not is_elsewhere(path)})
         if not own:
             return
         try:

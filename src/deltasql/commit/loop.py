@@ -123,7 +123,11 @@ class CommitLoop:
 
         def attempt(is_retry: bool) -> int | NameTaken:  # noqa: FBT001
             return self._store.create_table(
-                request.table_name, location, proposal, is_retry=is_retry
+                request.table_name,
+                location,
+                proposal,
+                is_retry=is_retry,
+                sources=request.sources or {},
             )
 
         # There is no head to lock yet, so that only another attempt can tell: it waits for the

@@ -13,6 +13,7 @@ from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, CommitInfo, Metadata, Txn, UnknownAction
 from deltasql.spec.schema import parse_schema
+from deltasql.store.claims import Sources
 from deltasql.store.interface import BodyTemplate, Proposal
 from deltasql.store.rows import to_rows
 
@@ -52,6 +53,8 @@ class CommitRequest:
     restores: bool = False
     # Whether an attempt to commit it may have been made, or may yet arrive, that nobody knows of.
     may_arrive: bool = False
+    # Of a table that is to be created: those whose files it names.
+    sources: Sources | None = None
     # Whether it only adds and rests on nothing: then it can't conflict with data.
     is_blind_append: bool = field(init=False)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -46,6 +46,9 @@ from deltasql.store.connect import open_log
 from deltasql.store.interface import LogStore, NameTaken
 from deltasql.telemetry import metrics
 from deltasql.version import __version__
+
+if TYPE_CHECKING:
+    from deltasql.store.claims import Sources
 
 
 def connect(
@@ -270,16 +273,17 @@ class Lake(LakeAdoptions, LakeUpkeep):
     def drop_table(self, name: str, purge: bool = False) -> PurgeReport | None:  # noqa: FBT001, FBT002
         """Take a table out of the lake; with `purge` delete its log and files as well.
 
-        Without it they stay, and the name is free: see `dropped` and `purge`.
+        Without it they stay, and the name is free: see `dropped` and `purge`. A table that can't
+        be purged is not dropped either.
         """
         if purge:
             purging.must_be_allowed(self.store)
         table = self.table(name)
-        if purge and table.read_only is None:
-            purging.must_not_be_ahead(self, table.table_id, name, table.location)
+        if purge:
+            return purging.drop_and_purge(self, table)
         if not self.store.drop_table(table.table_id):
             raise _missing(name)
-        return purging.purge(self, table.table_id) if purge else None
+        return None
 
     def dropped(self) -> list[DroppedTable]:
         """Tables that were dropped and not purged, by name: they still hold their places."""
@@ -329,11 +333,13 @@ class Lake(LakeAdoptions, LakeUpkeep):
         files: Sequence[NewFile] = (),
         commit_id: str | None = None,
         may_arrive: bool = False,
+        sources: Sources | None = None,
     ) -> Table | None:
         """Create a table whose version 0 has these actions; None when the name is taken.
 
         `files` were written for it, and are deleted when there is surely no such table.
-        `may_arrive` says that it may have been sent before, with the same `commit_id`.
+        `may_arrive` says that it may have been sent before, with the same `commit_id`. `sources`
+        are the tables whose files it names, by default those at whose places its files lie.
         """
         new_table.check_name(name)
         return new_table.create(
@@ -344,6 +350,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
             operation=operation,
             operation_params=operation_params,
             files=files,
+            sources=sources,
             commit_id=commit_id,
             may_arrive=may_arrive,
         )

@@ -18,20 +18,23 @@ from deltasql.lake import writing
 from deltasql.lake.table import Table
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS, assign_row_ids
 from deltasql.log.validation.commits import validate_commit
-from deltasql.spec.actions import Action, Metadata, Protocol
+from deltasql.places import place_of
+from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
 from deltasql.spec.column_mapping import assign_column_mapping
-from deltasql.spec.features import stored_properties
+from deltasql.spec.features import canonical_metadata, stored_properties
+from deltasql.spec.paths import is_elsewhere
 from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
     FENCE,
     MAX_COLUMN_ID,
     ROW_TRACKING,
     TIMESTAMPS,
-    canonical_keys,
+    canonical,
     is_true,
 )
 from deltasql.spec.protocol import protocol_for
 from deltasql.spec.schema import StructType, render_schema
+from deltasql.store.claims import Sources
 from deltasql.store.interface import TableRecord
 
 if TYPE_CHECKING:
@@ -68,7 +71,7 @@ def version_zero(
 ) -> list[Action]:
     """The protocol and the metadata of a new table."""
     _must_be_texts(properties or {})
-    configuration = {TIMESTAMPS: "true", **canonical_keys(properties or {})}
+    configuration = {TIMESTAMPS: "true", **canonical(properties or {})}
     if configuration[TIMESTAMPS].lower() == "false":
         raise ValidationError(
             "a table can't be created without in-commit timestamps",
@@ -156,29 +159,48 @@ def _must_be_texts(properties: Mapping[str, str]) -> None:
             )
 
 
+def _sources(lake: Lake, actions: Sequence[Action]) -> Sources:
+    """The live tables at whose places files of the actions lie, as those of Spark's clones do."""
+    found: dict[str, int] = {}
+    seen: set[str] = set()
+    for action in actions:
+        if not isinstance(action, AddFile) or not is_elsewhere(action.path):
+            continue
+        folder = action.path.rpartition("/")[0]
+        if folder in seen:
+            continue
+        seen.add(folder)
+        place = place_of(folder)
+        if not place.startswith(tuple(found)):
+            found |= {
+                claim.place: claim.table_id
+                for claim in lake.store.claims(folder)
+                if claim.status == "live" and place.startswith(claim.place)
+            }
+    return dict.fromkeys(found.values())
+
+
 def create(
     lake: Lake,
     name: str,
     location: str,
     actions: list[Action],
     *,
-    operation: str,
-    operation_params: Mapping[str, Any],
     files: Sequence[NewFile] = (),
+    sources: Sources | None = None,
     commit_id: str | None = None,
-    may_arrive: bool = False,
+    **details: Any,
 ) -> Table | None:
     """Create a table; see `Lake.create_with`."""
+    actions = list(canonical_metadata(actions))
     request = CommitRequest(
         table_id=0,
         table_name=name,
         actions=actions,
         commit_id=commit_id or writing.new_id(),
-        operation=operation,
-        operation_params=operation_params,
         committer=lake.committer,
         engine=lake.engine_info,
-        may_arrive=may_arrive,
+        **details,
     )
     paths = [file.path for file in files]
     try:
@@ -186,6 +208,7 @@ def create(
         protocols = [action for action in actions if isinstance(action, Protocol)]
         if any("rowTracking" in (item.writer_features or ()) for item in protocols):
             request.actions = assign_row_ids(actions, version=0, domains={})
+        request.sources = _sources(lake, actions) if sources is None else sources
         created = lake.commits.create(request, location)
     except CommitStateUnknownError:
         # The files may belong to a table: they stay.

@@ -33,7 +33,7 @@ from deltasql.spec.actions import (
     Protocol,
     RemoveFile,
 )
-from deltasql.spec.features import features_of
+from deltasql.spec.features import canonical_metadata, features_of
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import parse_schema
 from deltasql.store.interface import LockedLog, TableRecord
@@ -148,7 +148,7 @@ class TableCommits:
         return CommitRequest(
             table_id=self.table_id,
             table_name=self.name,
-            actions=actions,
+            actions=canonical_metadata(actions),
             commit_id=writing.new_id(),
             operation=operation,
             committer=self._lake.committer,

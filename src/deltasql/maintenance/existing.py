@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from deltasql.data.reading.deletion import find_object
 from deltasql.errors import ValidationError
 from deltasql.maintenance.vacuuming.keys import vector_file
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile
-from deltasql.spec.paths import decode_path, is_absolute, object_key
 from deltasql.store.interface import LogStore
 
 _THREADS: Final = 16
@@ -49,7 +49,5 @@ def _paths(add: AddFile) -> list[str]:
 
 
 def _exists(objects: ObjectStore, path: str) -> bool:
-    if is_absolute(path):
-        other, key = objects.resolve(decode_path(path))
-        return other.head(key) is not None
-    return objects.head(object_key(path)) is not None
+    store, key = find_object(objects, path)
+    return store.head(key) is not None

@@ -1,7 +1,8 @@
 """Restore: the files and the metadata of an older version, as a new commit.
 
 As stock Delta's RESTORE: what came since is removed, what went is added again. What a table can't
-go back on stays as it is now: the protocol, in-commit timestamps, row tracking, column mapping.
+go back on stays as it is now: the protocol, in-commit timestamps, row tracking, column mapping, and
+how far identity columns have come.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from deltasql.spec.properties import (
     CLUSTERING_DOMAIN,
     COLUMN_MAPPING_MODE,
     FENCE,
+    IDENTITY_HIGH_WATER_MARK,
+    IDENTITY_STEP,
     MAX_COLUMN_ID,
     ROW_COMMIT_VERSION_COLUMN,
     ROW_ID_COLUMN,
@@ -28,7 +31,7 @@ from deltasql.spec.properties import (
     TIMESTAMPS_SINCE_TIME,
 )
 from deltasql.spec.protocol import upgraded
-from deltasql.spec.schema import parse_schema, render_schema
+from deltasql.spec.schema import StructField, StructType, parse_schema, render_schema
 
 _KEPT: Final = (
     FENCE,
@@ -107,12 +110,32 @@ def _metadata(now: TableState, then: TableState) -> list[Action]:
             mapped, highest = named_as_in_files(then.schema, known=now.schema, highest=highest)
             schema_text = render_schema(mapped)
         configuration[MAX_COLUMN_ID] = str(highest)
+    schema_text = _with_marks(schema_text, now.schema)
     metadata = replace(then.metadata, schema_string=schema_text, configuration=configuration)
     if metadata == now.metadata:
         return []
     protocol = upgraded(now.protocol, parse_schema(schema_text), configuration)
     found: list[Action] = [metadata]
     return found if protocol is None else [*found, protocol]
+
+
+def _with_marks(text: str, now: StructType) -> str:
+    """The schema with identity columns that go on where they are now: no value comes twice."""
+    schema = parse_schema(text)
+    known = {item.physical_name: item for item in now.fields}
+    fields = tuple(_with_mark(item, known.get(item.physical_name)) for item in schema.fields)
+    return text if fields == schema.fields else render_schema(StructType(fields))
+
+
+def _with_mark(item: StructField, now: StructField | None) -> StructField:
+    step = item.metadata.get(IDENTITY_STEP)
+    newest = None if now is None else now.metadata.get(IDENTITY_HIGH_WATER_MARK)
+    if step is None or newest is None:
+        return item
+    known = item.metadata.get(IDENTITY_HIGH_WATER_MARK)
+    further = max if int(step) > 0 else min
+    mark = newest if known is None else further(int(known), int(newest))
+    return replace(item, metadata={**item.metadata, IDENTITY_HIGH_WATER_MARK: mark})
 
 
 def _clustering(now: Mapping[str, str], then: Mapping[str, str]) -> list[DomainMetadata]:

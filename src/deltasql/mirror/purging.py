@@ -32,7 +32,7 @@ from deltasql.objectstore.names import checksum_name, lock_name
 from deltasql.places import LOCAL, place_of
 from deltasql.spec import codec
 from deltasql.spec.deletion_vectors import InFile, locate
-from deltasql.spec.paths import is_absolute, object_key
+from deltasql.spec.paths import is_elsewhere, object_key
 
 if TYPE_CHECKING:
     from deltasql.store.claims import DroppedRecord
@@ -169,7 +169,7 @@ class PurgeRun:
         """The key of a path, if it is one below the root."""
         if path is None:
             return
-        if is_absolute(path) or path.startswith("/"):
+        if is_elsewhere(path):
             self._elsewhere += 1
             return
         try:

@@ -42,7 +42,7 @@ class Inline:
 
 
 def locate(vector: DeletionVector) -> InFile | Inline:
-    """Where the bitmap of a descriptor is; a file's path is relative unless it has a scheme."""
+    """Where the bitmap of a descriptor is; a file's path is relative, or `paths.is_elsewhere`."""
     text = vector.path_or_inline_dv
     match vector.storage_type:
         case "i":
@@ -53,8 +53,8 @@ def locate(vector: DeletionVector) -> InFile | Inline:
         case "u":
             return InFile(paths.encode_path(_relative_path(text)), *_frame(vector))
         case "p":
-            if not paths.is_absolute(text):
-                raise _broken(f"the deletion vector's path {text!r:.200} has no scheme")
+            if not paths.is_elsewhere(text):
+                raise _broken(f"the deletion vector's path {text!r:.200} is not absolute")
             return InFile(text, *_frame(vector))
         case other:
             raise UnsupportedFeatureError(

@@ -7,13 +7,13 @@ read either when readers have to know it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from deltasql.errors import UnsupportedFeatureError
 from deltasql.spec import properties
-from deltasql.spec.actions import Action, AddFile, DomainMetadata, RemoveFile
+from deltasql.spec.actions import Action, AddFile, DomainMetadata, Metadata, RemoveFile
 from deltasql.spec.schema import (
     ArrayType,
     DeltaType,
@@ -344,6 +344,21 @@ def stored_properties(configuration: Mapping[str, str]) -> dict[str, str]:
         if not key.startswith(properties.FEATURE_PREFIX)
         and key not in (properties.MIN_READER_VERSION, properties.MIN_WRITER_VERSION)
     }
+
+
+def canonical_metadata(actions: Sequence[Action]) -> Sequence[Action]:
+    """The actions with the values of properties spelt as Delta spells them.
+
+    Delta Spark takes `NAME` for `name`. Other readers don't, and would find no column.
+    """
+    if Metadata not in map(type, actions):
+        return actions
+    return [
+        replace(item, configuration=properties.canonical_values(item.configuration))
+        if isinstance(item, Metadata)
+        else item
+        for item in actions
+    ]
 
 
 # --- walking a schema -----------------------------------------------------------------

@@ -33,6 +33,13 @@ def is_absolute(path: str) -> bool:
     return _SCHEME.match(path) is not None
 
 
+def is_elsewhere(path: str) -> bool:
+    """Whether a path of the log is not relative to the table's root: it has a scheme, or it begins
+    with a slash, which is the root of the file system or bucket that the table is in.
+    """
+    return path.startswith("/") or is_absolute(path)
+
+
 def encode_path(key: str) -> str:
     """The URI that the log holds for an object key."""
     encoded = _TO_ENCODE.sub(_percent, key)

@@ -222,9 +222,25 @@ def closest_key(key: str) -> str | None:
     return _BY_LOWER_KEY[found[0]] if found else None
 
 
-def canonical_keys(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with their keys in the case that Delta writes them in."""
-    return {_BY_LOWER_KEY.get(key.lower(), key): value for key, value in properties.items()}
+def canonical(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with their keys, and values of which there are few, as Delta spells them."""
+    return canonical_values(
+        {_BY_LOWER_KEY.get(key.lower(), key): value for key, value in properties.items()}
+    )
+
+
+def canonical_values(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with values of which there are few as Delta spells them: true, name, v2."""
+    return {key: _canonical_value(key, value) for key, value in properties.items()}
+
+
+def _canonical_value(key: str, value: str) -> str:
+    kind = PROPERTIES.get(key)
+    # What is no text is refused elsewhere.
+    found = kind.parse(value) if kind is not None and isinstance(value, str) else None
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    return found if isinstance(found, str) else value
 
 
 def is_true(properties: Mapping[str, str], key: str) -> bool:

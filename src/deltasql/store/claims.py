@@ -8,21 +8,28 @@ two tables into one place, nor one within another.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from deltasql.errors import LocationTakenError
+from deltasql.errors import CommitError, LocationTakenError, TableNotFoundError
 from deltasql.places import overlap, place_of
 from deltasql.store.rows import Row
 
 # Runs a named query, inside the transaction of whoever gives it.
 Ask: TypeAlias = Callable[..., list[Row]]
+# Raises if something forbids what the transaction is about to do.
+Check: TypeAlias = Callable[[Ask], None]
 
 KNOWN_SCHEMA: Final = pa.schema([("path", pa.string()), ("deletion_vector", pa.string())])
+# Tables whose files a new one names, each with the id of a pin on them, if there is one. Nobody
+# drops or vacuums them before the new table is there.
+Sources: TypeAlias = Mapping[int, str | None]
+NO_SOURCES: Final[Sources] = MappingProxyType({})
 # No table has this id.
 _NOBODY: Final = 0
 
@@ -77,10 +84,14 @@ class ClaimLog(Protocol):
     def may_purge(self) -> bool:
         """Whether the database lets us delete the rows of a table."""
 
-    def begin_purge(self, table_id: int) -> PurgeRecord | None:
+    def begin_purge(
+        self, table_id: int, *, drop: bool = False, check: Check | None = None
+    ) -> PurgeRecord | None:
         """Write down that a dropped table is being purged; None if it is not there, or lives.
 
-        From then on nobody adopts what is at its place.
+        With `drop` a live one is dropped in the same transaction. From then on nobody adopts what
+        is at its place. `check` is called there if files are to be deleted: when it raises,
+        nothing has happened, and what it allows nobody changes before the purge has begun.
         """
 
     def known_files(self, table_id: int) -> pa.RecordBatchReader:
@@ -122,13 +133,22 @@ class ClaimQueries:
         """Whoever may write a database in our own process may do everything in it."""
         return True
 
-    def begin_purge(self, table_id: int) -> PurgeRecord | None:
+    def begin_purge(
+        self, table_id: int, *, drop: bool = False, check: Check | None = None
+    ) -> PurgeRecord | None:
         with self._placing("beginning a purge") as ask:
+            if drop:
+                # The head first, as commits do: whoever clones the table holds it, too.
+                ask("head_drop", table_id=table_id)
+                if not ask("table_drop", table_id=table_id):
+                    return None
             found = [row for row in ask("tables_dropped") if row[0] == table_id]
             if not found:
                 return None
             record, place = _dropped(found[0]), found[0][-1]
             reason = _foreign_because(ask, record, place)
+            if reason is None and check is not None:
+                check(ask)
             ask("purges_begin", table_id=table_id)
             return PurgeRecord(record, reason)
 
@@ -161,6 +181,23 @@ def take_place(ask: Ask, location: str, *, table_id: int, adopting: bool = False
         if not (adopting and _gives_way(claim, place)):
             raise taken(location, place, claim)
     ask("place_claim", table_id=table_id, place=place)
+
+
+def hold_sources(ask: Ask, sources: Sources) -> None:
+    """Keep the tables whose files a new one names from being dropped or vacuumed meanwhile."""
+    for table_id, pin_id in sorted(sources.items()):
+        if not ask("source_lock", table_id=table_id):
+            raise TableNotFoundError(
+                f"table {table_id} is gone, whose files the new table would name",
+                cause="it was dropped meanwhile",
+                remedy="nothing was created; clone a table that is there",
+            )
+        if pin_id is not None and not ask("pin_alive", pin_id=pin_id):
+            raise CommitError(
+                f"table {table_id}: its version is held no longer, and files may be gone",
+                cause="this process was silent for so long that it was taken for dead",
+                remedy="nothing was created; clone again",
+            )
 
 
 def staged_at(ask: Ask, location: str) -> int | None:

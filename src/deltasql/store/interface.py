@@ -16,7 +16,7 @@ import pyarrow as pa
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.log.state import TableState
 from deltasql.store.checking.interface import TrustLog
-from deltasql.store.claims import ClaimLog
+from deltasql.store.claims import NO_SOURCES, ClaimLog, Sources
 from deltasql.store.history import HistoryLog
 from deltasql.store.mirroring.interface import MirrorLog
 from deltasql.store.rows import CommitRows
@@ -333,14 +333,15 @@ class TxnLogWriter(Protocol):
     """Takes commits. What it returns as `Committed` is durable."""
 
     def create_table(
-        self, name: str, location: str, proposal: Proposal, *, is_retry: bool = False
-    ) -> int | NameTaken:
+        self, name: str, location: str, proposal: Proposal, *, is_retry: bool = False,
+        sources: Sources = NO_SOURCES,
+    ) -> int | NameTaken:  # fmt: skip
         """Register a table with its version 0; returns the table id.
 
         The proposal's own table id and expected version are ignored. `is_retry` says that the
         same may have been sent before: then the table it made is the answer, see `find_created`.
         `LocationTakenError` when another table holds the place of the location, or one around or
-        within it.
+        within it; `TableNotFoundError` when one of its sources was dropped.
         """
 
     def rename_table(self, table_id: int, name: str) -> bool | NameTaken:

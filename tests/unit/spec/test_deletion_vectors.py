@@ -142,12 +142,13 @@ def test_places_that_make_no_sense() -> None:
         dv.locate(_vector("x", ""))
     with pytest.raises(LogFormatError, match="too short"):
         dv.locate(_vector("u", "abc"))
-    with pytest.raises(LogFormatError, match="no scheme"):
-        dv.locate(_vector("p", "/a/b"))
+    with pytest.raises(LogFormatError, match="not absolute"):
+        dv.locate(_vector("p", "a/b"))
     with pytest.raises(LogFormatError, match="z85"):
         dv.locate(_vector("i", "abc~e", size=4))
     with pytest.raises(LogFormatError, match="size"):
         dv.locate(_vector("i", "HelloWorld", size=44))
+    assert dv.locate(_vector("p", "/a/b", size=5, offset=7)) == dv.InFile("/a/b", 7, 13)
     assert dv.locate(_vector("p", "s3://b/k.bin", size=5, offset=7)) == dv.InFile(
         "s3://b/k.bin", 7, 13
     )

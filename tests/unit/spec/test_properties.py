@@ -18,7 +18,7 @@ from deltasql.spec.features import FEATURES
 from deltasql.spec.intervals import DAY_MS, LONGEST_MS, parse_interval
 from deltasql.spec.properties import (
     PROPERTIES,
-    canonical_keys,
+    canonical,
     closest_key,
     fault_of,
     is_unknown,
@@ -102,10 +102,22 @@ def test_keys() -> None:
     assert closest_key("delta.checkpointIntreval") == "delta.checkpointInterval"
     assert closest_key("delta.CHECKPOINTINTERVAL") == "delta.checkpointInterval"
     assert closest_key("delta.colour") is None
-    assert canonical_keys({"DELTA.appendonly": "true", "Mine": "1"}) == {
+    assert canonical({"DELTA.appendonly": "true", "Mine": "1"}) == {
         "delta.appendOnly": "true",
         "Mine": "1",
     }
+    odd = {
+        "delta.columnMapping.mode": "Id",
+        "delta.checkpointPolicy": "V2",
+        "DELTA.appendOnly": "FALSE",
+    }
+    assert list(canonical(odd).values()) == ["id", "v2", "false"]
+    as_it_is = {
+        "delta.columnMapping.mode": "bogus",
+        "mine": "TRUE",
+        "delta.logRetentionDuration": "X",
+    }
+    assert canonical(as_it_is) == as_it_is
 
 
 def test_every_property_that_turns_a_feature_on_is_known() -> None:

@@ -106,11 +106,9 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     storage.put(5, false);
     storage.put(6, scala.collection.immutable.Map$.MODULE$.empty());
     Map<Integer, Object> table = new HashMap<>();
+    // With a catalog goes a database: that of a table without one is empty.
     String space = Names.of(ident.namespace());
-    table.put(
-        1,
-        new TableIdentifier(
-            ident.name(), space.isEmpty() ? Scala.none() : Scala.some(space), Scala.some(name)));
+    table.put(1, new TableIdentifier(ident.name(), Scala.some(space), Scala.some(name)));
     table.put(
         2,
         found.get("is_default_place").asBoolean()

@@ -11,19 +11,16 @@ import pyarrow.compute as pc
 from deltasql.errors import LogFormatError
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.objectstore import ObjectStore
-from deltasql.objectstore.store import split_uri
+from deltasql.places import uri_of
 from deltasql.spec.actions import AddFile, DeletionVector, RemoveFile
 from deltasql.spec.deletion_vectors import Inline, decode, locate, unframe
-from deltasql.spec.paths import decode_path, is_absolute, object_key
+from deltasql.spec.paths import decode_path, is_elsewhere, object_key
 
 
 def find_object(objects: ObjectStore, path: str) -> tuple[ObjectStore, str]:
     """The store and the key of a path in the log, absolute ones included."""
-    if is_absolute(path):
-        return objects.resolve(decode_path(path))
-    if path.startswith("/"):
-        # Absolute in the file system, or the bucket, that the table is in.
-        return objects.resolve(split_uri(objects.location)[0].rstrip("/") + decode_path(path))
+    if is_elsewhere(path):
+        return objects.resolve(decode_path(uri_of(path, objects.location)))
     return objects, object_key(path)
 
 

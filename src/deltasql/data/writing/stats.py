@@ -101,7 +101,7 @@ def indexed(
     ]
     chosen = configuration.get(STATS_COLUMNS)
     if chosen is not None:
-        wanted = _parse_names(chosen)
+        wanted = parse_names(chosen)
         return [
             leaf for logical, leaf in leaves if any(logical[: len(name)] == name for name in wanted)
         ]
@@ -146,7 +146,7 @@ def _bounds_kind(kind: DeltaType) -> str | None:
     return kind.name if kind.name in ("string", "date", "timestamp", "timestamp_ntz") else None
 
 
-def _parse_names(text: str) -> list[tuple[str, ...]]:
+def parse_names(text: str) -> list[tuple[str, ...]]:
     """The columns of a comma-separated list: dots lead into structs, backticks quote."""
     names: list[tuple[str, ...]] = []
     parts, part, quoted = [], "", False

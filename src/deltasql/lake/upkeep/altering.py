@@ -14,7 +14,7 @@ from deltasql.lake.writing import new_id
 from deltasql.log.conflict import Reads
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.maintenance.altering import columns as edits
-from deltasql.maintenance.altering import rules
+from deltasql.maintenance.altering import rules, uses
 from deltasql.maintenance.altering.types import (
     changed_column,
     delta_type,
@@ -30,10 +30,11 @@ from deltasql.spec.column_mapping import (
 from deltasql.spec.features import stored_properties
 from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
+    FENCE,
     MAX_COLUMN_ID,
     ROW_TRACKING,
     TYPE_WIDENING,
-    canonical_keys,
+    canonical,
     is_true,
 )
 from deltasql.spec.protocol import upgraded
@@ -65,7 +66,8 @@ class TableAlter:
         metadata = {} if comment is None else {"comment": comment}
         parent, _, last = name.rpartition(".")
         snapshot = _snapshot(self)
-        if parent and snapshot.state.schema.field(parent.partition(".")[0]) is None:
+        schema = snapshot.state.schema
+        if parent and schema.field(edits.path_of(schema, parent)[0]) is None:
             parent, last = "", name
         field = StructField(last, delta_type(type), nullable, metadata)
         return _add(self, snapshot, [field], parent or None, first=first, after=after)
@@ -92,8 +94,7 @@ class TableAlter:
         """
         snapshot = _mapped(self, "renamed", enable=enable_column_mapping)
         state = snapshot.state
-        column = edits.find(state.schema, name)
-        rules.must_be_unused(state, column, name, "renamed")
+        uses.must_be_unused(state, name, "renamed")
         partitions = tuple(
             new_name if part.lower() == name.lower() else part
             for part in state.metadata.partition_columns
@@ -113,9 +114,8 @@ class TableAlter:
         """
         snapshot = _mapped(self, "dropped", enable=enable_column_mapping)
         state = snapshot.state
-        column = edits.find(state.schema, name)
-        rules.must_not_shape_the_table(state, column, name, snapshot.domains)
-        rules.must_be_unused(state, column, name, "dropped")
+        uses.must_not_shape_the_table(state, name, snapshot.domains)
+        uses.must_be_unused(state, name, "dropped")
         schema = edits.drop(state.schema, name)
         return _commit_schema(self, snapshot, schema, "DROP COLUMNS", {"columns": [name]})
 
@@ -183,8 +183,11 @@ class TableAlter:
     def set_properties(self, properties: Mapping[str, str]) -> int:
         """Set table properties; the protocol is raised where one of them asks for it."""
         snapshot = _snapshot(self)
-        wanted = canonical_keys(properties)
+        rules.must_be_plain(properties)
+        wanted = canonical(properties)
         rules.must_be_plain(wanted)
+        if FENCE in wanted:
+            rules.fence_must_stay(snapshot.state, wanted)
         configuration = {**snapshot.properties, **wanted}
         if is_true(configuration, ROW_TRACKING):
             for key, start in ROW_TRACKING_COLUMNS.items():
@@ -207,7 +210,7 @@ class TableAlter:
     def unset_properties(self, keys: Iterable[str], *, if_exists: bool = False) -> int:
         """Take table properties away."""
         snapshot = _snapshot(self)
-        wanted = list(canonical_keys(dict.fromkeys(keys, "")))
+        wanted = list(canonical(dict.fromkeys(keys, "")))
         rules.must_be_plain(dict.fromkeys(wanted, ""))
         missing = [key for key in wanted if key not in snapshot.properties]
         if missing and not if_exists:
@@ -216,6 +219,8 @@ class TableAlter:
                 remedy="leave it out, or pass if_exists=True",
             )
         left = {key: value for key, value in snapshot.properties.items() if key not in wanted}
+        if FENCE in wanted:
+            rules.fence_must_stay(snapshot.state, left)
         metadata = replace(snapshot.metadata, configuration=left)
         params = {"properties": wanted, "ifExists": if_exists}
         return _commit(self, snapshot, metadata, "UNSET TBLPROPERTIES", params)

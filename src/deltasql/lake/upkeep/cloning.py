@@ -1,7 +1,8 @@
 """Shallow clones: a table of its own whose files are those of another, by absolute paths.
 
 What the clone writes goes to its own place. Vacuum and purge of the source spare what a clone of
-the same lake names.
+the same lake names: a pin holds the files until the clone is there, and it is created under a lock
+of its source, so that whoever deletes sees the one or the other.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from deltasql.lake import locations
 from deltasql.lake.writing import new_id, now_ms
 from deltasql.maintenance.existing import must_exist
 from deltasql.maintenance.vacuuming.keys import vector_file
-from deltasql.places import scheme_of
+from deltasql.places import scheme_of, uri_of
 from deltasql.spec.actions import Action, AddFile, DeletionVector
 from deltasql.spec.features import FEATURES, features_of
 from deltasql.spec.features import FENCE as FENCE_FEATURE
-from deltasql.spec.paths import encode_path, is_absolute
+from deltasql.spec.paths import encode_path, is_elsewhere
 from deltasql.spec.properties import (
     FENCE,
     TIMESTAMPS,
@@ -41,7 +42,7 @@ def clone(
     """See `Table.clone`."""
     lake = table._lake
     place = lake.place(name) if location is None else locations.check_new(lake, location)
-    with lake.presence.pinned(table.table_id, snapshot.version, f"clone to {name}"):
+    with lake.presence.pinned(table.table_id, snapshot.version, f"clone to {name}") as pin_id:
         root = _uri(table.objects.location)
         files = list(snapshot.adds())
         what = f"{table.name} can't be cloned at version {snapshot.version}"
@@ -56,6 +57,7 @@ def clone(
                 "sourceVersion": snapshot.version,
                 "isShallow": True,
             },
+            sources={table.table_id: pin_id},
         )
     if made is None:
         raise TableExistsError(
@@ -69,7 +71,9 @@ def _actions(snapshot: Snapshot, files: list[AddFile]) -> list[Action]:
     configuration = {key: value for key, value in state.properties.items() if key not in _SINCE} | {
         TIMESTAMPS: "true"
     }
-    fence = configuration.get(FENCE, "true").lower() != "false"
+    # A property that was set later, before that was refused, has not opened the source.
+    is_fenced = FENCE_FEATURE in implied_features(state.protocol)[1]
+    fence = is_fenced or configuration.get(FENCE, "true").lower() != "false"
     protocol = protocol_for(state.schema, configuration, fence=fence)
     features = {
         feature
@@ -103,7 +107,7 @@ def _absolute_vector(vector: DeletionVector | None, root: str) -> DeletionVector
 
 
 def _named(path: str, root: str) -> str:
-    return path if is_absolute(path) else f"{root}/{path}"
+    return uri_of(path, root) if is_elsewhere(path) else f"{root}/{path}"
 
 
 def _uri(location: str) -> str:

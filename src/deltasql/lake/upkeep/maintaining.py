@@ -30,7 +30,7 @@ from deltasql.maintenance.vacuuming.report import CLOCK_MARGIN, VacuumReport
 from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile, CdcFile
-from deltasql.spec.paths import is_absolute, object_key
+from deltasql.spec.paths import is_elsewhere, object_key
 from deltasql.store.upkeep.interface import PinRecord
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def must_be_ready(lake: Lake, targets: Sequence[Target], requests: Sequence[Comm
 def _must_still_exist(objects: ObjectStore, request: CommitRequest) -> None:
     """Raise `CommitError` if vacuum took this process for dead, and deleted what it wrote."""
     for action in request.actions:
-        if not isinstance(action, AddFile | CdcFile) or is_absolute(action.path):
+        if not isinstance(action, AddFile | CdcFile) or is_elsewhere(action.path):
             continue
         if objects.head(object_key(action.path)) is None:
             raise CommitError(

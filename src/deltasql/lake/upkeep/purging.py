@@ -22,16 +22,18 @@ from deltasql.errors import (
     ValidationError,
 )
 from deltasql.log.timestamps import from_ms
+from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.keys import Place
-from deltasql.maintenance.vacuuming.orphans import named_elsewhere
 from deltasql.mirror.engine import Target
 from deltasql.mirror.leases import held_leases
 from deltasql.mirror.purging import PurgeReport, PurgeRun, newest_version
 from deltasql.places import LOCAL, place_of
+from deltasql.store.upkeep.naming import NamingQueries
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
-    from deltasql.store.claims import DroppedRecord
+    from deltasql.lake.table import Table
+    from deltasql.store.claims import Ask, Check, DroppedRecord, PurgeRecord
     from deltasql.store.interface import LogStore
 
 logger = logging.getLogger("deltasql.purge")
@@ -39,6 +41,7 @@ logger = logging.getLogger("deltasql.purge")
 __all__ = [
     "DroppedTable",
     "PurgeReport",
+    "drop_and_purge",
     "dropped",
     "must_be_allowed",
     "must_not_be_ahead",
@@ -111,10 +114,25 @@ def purge(lake: Lake, table: str | int) -> PurgeReport:
     record = _find(store, table)
     if record.read_only_reason is None and not record.is_purging:
         must_not_be_ahead(lake, record.table_id, record.name, record.location)
-    _must_not_be_named_elsewhere(lake, record)
-    begun = store.begin_purge(record.table_id)
+    begun = store.begin_purge(record.table_id, check=_nobody_needs(lake, record))
     if begun is None:
         raise _gone(table)
+    return _carry_out(lake, begun)
+
+
+def drop_and_purge(lake: Lake, table: Table) -> PurgeReport:
+    """See `Lake.drop_table`: the table is dropped if its purge may begin, in one transaction."""
+    if table.read_only is None:
+        must_not_be_ahead(lake, table.table_id, table.name, table.location)
+    check = _nobody_needs(lake, table)
+    begun = lake.store.begin_purge(table.table_id, drop=True, check=check)
+    if begun is None:
+        raise TableNotFoundError.named(table.name, cause="it was dropped or renamed meanwhile")
+    return _carry_out(lake, begun)
+
+
+def _carry_out(lake: Lake, begun: PurgeRecord) -> PurgeReport:
+    record = begun.table
     if begun.keeps_files is not None:
         report = PurgeReport(
             table=record.name,
@@ -124,22 +142,40 @@ def purge(lake: Lake, table: str | int) -> PurgeReport:
         )
     else:
         report = _delete_files(lake, record)
-    store.purge_table(record.table_id)
+    lake.store.purge_table(record.table_id)
     facts = {"table": record.name, "files": report.files, "kept": report.kept_count}
     logger.info("purged", extra=facts)
     return report
 
 
-def _must_not_be_named_elsewhere(lake: Lake, record: DroppedRecord) -> None:
-    """Raise `ValidationError` if another table, such as a shallow clone, needs the files."""
-    place = Place(record.location, is_local=place_of(record.location).startswith(LOCAL))
-    needed = named_elsewhere(lake.store, place, but=record.table_id)
-    if needed:
-        raise ValidationError(
-            f"{record.name} is not purged: other tables name {len(needed)} of its files",
-            cause=f"shallow clones read {min(needed)} where it is",
-            remedy="drop and purge the clones first, or leave the table dropped",
-        )
+def _nobody_needs(lake: Lake, table: DroppedRecord | Table) -> Check:
+    """Raises `ValidationError` if another table, such as a shallow clone, needs the files, or if
+    somebody reads them; what takes long of it is done now, the rest when it is called.
+    """
+    place = Place(table.location, is_local=place_of(table.location).startswith(LOCAL))
+    elsewhere = Elsewhere(place, but=table.table_id)
+    elsewhere.look(lake.store)
+
+    def check(ask: Ask) -> None:
+        log = NamingQueries(ask)
+        elsewhere.read_on(log)
+        needed = elsewhere.keys
+        if needed:
+            raise ValidationError(
+                f"{table.name} is not purged: other tables name {len(needed)} of its files",
+                cause=f"shallow clones read {min(needed)} where it is",
+                remedy="drop and purge the clones first, or drop the table without purging it",
+            )
+        held = log.holders(table.table_id)
+        if held:
+            version, reason = held[0]
+            raise ValidationError(
+                f"{table.name} is not purged: its version {version} is held",
+                cause=f"somebody reads it ({reason}); lake.pins() tells who holds what",
+                remedy="wait until it is released, ten minutes at most if its holder died",
+            )
+
+    return check
 
 
 def _delete_files(lake: Lake, record: DroppedRecord) -> PurgeReport:

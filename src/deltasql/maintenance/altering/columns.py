@@ -1,7 +1,7 @@
 """Schemas with a column changed: added, renamed, dropped, moved, widened, described.
 
 A column is named by its path: `address.zip` is a field of a struct. `element`, `key` and `value`
-lead into arrays and maps.
+lead into arrays and maps, and are names like any other in a struct.
 """
 
 from __future__ import annotations
@@ -33,14 +33,21 @@ def path_of(schema: StructType, name: str) -> Path:
 
 def find(schema: StructType, name: str) -> StructField:
     """The column of a name; `ValidationError` if there is none."""
-    found: list[StructField] = []
+    return fields_to(schema, name)[-1]
 
-    def take(item: StructField) -> StructField:
-        found.append(item)
-        return item
 
-    _at(schema, path_of(schema, name), name, take)
-    return found[0]
+def fields_to(schema: StructType, name: str) -> list[StructField]:
+    """The column of a name, last, and those that it lies in."""
+    path = path_of(schema, name)
+    found = _fields_along(schema, path, name)
+    if found[-1][0] != len(path):
+        raise _missing(name)
+    return [item for _, item in found]
+
+
+def around(schema: StructType, name: str) -> StructField:
+    """The column of a name; of what an array or a map holds the column that it is in."""
+    return _fields_along(schema, path_of(schema, name), name)[-1][1]
 
 
 def add(
@@ -73,10 +80,9 @@ def add(
     if parent is None:
         return join(schema)
 
-    def inner(item: StructField) -> StructField:
-        return replace(item, type=_in_struct(item.type, parent, join))
-
-    return _at(schema, path_of(schema, parent), parent, inner)
+    return _changed(
+        schema, path_of(schema, parent), parent, lambda kind: _in_struct(kind, parent, join)
+    )
 
 
 def change(schema: StructType, name: str, how: Callable[[StructField], StructField]) -> StructType:
@@ -87,22 +93,28 @@ def change(schema: StructType, name: str, how: Callable[[StructField], StructFie
 def rename(schema: StructType, name: str, new_name: str) -> StructType:
     """With a column under another name."""
     *inside, old = path_of(schema, name)
-    siblings = schema if not inside else _struct_of(find(schema, ".".join(inside)).type, name)
-    other = siblings.field(new_name)
-    if other is not None and other.name.lower() != old.lower():
-        raise ValidationError(
-            f"there is a column {new_name!r:.80} already", remedy="choose another name"
-        )
-    return change(schema, name, lambda item: replace(item, name=new_name))
+
+    def renamed(struct: StructType) -> StructType:
+        item, other = struct.field(old), struct.field(new_name)
+        if item is None:
+            raise _missing(name)
+        if other is not None and other is not item:
+            raise ValidationError(
+                f"there is a column {new_name!r:.80} already", remedy="choose another name"
+            )
+        return _with(struct, item, replace(item, name=new_name))
+
+    return _changed(schema, inside, name, _of_struct(renamed, name))
 
 
 def drop(schema: StructType, name: str) -> StructType:
     """Without a column."""
-    find(schema, name)
     *inside, last = path_of(schema, name)
 
     def leave(struct: StructType) -> StructType:
         left = tuple(item for item in struct.fields if item.name.lower() != last.lower())
+        if len(left) == len(struct.fields):
+            raise _missing(name)
         if not left:
             raise ValidationError(
                 f"{name!r:.80} is the only one there is",
@@ -111,12 +123,7 @@ def drop(schema: StructType, name: str) -> StructType:
             )
         return StructType(left)
 
-    if not inside:
-        return leave(schema)
-    parent = ".".join(inside)
-    return change(
-        schema, parent, lambda item: replace(item, type=_in_struct(item.type, parent, leave))
-    )
+    return _changed(schema, inside, name, _of_struct(leave, name))
 
 
 def reorder(schema: StructType, names: Sequence[str]) -> StructType:
@@ -148,10 +155,8 @@ def widen(schema: StructType, name: str, new: Primitive) -> StructType:
     """With a column of a wider type, and the change written down as the spec wants it."""
     path = path_of(schema, name)
     # Changes inside arrays and maps are told by the field around them.
-    depth = len(path)
-    while depth > 1 and path[depth - 1] in ("element", "key", "value"):
-        depth -= 1
-    place = path[depth:]
+    depth, _ = _fields_along(schema, path, name)[-1]
+    place = tuple(step.lower() for step in path[depth:])
 
     def wider(item: StructField) -> StructField:
         kind, old = _replaced(item.type, place, new, name)
@@ -200,38 +205,83 @@ def _at(
     schema: StructType, path: Path, name: str, do: Callable[[StructField], StructField]
 ) -> StructType:
     """The schema with the field at the end of a path as `do` makes it."""
-    first, rest = path[0].lower(), path[1:]
-    if not any(item.name.lower() == first for item in schema.fields):
-        raise _missing(name)
-    return StructType(
-        tuple(
-            _into(item, rest, name, do) if item.name.lower() == first else item
-            for item in schema.fields
-        )
-    )
+    *inside, last = path
+
+    def done(struct: StructType) -> StructType:
+        item = struct.field(last)
+        if item is None:
+            raise _missing(name)
+        return _with(struct, item, do(item))
+
+    return _changed(schema, inside, name, _of_struct(done, name))
 
 
-def _into(
-    item: StructField, path: Path, name: str, do: Callable[[StructField], StructField]
-) -> StructField:
-    if not path or (path[0] in ("element", "key", "value") and len(path) == 1):
-        return do(item)
-    return replace(item, type=_inside(item.type, path, name, do))
+def _changed(
+    schema: StructType, path: Sequence[str], name: str, do: Callable[[DeltaType], DeltaType]
+) -> StructType:
+    """The schema with the type at the end of a path as `do` makes it."""
+    found = _inside(schema, path, name, do)
+    assert isinstance(found, StructType), "a struct stays one"
+    return found
 
 
 def _inside(
-    kind: DeltaType, path: Path, name: str, do: Callable[[StructField], StructField]
+    kind: DeltaType, path: Sequence[str], name: str, do: Callable[[DeltaType], DeltaType]
 ) -> DeltaType:
-    match kind, path:
-        case StructType(), _:
-            return _at(kind, path, name, do)
-        case ArrayType(element, null), ("element", *rest):
-            return ArrayType(_inside(element, tuple(rest), name, do), null)
-        case MapType(key, value, null), ("key", *rest):
-            return MapType(_inside(key, tuple(rest), name, do), value, null)
-        case MapType(key, value, null), ("value", *rest):
-            return MapType(key, _inside(value, tuple(rest), name, do), null)
+    if not path:
+        return do(kind)
+    step, rest = path[0].lower(), path[1:]
+    match kind:
+        case StructType():
+            item = kind.field(step)
+            if item is None:
+                raise _missing(name)
+            return _with(kind, item, replace(item, type=_inside(item.type, rest, name, do)))
+        case ArrayType(element, null) if step == "element":
+            return ArrayType(_inside(element, rest, name, do), null)
+        case MapType(key, value, null) if step == "key":
+            return MapType(_inside(key, rest, name, do), value, null)
+        case MapType(key, value, null) if step == "value":
+            return MapType(key, _inside(value, rest, name, do), null)
     raise _missing(name)
+
+
+def _fields_along(schema: StructType, path: Path, name: str) -> list[tuple[int, StructField]]:
+    """The fields on a path, each with the steps that lead to it."""
+    found: list[tuple[int, StructField]] = []
+    kind: DeltaType = schema
+    for number, step in enumerate(path, 1):
+        match kind, step.lower():
+            case StructType(), _:
+                item = kind.field(step)
+                if item is None:
+                    raise _missing(name)
+                found.append((number, item))
+                kind = item.type
+            case ArrayType(), "element":
+                kind = kind.element
+            case MapType(), "key":
+                kind = kind.key
+            case MapType(), "value":
+                kind = kind.value
+            case _:
+                raise _missing(name)
+    return found
+
+
+def _with(struct: StructType, old: StructField, new: StructField) -> StructType:
+    return StructType(tuple(new if item is old else item for item in struct.fields))
+
+
+def _of_struct(
+    do: Callable[[StructType], StructType], name: str
+) -> Callable[[DeltaType], DeltaType]:
+    def done(kind: DeltaType) -> DeltaType:
+        if not isinstance(kind, StructType):
+            raise _missing(name)
+        return do(kind)
+
+    return done
 
 
 def _in_struct(kind: DeltaType, name: str, do: Callable[[StructType], StructType]) -> DeltaType:
@@ -244,17 +294,6 @@ def _in_struct(kind: DeltaType, name: str, do: Callable[[StructType], StructType
         case MapType(key, StructType() as inner, null):
             return MapType(key, do(inner), null)
     raise ValidationError(f"{name!r:.80} is no struct", remedy="name a column that has fields")
-
-
-def _struct_of(kind: DeltaType, name: str) -> StructType:
-    found: list[StructType] = []
-
-    def take(struct: StructType) -> StructType:
-        found.append(struct)
-        return struct
-
-    _in_struct(kind, name, take)
-    return found[0]
 
 
 def _missing(name: str) -> ValidationError:

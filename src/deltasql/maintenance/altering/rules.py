@@ -1,10 +1,9 @@
-"""What must hold before a table is altered: who uses a column, and which constraints there are."""
+"""What must hold before a table is altered: mapping, properties, constraints, features."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -12,21 +11,19 @@ from deltasql.data.reading.row_filter import row_mask
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
 from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
 from deltasql.log.state import TableState
-from deltasql.spec.features import FEATURES, all_fields
+from deltasql.spec.features import FEATURES
+from deltasql.spec.features import FENCE as FENCE_FEATURE
 from deltasql.spec.properties import (
-    CLUSTERING_DOMAIN,
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
-    GENERATION_EXPRESSION,
-    STATS_COLUMNS,
+    FENCE,
     TIMESTAMPS,
 )
-from deltasql.spec.schema import StructField, StructType
+from deltasql.spec.protocol import implied_features
+from deltasql.spec.schema import StructType
 
 # The rows of some columns.
 Scan: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
-
-_NAME: Final = re.compile(r"\w+")
 
 
 def must_be_mapped(state: TableState, doing: str) -> None:
@@ -38,48 +35,6 @@ def must_be_mapped(state: TableState, doing: str) -> None:
             remedy="pass enable_column_mapping=True: it sets "
             f"{COLUMN_MAPPING_MODE} to name first, and from then on readers must support "
             "column mapping",
-        )
-
-
-def must_be_unused(state: TableState, column: StructField, name: str, doing: str) -> None:
-    """Raise if a constraint, a generated column or the layout names the column."""
-    for who, text in _users(state, column):
-        words = {word.lower() for word in _NAME.findall(text)}
-        if column.name.lower() in words or column.physical_name.lower() in words:
-            raise ValidationError(
-                f"column {name!r:.80} can't be {doing}",
-                cause=f"{who} uses it: {text:.200}",
-                remedy="drop or change that first",
-            )
-
-
-def _users(state: TableState, column: StructField) -> list[tuple[str, str]]:
-    found = [
-        (f"the constraint {key.removeprefix(CONSTRAINT_PREFIX)}", value)
-        for key, value in state.properties.items()
-        if key.startswith(CONSTRAINT_PREFIX)
-    ]
-    found += [
-        (f"the generated column {item.name}", str(item.metadata[GENERATION_EXPRESSION]))
-        for item in all_fields(state.schema)
-        if GENERATION_EXPRESSION in item.metadata and item is not column
-    ]
-    if STATS_COLUMNS in state.properties:
-        found.append((STATS_COLUMNS, state.properties[STATS_COLUMNS]))
-    return found
-
-
-def must_not_shape_the_table(
-    state: TableState, column: StructField, name: str, domains: Mapping[str, str]
-) -> None:
-    """Raise if the table is partitioned or clustered by the column."""
-    by = {part.lower() for part in state.partition_columns}
-    clustered = domains.get(CLUSTERING_DOMAIN, "")
-    if name.lower() in by or f'"{column.physical_name}"' in clustered:
-        raise ValidationError(
-            f"column {name!r:.80} can't be dropped",
-            cause="the table is partitioned or clustered by it",
-            remedy="make a new table without it",
         )
 
 
@@ -107,6 +62,18 @@ def must_be_plain(properties: Mapping[str, str]) -> None:
                 cause="a mirror that is late would change the times of its versions",
                 remedy="release the table, if others shall write it",
             )
+
+
+def fence_must_stay(state: TableState, properties: Mapping[str, str]) -> None:
+    """Raise if properties say otherwise of the fence than the table's protocol does."""
+    is_fenced = FENCE_FEATURE in implied_features(state.protocol)[1]
+    wanted = properties.get(FENCE, "true").lower() != "false"
+    if wanted != is_fenced:
+        raise ValidationError(
+            f"{FENCE} can't be changed: the table {'has a' if is_fenced else 'has no'} fence",
+            cause="whether others may write a table is settled when it is created or adopted",
+            remedy="release the table, if others shall write it, or create another one",
+        )
 
 
 # --- constraints ------------------------------------------------------------------------

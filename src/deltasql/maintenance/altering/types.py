@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltasql.data.arrow_schema import from_arrow
 from deltasql.errors import LogFormatError, ValidationError
-from deltasql.maintenance.altering.columns import find
+from deltasql.maintenance.altering.columns import around
 from deltasql.maintenance.altering.mapping import named_as_in_files
 from deltasql.spec import codec
 from deltasql.spec.actions import Metadata
@@ -45,7 +45,7 @@ def rendered(field: StructField) -> Any:
 
 def changed_column(schema: StructType, column: str) -> dict[str, Any]:
     """What CHANGE COLUMN tells of itself."""
-    found = find(schema, column)
+    found = around(schema, column)
     told = codec.loads(render_schema(StructType((found,))))["fields"][0]
     return {"column": {**told, "name": column}}
 

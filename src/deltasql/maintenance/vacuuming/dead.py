@@ -12,7 +12,7 @@ from typing import Any
 
 from deltasql.maintenance.vacuuming.keys import Place, vector_path
 from deltasql.maintenance.vacuuming.report import Candidate
-from deltasql.spec.paths import is_absolute
+from deltasql.spec.paths import is_elsewhere
 from deltasql.store.interface import LogStore
 from deltasql.store.upkeep.interface import JournalRow, Kind
 
@@ -44,7 +44,7 @@ def vector_files(
     for batch in store.vector_rows(table_id):
         for row in batch.to_pylist():
             path = vector_path(row["deletion_vector"])
-            if path is not None and not is_absolute(path):
+            if path is not None and not is_elsewhere(path):
                 lives.setdefault(path, []).extend(_lives([row]))
     if not lives:
         return

@@ -15,6 +15,7 @@ from itertools import groupby, islice
 from typing import Final
 
 from deltasql.errors import TableNotFoundError, ValidationError
+from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.keys import Place, vector_file
 from deltasql.maintenance.vacuuming.report import Candidate
 from deltasql.objectstore import ObjectStore
@@ -38,7 +39,7 @@ class Journal:
     """The deletes of one vacuum of one table.
 
     `tables` are all that lie at the place; `seen` is how far the log of each had come when the
-    files were looked for.
+    files were looked for. `elsewhere` is what other tables name here.
     """
 
     store: LogStore
@@ -50,6 +51,7 @@ class Journal:
     horizon: int
     clock_margin_ms: int
     seen: dict[int, int]
+    elsewhere: Elsewhere
     batch: int = 0
     _touched: set[str] = field(default_factory=set)
 
@@ -57,12 +59,15 @@ class Journal:
         """Files are looked for from now on: what the log says up to these versions is known."""
         self.seen = heads
         self._touched.clear()
+        self.elsewhere.look(self.store)
 
     # --- from before --------------------------------------------------------------------
 
     def finish_pending(self) -> int:
         """Delete what an earlier vacuum wrote down and did not live to delete."""
         pending = self.store.pending_deletes(self.table_id)
+        if pending:
+            self.elsewhere.look(self.store)
         for (vacuum_id, batch), group in groupby(
             pending, key=lambda item: (item.vacuum_id, item.batch)
         ):
@@ -70,7 +75,12 @@ class Journal:
             with self.store.vacuuming(self.tables) as log:
                 self._must_be_ours(log)
                 live = self._live(log, paths, after=_NO_VERSION)
-                spared = {path for path in paths if key_of(path) in live}
+                self.elsewhere.read_on(log)
+                spared = {
+                    path
+                    for path in paths
+                    if key_of(path) in live or self.place.key_of(path) in self.elsewhere.keys
+                }
                 log.spare(vacuum_id, spared)
             if spared:
                 logger.warning("%s: %d files are live again, and stay", self.table, len(spared))
@@ -111,6 +121,7 @@ class Journal:
     def spared_by_none(self, log: VacuumLog, batch: Sequence[Candidate]) -> list[Candidate]:
         """Those of the batch that nothing needs."""
         self._read_on(log)
+        self.elsewhere.read_on(log)
         paths = [candidate.row.path for candidate in batch]
         known = self._live(log, paths, after=self.horizon)
         pins = log.pins(self.table_id)
@@ -121,6 +132,7 @@ class Journal:
             candidate
             for candidate in batch
             if candidate.key not in self._touched
+            and candidate.key not in self.elsewhere.keys
             and key_of(candidate.row.path) not in known
             and not _is_pinned(candidate, pins)
             and not _is_recent(candidate, youngest)

@@ -12,7 +12,7 @@ from deltasql.places import LOCAL, place_of
 from deltasql.spec import codec
 from deltasql.spec.actions import DeletionVector
 from deltasql.spec.deletion_vectors import InFile, locate
-from deltasql.spec.paths import decode_path, is_absolute, object_key
+from deltasql.spec.paths import decode_path, is_elsewhere, object_key
 
 _LOG: Final = "_delta_log"
 
@@ -34,7 +34,7 @@ class Place:
 
     def key_of(self, path: str) -> str | None:
         """The key of a path of the log; None if it is elsewhere, or none that we would touch."""
-        if is_absolute(path) or path.startswith("/"):
+        if is_elsewhere(path):
             return None
         try:
             return self.own(object_key(path))
@@ -61,13 +61,15 @@ class Place:
             self._folders[folder] = real.startswith(self._root)
         return self._folders[folder]
 
-    def key_of_absolute(self, path: str) -> str | None:
-        """The key that an absolute path of any table's log has here, if it leads to this place."""
-        folder, _, name = path.rpartition("/")
+    def key_of_folder(self, folder: str) -> str | None:
+        """The start of the keys in a folder, by its URI, if it leads to this place."""
         place = place_of(folder)
-        if not place.startswith(self._place):
-            return None
-        return place.removeprefix(self._place) + decode_path(name)
+        return place.removeprefix(self._place) if place.startswith(self._place) else None
+
+    @staticmethod
+    def key_in(start: str, name: str) -> str:
+        """The key of a file by its name in the log, in the folder that `key_of_folder` found."""
+        return start + decode_path(name)
 
 
 def vector_path(text: str) -> str | None:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
+from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.keys import Place, vector_path
 from deltasql.maintenance.vacuuming.report import Candidate, Tally
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.store import ObjectInfo
-from deltasql.spec.paths import encode_path, is_absolute
+from deltasql.spec.paths import encode_path
 from deltasql.store.interface import LogStore
 from deltasql.store.upkeep.interface import JournalRow, Kind
 
@@ -45,6 +46,7 @@ def orphans(
     objects: ObjectStore,
     place: Place,
     tables: Iterable[int],
+    elsewhere: Elsewhere,
     *,
     older_than: int,
     partition_columns: Collection[str],
@@ -53,13 +55,14 @@ def orphans(
 ) -> Iterator[Candidate]:
     """What no version of the tables at a place knows, last written before `older_than`.
 
-    `before_known` is called between the listing and the look at what SQL knows.
+    `before_known` is called between the listing and the look at what SQL knows, `elsewhere`
+    included.
     """
     found, others = _listed(objects.list(""), older_than, partition_columns, tally)
     before_known()
     if not found:
         return
-    known = _known(store, place, tables)
+    known = _known(store, place, tables) | elsewhere.keys
     for key, info in found.items():
         if key in known or key.startswith(others) or place.own(key) is None:
             continue
@@ -90,32 +93,20 @@ def _listed(
 
 
 def _known(store: LogStore, place: Place, tables: Iterable[int]) -> set[str]:
-    """The keys of all that any version knows, of these tables or by an absolute path."""
+    """The keys of all that any version of these tables knows, below their root."""
     known: set[str] = set()
     for table_id in tables:
         for batch in store.known_files(table_id):
             for row in batch.to_pylist():
                 known.update(_keys(place, row["path"], row["deletion_vector"]))
-    return known | named_elsewhere(store, place)
-
-
-def named_elsewhere(store: LogStore, place: Place, *, but: int = 0) -> set[str]:
-    """The keys at this place that any table of the lake, `but` one, names by an absolute path."""
-    return {
-        key
-        for batch in store.absolute_files(but=but)
-        for row in batch.to_pylist()
-        for path in (row["path"], _vector(row["deletion_vector"]))
-        if path is not None and is_absolute(path)
-        if (key := place.key_of_absolute(path)) is not None
-    }
+    return known
 
 
 def _keys(place: Place, path: str, vector: str | None) -> Iterator[str]:
     for item in (path, _vector(vector)):
         if item is None:
             continue
-        key = place.key_of_absolute(item) if is_absolute(item) else place.key_of(item)
+        key = place.key_of(item)
         if key is not None:
             yield key
 

@@ -16,9 +16,10 @@ from deltasql.log.retention import tombstone_ms
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import from_ms
 from deltasql.maintenance.vacuuming.dead import change_files, dead_files, vector_files
+from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.journal import Journal, read_only
 from deltasql.maintenance.vacuuming.keys import Place
-from deltasql.maintenance.vacuuming.orphans import named_elsewhere, orphans
+from deltasql.maintenance.vacuuming.orphans import orphans
 from deltasql.maintenance.vacuuming.report import Candidate, Tally, VacuumReport, retention_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.properties import DELETED_FILE_RETENTION
@@ -99,6 +100,7 @@ class _Vacuum:
             horizon=self._horizon,
             clock_margin_ms=self._margin,
             seen=self._heads(tables),
+            elsewhere=Elsewhere(self._place),
         )
 
     def run(self) -> VacuumReport:
@@ -151,14 +153,15 @@ class _Vacuum:
         if self._horizon == _NOTHING:
             return
         store, table_id, place = self._store, self._subject.table_id, self._place
-        elsewhere = named_elsewhere(store, place)
+        elsewhere = self._journal.elsewhere
+        elsewhere.look(store)
         pins = [pin.version for pin in self._pins()]
         for found in (
             dead_files(store, table_id, place, horizon=self._horizon),
             vector_files(store, table_id, place, horizon=self._horizon),
             change_files(store, table_id, place, horizon=self._horizon, pins=pins),
         ):
-            yield from (item for item in found if item.key not in elsewhere)
+            yield from (item for item in found if item.key not in elsewhere.keys)
 
     def _orphans(self) -> Iterator[Candidate]:
         writers = self._store.writers()
@@ -175,6 +178,7 @@ class _Vacuum:
             self._subject.objects,
             self._place,
             tables,
+            self._journal.elsewhere,
             older_than=since - self._margin,
             partition_columns=self._subject.state.partition_columns,
             tally=self._tally,

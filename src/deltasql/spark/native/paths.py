@@ -7,18 +7,20 @@ from collections.abc import Collection, Iterable
 from urllib.parse import unquote
 
 from deltasql.errors import DeltaSqlError
+from deltasql.places import uri_of
 from deltasql.spark.native.gateway import hadoop_location
 from deltasql.spec.actions import AddFile
-from deltasql.spec.paths import is_absolute
+from deltasql.spec.paths import is_elsewhere
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*")
 
 
 def place_of(path: str, location: str = "") -> str:
     """The place of a path, the same for all that name it; `location` is the table's."""
-    whole = unquote(path)
-    if not is_absolute(path):
-        whole = f"{hadoop_location(location).rstrip('/')}/{whole}"
+    root = hadoop_location(location).rstrip("/")
+    whole = unquote(uri_of(path, root) if is_elsewhere(path) else "")
+    if not whole:
+        whole = f"{root}/{unquote(path)}"
     return _SCHEME.sub("", whole).lstrip("/")
 
 

@@ -14,7 +14,7 @@ from deltasql.log.pruning.ranges import Ranges
 from deltasql.store import range_sql
 from deltasql.store.checking.queries import TrustQueries
 from deltasql.store.checking.rebuilding import EmbeddedRebuilding
-from deltasql.store.claims import Ask, ClaimQueries, take_place
+from deltasql.store.claims import NO_SOURCES, Ask, ClaimQueries, Sources, hold_sources, take_place
 from deltasql.store.embedded import committing
 from deltasql.store.embedded.committing import Draft, EmbeddedLockedLog, Session
 from deltasql.store.embedded.history import EmbeddedHistory
@@ -112,7 +112,13 @@ class EmbeddedStore(
                 raise log.failure
 
     def create_table(
-        self, name: str, location: str, proposal: Proposal, *, is_retry: bool = False
+        self,
+        name: str,
+        location: str,
+        proposal: Proposal,
+        *,
+        is_retry: bool = False,
+        sources: Sources = NO_SOURCES,
     ) -> int | NameTaken:
         if len(proposal.rows.metadata) != 1 or len(proposal.rows.protocol) != 1:
             raise ValidationError(
@@ -129,6 +135,7 @@ class EmbeddedStore(
                     return int(before[0][0])
             if session.rows("table_by_name", name=name):
                 return NameTaken()
+            hold_sources(session.rows, sources)
             ((table_id,),) = session.rows(
                 "table_create",
                 name=name,

@@ -13,7 +13,7 @@ from typing import Any
 from psycopg import errors
 
 from deltasql.store import rows
-from deltasql.store.claims import take_place
+from deltasql.store.claims import NO_SOURCES, Sources, hold_sources, take_place
 from deltasql.store.embedded.committing import known_files
 from deltasql.store.embedded.reading import NO_LIMIT, to_commit
 from deltasql.store.interface import (
@@ -104,7 +104,13 @@ class PostgresWriter:
             return staging, _lock(connection, table_ids)
 
     def create_table(
-        self, name: str, location: str, proposal: Proposal, *, is_retry: bool = False
+        self,
+        name: str,
+        location: str,
+        proposal: Proposal,
+        *,
+        is_retry: bool = False,
+        sources: Sources = NO_SOURCES,
     ) -> int | NameTaken:
         (metadata,), (protocol,) = proposal.rows.metadata, proposal.rows.protocol
         large = is_large(proposal)
@@ -133,6 +139,7 @@ class PostgresWriter:
             if created is None:
                 return NameTaken()
             table_id, now_ms = created
+            hold_sources(ask, sources)
             take_place(ask, location, table_id=table_id)
             connection.execute(SQL["head_create"], {"table_id": table_id, "ict": now_ms})
             staged = staging.take(connection, proposal)

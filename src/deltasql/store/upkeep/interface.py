@@ -44,6 +44,9 @@ CHANGES_SCHEMA: Final = pa.schema(
     [("path", pa.string()), ("version", pa.int64()), ("size_bytes", pa.int64())]
 )
 PATHS_SCHEMA: Final = pa.schema([("path", pa.string())])
+NAMED_SCHEMA: Final = pa.schema(
+    [("path", pa.string()), ("deletion_vector", pa.string()), ("location", pa.string())]
+)
 
 
 class Kind(StrEnum):
@@ -115,7 +118,37 @@ class PendingDelete:
     row: JournalRow
 
 
-class VacuumLog(Protocol):
+@dataclass(frozen=True, slots=True)
+class NamingTable:
+    """How far the log of a table has come; `version` is None if it is dropped or being loaded."""
+
+    location: str
+    version: int | None
+    is_dropped: bool
+
+    @property
+    def may_grow_unseen(self) -> bool:
+        """Whether rows may come that no head tells of."""
+        return self.version is None and not self.is_dropped
+
+
+class NamingLog(Protocol):
+    """Answers which files the tables of a lake name, wherever those lie."""
+
+    def naming_tables(self) -> dict[int, NamingTable]:
+        """Every table, dropped ones and those that are being loaded included."""
+
+    def absolute_files_of(self, table_id: int) -> list[tuple[str, str | None]]:
+        """Path and deletion vector (JSON) of all that a table names by an absolute path."""
+
+    def commits_of(self, table_id: int, *, after: int) -> list[CommitRecord]:
+        """The commits with version > after."""
+
+    def holders(self, table_id: int) -> list[tuple[int, str]]:
+        """The versions of a table that are held, and why."""
+
+
+class VacuumLog(NamingLog, Protocol):
     """A table's log while vacuum decides what to write down: heads are locked."""
 
     @property
@@ -238,7 +271,10 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, Protocol):
         """The vectors and changes that vacuum deleted before (`PATHS_SCHEMA`)."""
 
     def absolute_files(self, *, but: int = 0) -> pa.RecordBatchReader:
-        """Files of any table, `but` one, whose paths may be absolute (`claims.KNOWN_SCHEMA`)."""
+        """Files of any table, `but` one, whose paths may be absolute (`NAMED_SCHEMA`)."""
+
+    def naming_tables(self) -> dict[int, NamingTable]:
+        """See `NamingLog.naming_tables`."""
 
     def begin_vacuum(
         self,

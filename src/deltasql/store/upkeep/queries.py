@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from deltasql.places import place_of
-from deltasql.store.claims import KNOWN_SCHEMA
 from deltasql.store.expiring.queries import ExpiryQueries
 from deltasql.store.interface import CommitRecord, Head, LockedLog
 from deltasql.store.jobs.queries import JobQueries
@@ -19,6 +18,7 @@ from deltasql.store.rows import Row, key_of
 from deltasql.store.upkeep.interface import (
     CHANGES_SCHEMA,
     DEAD_SCHEMA,
+    NAMED_SCHEMA,
     PATHS_SCHEMA,
     SILENCE,
     VECTORS_SCHEMA,
@@ -27,11 +27,13 @@ from deltasql.store.upkeep.interface import (
     JournalRow,
     Kind,
     LockedQueries,
+    NamingTable,
     PendingDelete,
     PinRecord,
     SessionRecord,
     Writers,
 )
+from deltasql.store.upkeep.naming import NamingQueries, named_tables
 
 if TYPE_CHECKING:
     from deltasql.store.claims import Claim
@@ -47,10 +49,11 @@ class AskedLog(LockedLog, LockedQueries, Protocol):
     """A locked log that runs named queries, too."""
 
 
-class LockedVacuumLog:
+class LockedVacuumLog(NamingQueries):
     """A locked log as vacuum uses it."""
 
     def __init__(self, log: AskedLog) -> None:
+        super().__init__(log.ask)
         self._log = log
 
     @property
@@ -229,7 +232,10 @@ class UpkeepQueries(ExpiryQueries, JobQueries, OptimizeQueries):
         return self._of_table("vacuum_deleted", table_id, PATHS_SCHEMA)
 
     def absolute_files(self, *, but: int = 0) -> pa.RecordBatchReader:
-        return self._of_table("elsewhere_named", but, KNOWN_SCHEMA)
+        return self._of_table("elsewhere_named", but, NAMED_SCHEMA)
+
+    def naming_tables(self) -> dict[int, NamingTable]:
+        return named_tables(self._rows("naming_tables"))
 
     def _of_table(self, name: str, table_id: int, schema: pa.Schema) -> pa.RecordBatchReader:
         return self._stream(self._text(name).format(table_id=int(table_id)), schema)

@@ -7,10 +7,12 @@ from threading import Barrier
 
 import pytest
 
-from deltasql.errors import DeltaSqlError, LocationTakenError
+from deltasql.errors import DeltaSqlError, LocationTakenError, TableNotFoundError
 from deltasql.spec.actions import Metadata, Protocol
 from deltasql.spec.codec import loads
+from deltasql.store.claims import Ask
 from deltasql.store.interface import LogStore, NameTaken, NoTable, VersionTaken
+from deltasql.store.upkeep.naming import NamingQueries
 from deltasql.testing.proposals import (
     METADATA,
     PROTOCOL,
@@ -155,6 +157,47 @@ class TableContract:
         assert store.dropped_tables() == []
         assert store.begin_purge(table_id) is None
         create(store, "u", location="memory:///a")
+
+    def test_a_table_is_dropped_if_its_purge_may_begin(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store, "t", [add("a"), add("memory:///b/x")], location="memory:///a")
+
+        def refuse(ask: Ask) -> None:
+            log = NamingQueries(ask)
+            assert log.naming_tables()[table_id].is_dropped
+            assert log.absolute_files_of(table_id) == [("memory:///b/x", None)]
+            assert [item.version for item in log.commits_of(table_id, after=-1)] == [0]
+            assert log.holders(table_id) == [(0, "read")]
+            raise ValueError("no")
+
+        store.pin("p", table_id, 0, seconds=60.0, reason="read")
+        with pytest.raises(ValueError, match="no"):
+            store.begin_purge(table_id, drop=True, check=refuse)
+        assert (store.dropped_tables(), len(store.tables())) == ([], 1)
+        commit(store, table_id, add("c"))
+        begun = store.begin_purge(table_id, drop=True)
+        assert begun is not None
+        assert begun.table.table_id == table_id
+        assert store.tables() == []
+        assert store.begin_purge(table_id, drop=True) is None
+
+    def test_a_table_is_created_from_sources_that_are_there(self, log_store: OpenStore) -> None:
+        store = log_store()
+        source = create(store, "source")
+        first = proposal(0, [METADATA, PROTOCOL])
+        store.pin("p", source, 0, seconds=60.0, reason="clone")
+        made = store.create_table("c", "memory:///c", first, sources={source: "p"})
+        assert isinstance(made, int)
+        store.unpin("p")
+        other = proposal(0, [METADATA, PROTOCOL])
+        with pytest.raises(DeltaSqlError, match="held no longer"):
+            store.create_table("d", "memory:///d", other, sources={source: "p"})
+        store.drop_table(source)
+        with pytest.raises(TableNotFoundError):
+            store.create_table("d", "memory:///d", other, sources={source: None})
+        again = store.create_table("c", "memory:///c", first, is_retry=True, sources={source: None})
+        assert again == made, "what is there already needs no source"
+        assert [table.name for table in store.tables()] == ["c"]
 
     def test_of_two_in_one_place_at_once_one_wins(self, log_store: OpenStore) -> None:
         stores = [log_store(), log_store()]

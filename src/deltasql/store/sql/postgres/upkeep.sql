@@ -1,4 +1,4 @@
--- Differs: arrays as parameters.
+-- Differs: arrays as parameters, and rows that are locked.
 
 -- name: vacuum_journal
 INSERT INTO dl_vacuum_files
@@ -14,3 +14,7 @@ RETURNING path;
 -- After vacuum and retention have deleted much: the plans of reads go by it.
 ANALYZE dl_active_files, dl_dead_files, dl_table_versions, dl_mirror_status, dl_txn_actions,
     dl_vacuum_files, dl_partitions;
+
+-- name: source_lock
+-- Whoever drops the source or vacuums it waits; those who append to it don't.
+SELECT table_id FROM dl_table_heads WHERE table_id = :table_id FOR KEY SHARE;

@@ -6,7 +6,7 @@ VALUES (:name, :location, :protocol_min_reader, :protocol_min_writer, :propertie
 RETURNING table_id;
 
 -- name: head_drop
-DELETE FROM dl_table_heads WHERE table_id = :table_id;
+DELETE FROM dl_table_heads WHERE table_id = :table_id RETURNING table_id;
 
 -- name: head_move
 -- Checks and advances in one statement, as dl_commit does.

@@ -136,12 +136,50 @@ SELECT path FROM dl_vacuum_files
 WHERE table_id = {table_id} AND kind IN ('VECTOR', 'CHANGE') AND deleted_at IS NOT NULL;
 
 -- name: elsewhere_named
--- Files that tables name by absolute paths: they may lie at the place of any table.
+-- Files that tables name by absolute paths: they may lie at the place of any table. A path that
+-- begins with a slash is absolute in the file system, or the bucket, of the table that names it.
+SELECT f.path, f.deletion_vector, t.location
+FROM (
+    SELECT table_id, path, deletion_vector FROM dl_active_files
+    WHERE path LIKE '%:%' OR path LIKE '/%' OR deletion_vector LIKE '%"storageType":"p"%'
+    UNION ALL
+    SELECT table_id, path, deletion_vector FROM dl_dead_files
+    WHERE path LIKE '%:%' OR path LIKE '/%' OR deletion_vector LIKE '%"storageType":"p"%'
+    UNION ALL
+    SELECT table_id, path, NULL FROM dl_cdc_files WHERE path LIKE '%:%' OR path LIKE '/%'
+) AS f
+JOIN dl_tables AS t ON t.table_id = f.table_id
+WHERE f.table_id <> {table_id};
+
+-- name: absolute_of
 SELECT path, deletion_vector FROM dl_active_files
-WHERE table_id <> {table_id} AND (path LIKE '%:%' OR deletion_vector LIKE '%"storageType":"p"%')
+WHERE table_id = :table_id
+  AND (path LIKE '%:%' OR path LIKE '/%' OR deletion_vector LIKE '%"storageType":"p"%')
 UNION ALL
 SELECT path, deletion_vector FROM dl_dead_files
-WHERE table_id <> {table_id} AND (path LIKE '%:%' OR deletion_vector LIKE '%"storageType":"p"%');
+WHERE table_id = :table_id
+  AND (path LIKE '%:%' OR path LIKE '/%' OR deletion_vector LIKE '%"storageType":"p"%')
+UNION ALL
+SELECT path, NULL FROM dl_cdc_files
+WHERE table_id = :table_id AND (path LIKE '%:%' OR path LIKE '/%');
+
+-- name: naming_tables
+SELECT t.table_id, t.location, h.current_version, t.dropped_at IS NOT NULL
+FROM dl_tables AS t
+LEFT JOIN dl_table_heads AS h ON h.table_id = t.table_id
+ORDER BY t.table_id;
+
+-- name: holders
+SELECT version, reason FROM dl_pins
+WHERE table_id = :table_id AND expires_at >= @now
+ORDER BY version, pin_id;
+
+-- name: pin_alive
+SELECT pin_id FROM dl_pins WHERE pin_id = :pin_id AND expires_at >= @now;
+
+-- name: source_lock
+-- A clone's source: see PostgreSQL, where several write at once.
+SELECT table_id FROM dl_table_heads WHERE table_id = :table_id;
 
 -- name: places_given_up
 SELECT t.table_id, t.location
