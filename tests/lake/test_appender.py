@@ -161,6 +161,7 @@ def test_closed_is_closed(plain, ids):
     told = appender.submit(line(1))
     dropped = appender.submit(line(2))
     assert dropped.cancel()
+    appender.flush()
     appender.close()
     assert told.result(timeout=0) == 1
     assert ids(plain) == [1]

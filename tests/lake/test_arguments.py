@@ -39,6 +39,8 @@ PLAIN: dict[str, Any] = {
     "kind": "long",
     "location": "somewhere",
     "name": "t",
+    "on": "target.id = source.id",
+    "source": ROWS,
     "names": ["id", "day"],
     "new_name": "u",
     "properties": {"k": "v"},
@@ -55,8 +57,8 @@ PLAIN: dict[str, Any] = {
 INTERNAL = {
     "Lake": {"create_with", "place"},
     "Table": {
-        "abandon", "commit_write", "mirror_commit", "must_be_current", "parse_reads", "request",
-        "send", "snapshot_with",
+        "abandon", "commit_write", "commit_written", "mirror_commit", "must_be_current",
+        "parse_reads", "request", "send", "snapshot_with",
     },
     "Snapshot": {"adds", "batches", "bind", "having", "held", "with_state"},
     "TransactionTable": {"abandon", "discard_files", "has_read", "request", "take"},
@@ -82,11 +84,17 @@ def _in_transaction(lake: deltasql.Lake, call: Callable[[Any], Any]) -> Any:
         return call(tx)
 
 
+def _with_appender(lake: deltasql.Lake, call: Callable[[Any], Any]) -> Any:
+    with lake.table("t").appender("1ms") as appender:
+        return call(appender)
+
+
 HOLDERS: dict[type, Callable[[deltasql.Lake, Callable[[Any], Any]], Any]] = {
     deltasql.Lake: lambda lake, call: call(lake),
     deltasql.Table: lambda lake, call: call(lake.table("t")),
     deltasql.Snapshot: lambda lake, call: call(lake.table("t").snapshot()),
     deltasql.Scan: lambda lake, call: call(lake.table("t").scan()),
+    deltasql.Appender: _with_appender,
     LakeMirror: lambda lake, call: call(lake.mirror),
     TableMirror: lambda lake, call: call(lake.table("t").mirror),
     deltasql.Transaction: _in_transaction,

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import deltasql
+from deltasql.spec.actions import CommitInfo, Txn
 from tests.lake.conftest import ORDERS
 from tests.lake.test_commits import add, paths, remove
 
@@ -228,3 +229,21 @@ def test_a_scan_is_what_was_there_when_it_was_taken(lake):
         found = [scan.to_arrow().column("id").to_pylist() for scan in (before, between)]
         assert found == [[1], [1, 2]]
         assert table.scan().to_arrow().column("id").to_pylist() == [3]
+
+
+def test_what_one_commit_says_once_is_the_last_of_it(lake, orders):
+    """Two operations that each tell of themselves, and of how far an application got."""
+    with lake.transaction() as tx:
+        table = tx.table("sales.orders")
+        for number in (1, 2):
+            metrics = {"numFiles": str(number), "state": f"step {number}"}
+            told = CommitInfo(engine_info="Engine/1", extra={"operationMetrics": metrics})
+            txn = Txn(app_id="job", version=number)
+            table.commit([told, txn, add(f"{number}.parquet")], operation=f"STEP {number}")
+    assert orders.snapshot().txns == {"job": 2}
+    actions = orders.changes(1)[0].actions
+    (info,) = [item for item in actions if isinstance(item, CommitInfo)]
+    assert info.operation == "TRANSACTION"
+    assert info.extra["operationMetrics"] == {"numFiles": "3", "state": "step 2"}
+    assert info.engine_info is not None
+    assert info.engine_info.startswith("Engine/1 deltasql")

@@ -338,3 +338,14 @@ def test_what_the_dead_had_claimed_is_taken_over(quick_lake: deltasql.Lake):
     assert len(table.optimize().versions) == 1
     assert len(live(table)) == 2
     assert ids(table.scan().to_arrow()) == list(range(16))
+
+
+def test_workers_do_it(sqlite_url: str, tmp_path: Path):
+    settings = {"maintenance.optimize_files": 5}
+    with deltasql.connect(sqlite_url, location=str(tmp_path / "lake"), settings=settings) as lake:
+        table, few = small_files(lake, count=5), small_files(lake, "a.few", count=4)
+        (job,) = (job for job in lake.maintenance.run() if job.work == "OPTIMIZE")
+        assert (job.table, job.reason, job.state) == ("a.t", "5 files", "DONE")
+        assert job.outcome == "5 files became 1"
+        assert (len(live(table)), len(live(few))) == (1, 4)
+        assert "OPTIMIZE" not in {job.work for job in lake.maintenance.run()}

@@ -12,7 +12,7 @@ from deltasql.lake import writing
 from deltasql.lake.table import Table
 from tests.maintenance.judges import seen_by_all
 from tests.maintenance.tables import AT_ONCE, SCHEMA, files, folder, ids, live, rows
-from tests.maintenance.vectors import VECTORS, delete_marked
+from tests.maintenance.vectors import VECTORS, delete_marked, marking
 
 SERIALIZABLE = {"delta.isolationLevel": "Serializable"}
 
@@ -261,7 +261,6 @@ def test_who_reads_more_than_it_deletes_is_asked(quick_lake: deltasql.Lake):
     table = filled(lake, count=1, **VECTORS)
     before = table.snapshot()
     delete_marked(table, 1, at=before)
-    from tests.maintenance.vectors import marking
 
     def merge(gone: int, where: str) -> int:
         actions = marking(table, before, [gone])
@@ -271,6 +270,16 @@ def test_who_reads_more_than_it_deletes_is_asked(quick_lake: deltasql.Lake):
         merge(3, "id >= 1")
     merge(3, "id >= 2")
     assert ids(table.scan().to_arrow()) == [0, 2]
+
+
+def test_a_subquery_may_have_read_anything(quick_lake: deltasql.Lake):
+    table = filled(quick_lake, count=1, **VECTORS)
+    before = table.snapshot()
+    delete_marked(table, 1, at=before)
+    given = {"predicate": ["id = (SELECT max(id) FROM t)"]}
+    with pytest.raises(CommitError):
+        table.commit(marking(table, before, [3]), "DELETE", given, read_version=1, reads="id >= 0")
+    assert ids(table.scan().to_arrow()) == [0, 2, 3]
 
 
 def test_rows_deleted_elsewhere_are_no_rows_that_came(quick_lake: deltasql.Lake):
@@ -318,6 +327,18 @@ def test_marks_then_compaction_then_marks(quick_lake: deltasql.Lake):
     seen_by_all(lake, table)
     with pytest.raises(CommitError):
         delete_marked(table, 3, at=before)
+
+
+def test_vectors_written_in_vain_are_gone(quick_lake: deltasql.Lake):
+    """It comes past the compaction, and then meets somebody who deleted the same row."""
+    table = filled(quick_lake, count=2, **VECTORS)
+    before = table.snapshot()
+    table.optimize()
+    delete_marked(table, 3)
+    known = files(table)
+    with pytest.raises(CommitError):
+        delete_marked(table, 3, at=before)
+    assert files(table) == known
 
 
 def test_ids_of_rows_stay_with_united_vectors(quick_lake: deltasql.Lake):

@@ -7,6 +7,7 @@ together stays the conflict that it was.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ from deltasql.store.optimizing.interface import OptimizeLog
 
 # What these read of a file are the rows that they delete there, and nothing else.
 ROW_BY_ROW: Final = frozenset({"DELETE", "UPDATE"})
+_SUBQUERY: Final = re.compile(r"\bselect\b", re.IGNORECASE)
 
 
 class ConflictUnderLockError(Exception):
@@ -202,8 +204,11 @@ class _Rebase:
     def _is_row_by_row(self) -> bool:
         """Whether the rows that it deletes are all that it read; a transaction may read more."""
         given = self.request
-        is_known = given.transaction_id is None and not given.may_read_more
-        return is_known and given.operation in ROW_BY_ROW
+        if given.transaction_id is not None or given.may_read_more:
+            return False
+        # So may a subquery in the condition.
+        has_subquery = _SUBQUERY.search(str(given.operation_params)) is not None
+        return given.operation in ROW_BY_ROW and not has_subquery
 
     def _has_read_rows_of(self, remove: RemoveFile, add: AddFile) -> bool:
         """Whether the winner deleted rows that this commit rests on."""

@@ -57,7 +57,7 @@ class Rewriter:
         new_id: Callable[[], str],
         now_ms: Callable[[], int],
     ) -> None:
-        _must_be_rewritable(state)
+        must_be_rewritable(state)
         self._objects = objects
         self._layout: Layout = layout_of(state.metadata)
         self._ids = RowIds.of(state)
@@ -183,7 +183,8 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _must_be_rewritable(state: TableState) -> None:
+def must_be_rewritable(state: TableState) -> None:
+    """Raise `UnsupportedFeatureError` unless files of the table can be written anew."""
     cause = None
     for feature in sorted(needed_features(state.schema, state.properties)):
         if FEATURES[feature].append == "no":

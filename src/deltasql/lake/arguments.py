@@ -127,7 +127,7 @@ def _check_of(kind: Any) -> Check | None:
 
 def _check_of_plain(kind: Any) -> Check:
     if kind is int:
-        return Check(lambda value: type(value) is int and value in _LONGS, _WORDS[int])
+        return Check(_is_integer, _WORDS[int])
     if kind is float:
         return Check(_is_number, _WORDS[float])
     if kind is str:
@@ -181,6 +181,11 @@ def _is_unicode(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _is_integer(value: Any) -> bool:
+    # The result of a write is an integer, too; in a range it would be looked for item by item.
+    return isinstance(value, int) and not isinstance(value, bool) and int(value) in _LONGS
 
 
 def _is_number(value: Any) -> bool:

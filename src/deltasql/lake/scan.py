@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltasql.data.reading.dataset import dataset_of
 from deltasql.data.reading.reader import output_schema, read_files
 from deltasql.data.writing.vectors import live_rows
+from deltasql.errors import ValidationError
 from deltasql.lake.arguments import checked
 from deltasql.log.predicates.predicate import Constant, Predicate
 from deltasql.log.removal import sort_by_match
@@ -138,6 +139,12 @@ class Scan:
         """The rows as a relation of a DuckDB connection, by default the module's; needs DuckDB."""
         import duckdb
 
+        if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
+            raise ValidationError(
+                "connection must be one of DuckDB's",
+                cause=f"found a value of the type {type(connection).__name__}",
+                remedy="pass duckdb.connect(…), or leave it out",
+            )
         return (connection or duckdb).from_arrow(self.to_arrow())
 
     def to_pyarrow_dataset(self) -> ds.Dataset:

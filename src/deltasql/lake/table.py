@@ -23,7 +23,7 @@ from deltasql.lake import writing
 from deltasql.lake.appending import Appender
 from deltasql.lake.appending.appender import MAX_DELAY, MAX_ROWS
 from deltasql.lake.arguments import checked
-from deltasql.lake.changed_rows import changed_rows
+from deltasql.lake.dml.changed_rows import changed_rows
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.verbs import TableVerbs
 from deltasql.lake.history import Change, HistoryEntry

@@ -162,9 +162,15 @@ class TableCommits:
     ) -> Done:
         """Commit to SQL, `inside` in the same transaction; `mirror_commit` comes after."""
         must_be_ready(self._lake, [self.target], [request])
-        if inside is None:
-            return self._lake.commits.commit(request)
-        (done,) = self._lake.commits.commit_all([request], inside=inside)
+        try:
+            if inside is None:
+                return self._lake.commits.commit(request)
+            (done,) = self._lake.commits.commit_all([request], inside=inside)
+        except CommitStateUnknownError:
+            raise
+        except DeltaSqlError:
+            self._discard(request.rebased_files, request)
+            raise
         return done
 
     def mirror_commit(self, request: CommitRequest, done: Done) -> None:
@@ -219,20 +225,19 @@ class TableCommits:
             # The files may belong to a version: they stay. So they do on Ctrl-C.
             raise
         except DeltaSqlError:
-            self._discard(write, request)
+            self._discard([file.path for file in write.files], request)
             raise
         if not done.is_new:
-            self._discard(write, request)
+            self._discard([*(file.path for file in write.files), *request.rebased_files], request)
         self.mirror_commit(request, done)
         return done
 
-    def _discard(self, write: writing.Write, request: CommitRequest) -> None:
-        paths = [*(file.path for file in write.files), *request.rebased_files]
+    def _discard(self, paths: Sequence[str], request: CommitRequest) -> None:
         if paths:
             self._lake.discarder.discard(
                 self.location,
                 paths,
-                after=-1 if write.read_version is None else write.read_version,
+                after=-1 if request.read_version is None else request.read_version,
                 table_id=self.table_id,
                 request=request,
             )

@@ -10,22 +10,20 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltasql.commit.discarding import Abandon
 from deltasql.data.arrow_schema import from_arrow
 from deltasql.data.conform import as_arrow, conform, merge
-from deltasql.data.layout import Layout, layout_of
+from deltasql.data.layout import layout_of
 from deltasql.data.reading.remainder import Remainder
-from deltasql.data.reading.row_filter import row_mask
 from deltasql.data.writing.change_files import ChangeWriter
-from deltasql.data.writing.lengths import check_lengths
+from deltasql.data.writing.fitting import fitted, must_satisfy
 from deltasql.data.writing.vectors import live_rows
 from deltasql.data.writing.writer import NewFile, write_files
-from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
+from deltasql.errors import ValidationError
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.conflict import Reads
-from deltasql.log.predicates.predicate import Predicate, bind, parse
+from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.removal import (
     Removable,
     Sorted,
@@ -179,7 +177,7 @@ def overwrite(
     predicate = snapshot.bind(where)
     rows = conform(given, parse_schema(metadata.schema_string))
     if predicate is not None:
-        rows = _must_satisfy(rows, predicate, where or "")
+        rows = must_satisfy(rows, predicate, where or "")
     found = _found(snapshot, predicate)
     files: list[AddFile | CdcFile] = []
     try:
@@ -226,16 +224,6 @@ def write_rows(
     return _write_fitted(objects, metadata, fitted(metadata, data), abandon)
 
 
-def fitted(metadata: Metadata, data: Any) -> pa.Table | pa.RecordBatchReader:
-    """Rows as a table takes them, its constraints checked: a Table's at once."""
-    layout = layout_of(metadata)
-    _must_fit_arrow(layout)
-    if not (layout.takes_any and isinstance(data, pa.Table) and data.schema.equals(layout.logical)):
-        data = conform(data, layout.schema, arrow_schema=layout.logical)
-        data = check_lengths(data, layout.limits)
-    return _checked(data, layout)
-
-
 def _write_fitted(
     objects: ObjectStore,
     metadata: Metadata,
@@ -250,22 +238,6 @@ def _write_fitted(
         now_ms=now_ms,
         abandon=abandon,
     )
-
-
-def check_from_arrow(metadata: Metadata) -> None:
-    """Raise unless rows of the table can be written from Arrow, its rules enforced."""
-    _must_fit_arrow(layout_of(metadata))
-
-
-def _must_fit_arrow(layout: Layout) -> None:
-    if layout.obstacle is not None:
-        raise UnsupportedFeatureError(
-            "these rows can't be written from Arrow",
-            cause=layout.obstacle,
-            remedy="write the table with Spark (see docs/features.md)",
-        )
-    for _, text in layout.constraints:
-        _constraint(layout.schema, text)
 
 
 # --- schema -----------------------------------------------------------------------------
@@ -338,51 +310,6 @@ def _changed(
 
 
 # --- rows -------------------------------------------------------------------------------
-
-
-def _checked(
-    rows: pa.Table | pa.RecordBatchReader, layout: Layout
-) -> pa.Table | pa.RecordBatchReader:
-    """The rows, with every CHECK constraint of the table enforced."""
-    for name, text in layout.constraints:
-        rows = _each(rows, _constraint(layout.schema, text), f"CHECK constraint {name}: {text}")
-    return rows
-
-
-def _constraint(schema: StructType, text: str) -> Predicate:
-    try:
-        return bind(parse(text), schema)
-    except ValidationError as error:
-        raise UnsupportedFeatureError(
-            f"the CHECK constraint {text!r} can't be enforced here",
-            cause=error.problem,
-            remedy="write the table with Spark",
-        ) from None
-
-
-def _must_satisfy(
-    rows: pa.Table | pa.RecordBatchReader, predicate: Predicate, where: str
-) -> pa.Table | pa.RecordBatchReader:
-    return _each(rows, predicate, f"the overwrite's own condition {where}")
-
-
-def _each(
-    rows: pa.Table | pa.RecordBatchReader, predicate: Predicate, rule: str
-) -> pa.Table | pa.RecordBatchReader:
-    def check(batch: Any) -> Any:
-        # As in Delta, a rule that is null for a row is broken by it.
-        kept = pc.sum(pc.fill_null(row_mask(predicate, batch), fill_value=False)).as_py() or 0
-        if kept < batch.num_rows:
-            raise SchemaMismatchError(
-                f"{batch.num_rows - kept} rows break {rule}",
-                cause="the condition is false or null for them",
-                remedy="leave these rows out, or change the condition",
-            )
-        return batch
-
-    if isinstance(rows, pa.Table):
-        return check(rows)
-    return pa.RecordBatchReader.from_batches(rows.schema, (check(batch) for batch in rows))
 
 
 def _found(snapshot: Snapshot, predicate: Predicate | None) -> Sorted:

@@ -128,10 +128,13 @@ class Settings:
     maintenance_auto: str = _setting(
         _one_of("on", "off"),
         "off",
-        "whether the worker vacuums, expires and analyses what is due",
+        "whether the worker optimizes, vacuums, expires and analyses what is due",
     )
     maintenance_interval: float = _setting(
         DURATION, "1h", "how often the worker looks for upkeep that is due"
+    )
+    maintenance_optimize_files: int = _setting(
+        COUNT, "100", "files of a table to write together that make an optimize due"
     )
     maintenance_vacuum_files: int = _setting(
         COUNT, "1000", "files to delete that make a vacuum due"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from deltasql.commit.commit_logging import after_commit
 from deltasql.errors import TableNotFoundError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.transaction import Statement, Transaction, TransactionTable
 from deltasql.log.feed import CHANGE_TYPE
 from deltasql.spark.catalog import blocks
+from deltasql.spark.catalog.attaching import catalog_of
+from deltasql.spark.catalog.staging import Block
 from deltasql.spark.dml.operation import DmlContext
 from deltasql.spark.dml.tables import TransactionSparkTable
 from deltasql.spark.native import evolution
@@ -18,7 +22,7 @@ from deltasql.spark.native.options import write_options
 from deltasql.spec.actions import AddFile, CdcFile
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from deltasql.spark.database import Database
 
@@ -40,12 +44,15 @@ class SparkTransaction:
         self._database = database
         self._app = (app_id, app_version)
         self._inner: Transaction = database.lake.transaction(app_id=app_id, app_version=app_version)
+        self._block: Block | None = None
         # Whether to leave with `AlreadyHappened` as soon as a table shows that it has.
         self.stops_early = False
 
     def __enter__(self) -> Self:
-        self._inner.__enter__()
-        blocks.enter(self._database.spark)
+        database = self._database
+        is_attached = catalog_of(database.lake) is not None
+        blocks.must_be_outside(database.spark, database.lake, is_attached=is_attached)
+        blocks.enter(database.spark, self.begin())
         return self
 
     def __exit__(
@@ -54,7 +61,27 @@ class SparkTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        blocks.leave(self._database.spark)
+        # A session that was stopped has nobody left to leave.
+        with suppress(Exception):
+            blocks.leave(self._database.spark)
+        self.end(kind, error, trace)
+
+    def begin(self) -> Block:
+        """Open it; who takes part is for the caller to say."""
+        self._inner.__enter__()
+        self._block = blocks.begin(self._database.lake, self._inner)
+        return self._block
+
+    def end(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        """Commit it, or discard it if there is an error."""
+        database = self._database
+        catalog = catalog_of(database.lake)
+        blocks.end(None if catalog is None else database.spark, self._opened())
         if kind is None:
             try:
                 self._complete_feeds()
@@ -62,6 +89,13 @@ class SparkTransaction:
                 self._inner.__exit__(type(failure), failure, failure.__traceback__)
                 raise
         self._inner.__exit__(kind, error, trace)
+        if catalog is not None:
+            refresh(database.spark, catalog, self.versions)
+
+    def _opened(self) -> Block:
+        if self._block is None:
+            raise ValidationError("the transaction has not begun", remedy="use it in a with block")
+        return self._block
 
     @property
     def versions(self) -> Mapping[str, int]:
@@ -155,6 +189,15 @@ class SparkTransaction:
                     raise
                 debt.settle()
                 table.take(writing.Write(actions=files, operation="CHANGES", files=files))
+
+
+def refresh(spark: SparkSession, catalog: str, names: Iterable[str]) -> None:
+    """Let frames that Spark keeps in memory be read again, as it does after its own statements."""
+    jvm_session: Any = spark._jsparkSession
+    with after_commit("refreshing", *names):
+        if not jvm_session.sharedState().cacheManager().isEmpty():
+            for name in names:
+                spark.catalog.refreshTable(f"{catalog}.{name}")
 
 
 def _changes(context: DmlContext, files: Sequence[AddFile], kind: str) -> list[CdcFile]:

@@ -10,11 +10,16 @@ import re
 import signal
 import socket
 import struct
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import pytest
 from pyspark.errors import PySparkException
 
+from tests.parts import spark as spark_part
 from tests.sizes import FULL
 from tests.spark.plugin.conftest import CATALOG, OF_LAKE, PREFIX
 from tests.spark.plugin.drivers import is_gone, processes, python
@@ -50,6 +55,15 @@ def test_a_query_that_the_process_dies_in_goes_on(spark, work, rows):
     (work / "die").write_text("files before")
     assert [row.id for row in spark.table(f"{CATALOG}.s.t").collect()] == [1]
     assert not (work / "die").exists()
+
+
+def test_many_threads_ask_at_once(spark, rows):
+    def insert(number):
+        spark.sql(f"INSERT INTO {CATALOG}.s.t VALUES ({number})")
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(insert, range(2, 8)))
+    assert rows() == list(range(1, 8))
 
 
 INSERT = ("INSERT INTO {} VALUES (2)", [1, 2])
@@ -124,3 +138,22 @@ def test_what_can_not_start_says_why(plugin, tmp_path, settings, words):
         plugin({f"{PREFIX}python": python(tmp_path), **settings})
     assert words in str(told.value)
     assert "hidden" not in str(told.value)
+
+
+def test_the_settings_for_a_driver_are_printed(tmp_path):
+    def printed(**variables):
+        return subprocess.run(
+            [sys.executable, "-m", "deltasql.spark.plugin", "conf"],
+            env={**os.environ, **variables}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    done = printed(DELTASQL_SPARK_JARS=str(spark_part.JARS))
+    found = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    names = [Path(item).name for item in found["spark.jars"].split(",") if Path(item).is_file()]
+    assert "deltasql-spark.jar" in names
+    assert any(name.startswith("delta-spark") for name in names)
+    assert found["spark.plugins"] == "io.deltasql.spark.LakePlugin"
+    assert found["spark.deltasql.python"] == sys.executable
+    refused = printed(DELTASQL_SPARK_JARS=str(tmp_path))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("there is no Delta in")

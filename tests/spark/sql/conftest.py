@@ -27,8 +27,8 @@ def db(spark, lake) -> Iterator[deltasql.spark.Database]:
 
 
 @pytest.fixture(scope="module")
-def ours(spark, db) -> Lake:
-    return Lake(spark, CATALOG)
+def ours(spark, db, lake) -> Lake:
+    return Lake(spark, CATALOG, lake)
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
+
+import deltasql
+from deltasql.spec import codec
+from deltasql.spec.actions import CommitInfo
 
 
 @dataclass(frozen=True)
@@ -45,15 +51,52 @@ class Side:
                 raise
             return Outcome(condition=condition)
 
+    def told(self, table: str) -> dict[str, Any] | None:
+        """What the newest commit of a table says of itself, times left out; None without one."""
+        info = self._commit_info(table)
+        if info is None:
+            return None
+        metrics = info.get("operationMetrics") or {}
+        left_out = ["TimeMs"]
+        if info.get("operation") == "OPTIMIZE":
+            # Rows in another order are packed into a file of another size.
+            left_out += ["Bytes", "FileSize"]
+        return {
+            "operation": info.get("operation"),
+            "metrics": {key: metrics[key] for key in metrics if not key.endswith(tuple(left_out))},
+        }
+
+    def _commit_info(self, table: str) -> dict[str, Any] | None:
+        raise NotImplementedError
+
 
 class Lake(Side):
-    def __init__(self, spark: Any, catalog: str) -> None:
+    def __init__(self, spark: Any, catalog: str, lake: deltasql.Lake) -> None:
         super().__init__(spark, f"{catalog}.s{uuid.uuid4().hex[:6]}")
+        self._lake = lake
+
+    def _commit_info(self, table: str) -> dict[str, Any] | None:
+        name = table.partition(".")[2]
+        if self._lake.store.table(name) is None:
+            return None
+        version = self._lake.table(name).version
+        actions = self._lake.table(name).changes(version)[0].actions
+        info = next(item for item in actions if isinstance(item, CommitInfo))
+        return codec.wire_fields(info)
 
 
 class Stock(Side):
     def __init__(self, spark: Any) -> None:
         super().__init__(spark, "spark_catalog.default")
+        self._warehouse = spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")
+
+    def _commit_info(self, table: str) -> dict[str, Any] | None:
+        log = Path(self._warehouse) / table.rpartition(".")[2] / "_delta_log"
+        commits = sorted(log.glob("*[0-9].json"))
+        if not commits:
+            return None
+        lines = (json.loads(line) for line in commits[-1].read_text().splitlines())
+        return next(line["commitInfo"] for line in lines if "commitInfo" in line)
 
 
 def _filled(text: str, names: dict[str, str]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 
 import pytest
+from pyspark.errors import IllegalArgumentException
 
 import deltasql
 import deltasql.spark
@@ -13,6 +15,7 @@ from deltasql.spark.catalog import attaching
 from tests.spark.sql.conftest import CATALOG
 
 DELTA = "org.apache.spark.sql.delta"
+CONNECTOR = "org.apache.spark.sql.connector"
 OURS = "io.deltasql.spark"
 # Our class, Delta's, and the methods that must replace Delta's, with as many parameters.
 SEAMS = [
@@ -20,7 +23,7 @@ SEAMS = [
         ("createSnapshotAtInit", 1), ("updateInternal", 2), ("getSnapshotAt", 5),
         ("getUpdatedLogSegment", 3), ("startTransaction", 2), ("store", 0), ("history", 0),
         ("checkpoint", 2), ("checkpointAndCleanUpDeltaLog", 2), ("doLogCleanup", 2),
-        ("createLogDirectoriesIfNotExists", 0),
+        ("createLogDirectoriesIfNotExists", 0), ("compositeId", 0), ("withNewTransaction", 3),
     }),
     ("SqlSnapshot", f"{DELTA}.Snapshot", {
         ("filesForScan", 2), ("stateReconstruction", 0), ("numOfFiles", 0), ("sizeInBytes", 0),
@@ -29,14 +32,21 @@ SEAMS = [
         ("getTableCommitCoordinatorForWrites", 0),
     }),
     ("SqlTransaction", f"{DELTA}.OptimisticTransaction", {
-        ("doCommitRetryIteratively", 3), ("commitLarge", 6), ("split", 1),
+        ("doCommitRetryIteratively", 3), ("commitLarge", 6), ("split", 1), ("commitImpl", 4),
     }),
     ("SqlHistory", f"{DELTA}.DeltaHistoryManager", {
         ("getHistory", 3), ("getActiveCommitAtTime", 5), ("getEarliestRecreatableCommit", 0),
+        ("checkVersionExists", 4),
     }),
     ("LakeCatalog", f"{DELTA}.catalog.DeltaCatalogV1", {
         ("loadTable", 1), ("tableExists", 1), ("createTable", 4), ("stageCreate", 4),
         ("stageReplace", 4), ("stageCreateOrReplace", 4), ("initialize", 2), ("name", 0),
+    }),
+    ("LakeCatalog", f"{CONNECTOR}.catalog.ProcedureCatalog", {
+        ("loadProcedure", 1), ("listProcedures", 1),
+    }),
+    ("LakeProcedure", f"{CONNECTOR}.catalog.procedures.BoundProcedure", {
+        ("name", 0), ("description", 0), ("parameters", 0), ("call", 1), ("isDeterministic", 0),
     }),
 ]  # fmt: skip
 
@@ -60,7 +70,9 @@ def _methods(kind) -> set[tuple[str, str]]:
     }
 
 
-@pytest.mark.parametrize(("ours", "theirs", "expected"), SEAMS, ids=[item[0] for item in SEAMS])
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"), SEAMS, ids=[" as ".join(item[:2]) for item in SEAMS]
+)
 def test_our_methods_replace_deltas(spark, attached, ours, theirs, expected):
     """A method of another shape would be a new one, which Delta never calls."""
     known = _methods(_class(spark, theirs))
@@ -106,3 +118,37 @@ def test_the_main_statements(spark, attached, lake):
     assert told[-5:] == ["MERGE", "UPDATE", "DELETE", "WRITE", "CREATE TABLE"]
     assert lake.table(name).scan().to_arrow().num_rows == 6
     assert lake.table(name).mirror.validate().ok
+
+
+def test_transactions_and_procedures(spark, attached, lake):
+    """What Delta must not write inside of a transaction is known by where Delta does it."""
+    names = [f"seams.{letter}{uuid.uuid4().hex[:8]}" for letter in "ab"]
+    tables = [f"{CATALOG}.{name}" for name in names]
+    for table in tables:
+        spark.sql(f"CREATE TABLE {table} (id BIGINT)")
+        spark.sql(f"INSERT INTO {table} SELECT id FROM range(0, 4, 1, 2)")
+    before = [set(_files(lake, name)) for name in names]
+    spark.sql(f"CALL {CATALOG}.system.begin()")
+    for statement in (
+        "OPTIMIZE {t}", "REORG TABLE {t} APPLY (PURGE)", "RESTORE TABLE {t} TO VERSION AS OF 0",
+        "ALTER TABLE {t} ADD COLUMNS (w INT)", "DROP TABLE {t}", "CREATE TABLE {t}_n (id INT)",
+    ):  # fmt: skip
+        with pytest.raises(IllegalArgumentException, match="can't be part of a transaction"):
+            spark.sql(statement.replace("{t}", tables[0]))
+    assert [set(_files(lake, name)) for name in names] == before
+    spark.sql(f"DELETE FROM {tables[0]} WHERE id = 1")
+    spark.sql(
+        f"MERGE INTO {tables[1]} t USING {tables[0]} s ON t.id = s.id "
+        "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert [spark.table(table).count() for table in tables] == [3, 1]
+    rows = spark.sql(f"CALL {CATALOG}.system.commit()").collect()
+    assert {tuple(row) for row in rows} == {(name, 2) for name in names}
+    assert [spark.table(table).count() for table in tables] == [3, 1]
+    (told, *_) = spark.sql(f"CALL {CATALOG}.system.history('{names[1]}', limit => 1)").collect()
+    assert (told.version, told.operation) == (2, "MERGE")
+    assert spark.sql(f"SHOW PROCEDURES IN {CATALOG}.system").count() > 10
+
+
+def _files(lake, name: str) -> list[Path]:
+    return list(Path(lake.table(name).location.removeprefix("file://")).glob("*.parquet"))

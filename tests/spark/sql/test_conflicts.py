@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import IllegalArgumentException
 
 from tests.spark.sql.conftest import CATALOG
 
@@ -81,18 +80,3 @@ def test_metadata_that_changed_meanwhile(spark, db, lake, name):
     spark.sql(f"ALTER TABLE {CATALOG}.{name} ADD COLUMNS (w INT)")
     with pytest.raises(Exception, match="DELTA_METADATA_CHANGED"):
         transaction.commit(_no_actions(spark), _operation(spark))
-
-
-def test_statements_are_no_part_of_a_transaction(spark, db, lake, name):
-    table = lake.table(name)
-
-    def both() -> None:
-        with db.transaction() as tx:
-            tx.write(spark.createDataFrame([(3, 3)], "id BIGINT, v BIGINT"), name)
-            spark.sql(f"INSERT INTO {CATALOG}.{name} VALUES (4, 4)")
-
-    with pytest.raises(IllegalArgumentException, match="can't be part of a transaction"):
-        both()
-    assert table.version == 1
-    spark.sql(f"INSERT INTO {CATALOG}.{name} VALUES (5, 5)")
-    assert table.version == 2

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.spark.sql.cases import CASES
+from tests.spark.sql.feature_cases import FEATURE_CASES
+from tests.spark.sql.further_cases import FURTHER_CASES
+
+ALL_CASES = (*CASES, *FEATURE_CASES, *FURTHER_CASES)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
 def test_as_on_stock_delta(case, spark, ours, theirs):
     for key, value in case.confs.items():
         spark.conf.set(key, value)
@@ -25,8 +29,9 @@ def _outcomes(side, case):
         made = side.run(statement, names)
         assert made.condition is None, (statement, made)
     outcome = side.run(case.statement, names)
+    told = [side.told(names[table]) for table in "tu"]
     checked = side.run(case.check, names)
     if not case.is_compared:
         assert outcome.condition is None, outcome
-        return checked
-    return outcome, checked
+        return checked, told
+    return outcome, checked, told

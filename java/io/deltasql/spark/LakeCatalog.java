@@ -11,10 +11,12 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType$;
 import org.apache.spark.sql.catalyst.catalog.CatalogUtils$;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.delta.catalog.DeltaCatalogV1;
 import org.apache.spark.sql.delta.commands.TableCreationModes;
@@ -29,7 +31,7 @@ import scala.Option;
  * gives them their names. Delta's connector on its kernel would go round the log, so that this is
  * the one without it.
  */
-public final class LakeCatalog extends DeltaCatalogV1 {
+public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalog {
   private static final String STORAGE = "org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat";
   private static final String TABLE = "org.apache.spark.sql.catalyst.catalog.CatalogTable";
 
@@ -50,6 +52,16 @@ public final class LakeCatalog extends DeltaCatalogV1 {
 
   private Bridge lake() {
     return Homes.lake(name);
+  }
+
+  @Override
+  public UnboundProcedure loadProcedure(Identifier ident) {
+    return LakeProcedure.load(lake(), ident);
+  }
+
+  @Override
+  public Identifier[] listProcedures(String[] namespace) {
+    return LakeProcedure.list(lake(), namespace);
   }
 
   // --- tables that are there ------------------------------------------------------------
@@ -94,11 +106,9 @@ public final class LakeCatalog extends DeltaCatalogV1 {
     storage.put(5, false);
     storage.put(6, scala.collection.immutable.Map$.MODULE$.empty());
     Map<Integer, Object> table = new HashMap<>();
+    // With a catalog goes a database: that of a table without one is empty.
     String space = Names.of(ident.namespace());
-    table.put(
-        1,
-        new TableIdentifier(
-            ident.name(), space.isEmpty() ? Scala.none() : Scala.some(space), Scala.some(name)));
+    table.put(1, new TableIdentifier(ident.name(), Scala.some(space), Scala.some(name)));
     table.put(
         2,
         found.get("is_default_place").asBoolean()
@@ -194,7 +204,7 @@ public final class LakeCatalog extends DeltaCatalogV1 {
     if (location != null) {
       question.put("location", location);
     }
-    JsonNode found = lake().ask(question);
+    JsonNode found = lake().ask(question.put("block", Blocks.current()));
     Path place = new Path(found.get("location").asText());
     if (found.get("is_new").asBoolean()) {
       Homes.promise(place, lake(), Names.of(ident));

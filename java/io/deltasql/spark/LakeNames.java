@@ -27,7 +27,7 @@ final class LakeNames implements CatalogExtension {
   }
 
   private JsonNode ask(ObjectNode question) {
-    return Homes.lake(name).ask(question);
+    return Homes.lake(name).ask(question.put("block", Blocks.current()));
   }
 
   @Override

@@ -50,6 +50,11 @@ final class LogCache extends ForwardingCache<DeltaLog.DeltaLogCacheKey, DeltaLog
   @Override
   public DeltaLog get(DeltaLog.DeltaLogCacheKey key, Callable<? extends DeltaLog> load)
       throws ExecutionException {
+    String block = Blocks.current();
+    DeltaLog own = block == null ? null : Blocks.log(block, key);
+    if (own != null) {
+      return own;
+    }
     DeltaLog known = delegate.getIfPresent(key);
     if (known instanceof SqlDeltaLog && ((SqlDeltaLog) known).isCurrent()) {
       return known;

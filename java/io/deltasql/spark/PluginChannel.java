@@ -23,13 +23,13 @@ final class PluginChannel {
   private static final int CONNECT_MILLIS = 10_000;
   private static final SecureRandom RANDOM = new SecureRandom();
 
-  final int port;
+  final Process process;
   private final Socket socket = new Socket();
   private final DataInputStream in;
   private final DataOutputStream out;
 
-  PluginChannel(int port, byte[] secret) throws IOException {
-    this.port = port;
+  PluginChannel(Process process, int port, byte[] secret) throws IOException {
+    this.process = process;
     try {
       socket.connect(
           new InetSocketAddress(InetAddress.getLoopbackAddress(), port), CONNECT_MILLIS);

@@ -53,6 +53,9 @@ final class PluginProcess {
       return answer[1];
     } catch (IOException error) {
       channel.close();
+      // Other connections to the same process are of no use either.
+      awaitEnd(channel.process);
+      closeIdle();
       throw new AnswerLost(error);
     }
   }
@@ -62,19 +65,25 @@ final class PluginProcess {
     for (int attempt = 0; attempt < 2; attempt++) {
       Running current = start();
       for (PluginChannel known = idle.pollFirst(); known != null; known = idle.pollFirst()) {
-        if (known.port == current.port) {
+        if (known.process == current.process) {
           return known;
         }
         known.close();
       }
       try {
-        return new PluginChannel(current.port, current.secret);
+        return new PluginChannel(current.process, current.port, current.secret);
       } catch (IOException error) {
         refused = error;
         awaitEnd(current.process);
       }
     }
     throw problem("it does not let itself be connected to: " + refused.getMessage());
+  }
+
+  private void closeIdle() {
+    for (PluginChannel known = idle.pollFirst(); known != null; known = idle.pollFirst()) {
+      known.close();
+    }
   }
 
   /** Its connections end a moment before the process is known to have ended. */
@@ -108,8 +117,7 @@ final class PluginProcess {
         throw problem("the context has ended, and the process with it");
       }
       if (running == null || !running.process.isAlive()) {
-        idle.forEach(PluginChannel::close);
-        idle.clear();
+        closeIdle();
         running = launch();
       }
       return running;
@@ -186,8 +194,7 @@ final class PluginProcess {
 
   synchronized void end() {
     hasEnded = true;
-    idle.forEach(PluginChannel::close);
-    idle.clear();
+    closeIdle();
     if (running == null) {
       return;
     }

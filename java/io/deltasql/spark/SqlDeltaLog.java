@@ -61,7 +61,20 @@ public final class SqlDeltaLog extends DeltaLog {
 
   /** A question about this table. */
   ObjectNode question(String verb) {
-    return Bridge.question(verb).put("path", dataPath().toString());
+    return Bridge.question(verb).put("path", dataPath().toString()).put("block", block());
+  }
+
+  /** The transaction that this log belongs to; null for the one that all others share. */
+  String block() {
+    Option<String> found = options().get(Blocks.OPTION);
+    return found.isDefined() ? found.get() : null;
+  }
+
+  /** Two logs are the same, and so may what Spark keeps in memory, if these are. */
+  @Override
+  public Tuple2<String, Path> compositeId() {
+    Tuple2<String, Path> shared = super.compositeId();
+    return block() == null ? shared : new Tuple2<>(shared._1() + " in " + block(), shared._2());
   }
 
   JsonNode ask(ObjectNode question) {
@@ -88,6 +101,9 @@ public final class SqlDeltaLog extends DeltaLog {
 
   @Override
   public Snapshot updateInternal(boolean isAsync, Option<CatalogTable> table) {
+    if (block() == null) {
+      Blocks.checkOpenedOutside();
+    }
     long now = clock().getTimeMillis();
     Snapshot known = currentSnapshot().snapshot();
     Snapshot newest = load(known);
@@ -151,8 +167,33 @@ public final class SqlDeltaLog extends DeltaLog {
   @Override
   public OptimisticTransaction startTransaction(
       Option<CatalogTable> table, Option<Snapshot> snapshot) {
+    if (block() == null) {
+      Blocks.checkOpenedOutside();
+    } else {
+      Blocks.checkStatement();
+    }
     Snapshot read = snapshot.isDefined() ? snapshot.get() : freshest(table);
     return new SqlTransaction(this, table, read);
+  }
+
+  @Override
+  public <T> T withNewTransaction(
+      Option<CatalogTable> table,
+      Option<Snapshot> snapshot,
+      scala.Function1<OptimisticTransaction, T> statement) {
+    return super.withNewTransaction(
+        table,
+        snapshot,
+        new scala.runtime.AbstractFunction1<OptimisticTransaction, T>() {
+          @Override
+          public T apply(OptimisticTransaction transaction) {
+            try {
+              return statement.apply(transaction);
+            } finally {
+              ((SqlTransaction) transaction).giveUp();
+            }
+          }
+        });
   }
 
   Snapshot freshest(Option<CatalogTable> table) {

@@ -10,6 +10,7 @@ import org.apache.spark.sql.delta.DeltaErrors$;
 import org.apache.spark.sql.delta.DeltaHistory;
 import org.apache.spark.sql.delta.DeltaHistoryManager;
 import org.apache.spark.sql.delta.Snapshot;
+import org.apache.spark.sql.delta.VersionNotFoundException;
 import org.apache.spark.sql.delta.actions.Action$;
 import org.apache.spark.sql.delta.actions.CommitInfo;
 import scala.Option;
@@ -82,6 +83,18 @@ final class SqlHistory extends DeltaHistoryManager {
           DeltaErrors$.MODULE$.timestampGreaterThanLatestCommit(timestamp, at, at.toString()));
     }
     return commit;
+  }
+
+  /** The versions of a transaction's own are nobody's to ask for, nor those from after its cut. */
+  @Override
+  public void checkVersionExists(
+      long version, Option<CatalogTable> table, boolean mustBeRecreatable, boolean allowOutOfRange) {
+    long cut = log.block() == null ? version : log.ask(log.question("cut")).asLong();
+    if (version > cut) {
+      throw Raise.unchecked(
+          new VersionNotFoundException(version, getEarliestRecreatableCommit(), cut));
+    }
+    super.checkVersionExists(version, table, mustBeRecreatable, allowOutOfRange);
   }
 
   @Override

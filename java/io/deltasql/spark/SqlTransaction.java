@@ -34,16 +34,34 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class SqlTransaction extends OptimisticTransaction {
   private static final String LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession";
-  /** Set while a block of `db.transaction()` is open on the thread that led here. */
-  private static final String TRANSACTION = "deltasql.transaction";
   /** All others write to `_delta_log`, or to a catalog that does not have the table. */
   private static final Set<String> HOOKS = Set.of("AutoCompact$", "GenerateSymlinkManifest$");
 
   private final SqlDeltaLog log;
+  private final Writing writing;
 
   SqlTransaction(SqlDeltaLog log, Option<CatalogTable> table, Snapshot snapshot) {
     super(log, table, snapshot);
     this.log = log;
+    this.writing = Writing.begin(this, log);
+  }
+
+  @Override
+  public Option<Object> commitImpl(
+      Seq<Action> actions,
+      DeltaOperations.Operation operation,
+      boolean canSkipEmptyCommits,
+      Map<String, String> tags) {
+    try {
+      return super.commitImpl(actions, operation, canSkipEmptyCommits, tags);
+    } finally {
+      giveUp();
+    }
+  }
+
+  /** Whatever becomes of it, nothing is written any more. */
+  void giveUp() {
+    writing.end();
   }
 
   @Override
@@ -139,28 +157,32 @@ public final class SqlTransaction extends OptimisticTransaction {
     org.apache.spark.sql.classic.SparkSession spark =
         (org.apache.spark.sql.classic.SparkSession) SparkSession.active();
     question.put("time_zone", spark.sessionState().conf().sessionLocalTimeZone());
-    question.put("transaction", spark.sparkContext().getLocalProperty(TRANSACTION));
     return question;
   }
 
   private long send(ObjectNode question, List<String> lines) {
     // Deleted here, when the answer is known: it may have to be asked for again.
     String actions = Transfer.give(lines);
+    question.put("actions", actions).put("write", writing.id());
     JsonNode committed;
     try {
-      committed = log.ask(question.put("actions", actions));
+      committed = log.ask(question);
     } finally {
       Transfer.discard(actions);
+      writing.isAnswered();
     }
     commitEndNano_$eq(System.nanoTime());
     long version = committed.asLong();
-    ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
-        .sessionState().conf().setConfString(LAST_VERSION, Long.toString(version));
+    boolean isStaged = log.block() != null;
+    if (!isStaged) {
+      ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
+          .sessionState().conf().setConfString(LAST_VERSION, Long.toString(version));
+    }
     unregisterPostCommitHooksWhere(
         new scala.runtime.AbstractFunction1<PostCommitHook, Object>() {
           @Override
           public Object apply(PostCommitHook hook) {
-            return !HOOKS.contains(hook.getClass().getSimpleName());
+            return isStaged || !HOOKS.contains(hook.getClass().getSimpleName());
           }
         });
     return version;

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 from deltasql.data.conform import as_arrow
+from deltasql.data.writing import fitting
 from deltasql.errors import ConfigError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.appending import batch
@@ -33,6 +34,7 @@ MAX_DELAY: Final = "200ms"
 MAX_ROWS: Final = 100_000
 # So many bytes of rows make a batch, too.
 _MAX_BYTES: Final = 64 << 20
+_LONGEST: Final = 86_400.0
 # How many batches may wait: whoever hands in more waits himself.
 _WAITING: Final = 2
 # How long the thread stays when there is nothing to do.
@@ -132,10 +134,10 @@ class Appender:
             data = rows if isinstance(rows, pa.Table) else rows.read_all()
         metadata = self._table._lake.states.current(self._table.table_id).metadata
         try:
-            fitted = writing.fitted(metadata, data)
+            fitted = fitting.fitted(metadata, data)
         except Exception:  # noqa: BLE001 - raised again, unless the schema has changed
             metadata = self._table._lake.states.refresh(self._table.table_id).metadata
-            fitted = writing.fitted(metadata, data)
+            fitted = fitting.fitted(metadata, data)
         txn: Txn | None = txns[0] if txns else None
         return Entry(data, fitted, metadata, txn, Receipt(), time.monotonic(), fitted.nbytes)
 
@@ -257,19 +259,25 @@ class Appender:
 
 
 def _has_failed(receipt: Receipt) -> bool:
-    asked = receipt.was_asked
-    failed = receipt.exception() is not None
-    receipt.was_asked = asked
-    return failed
+    # By the class itself: this is nobody who asked.
+    return not receipt.cancelled() and Future.exception(receipt) is not None
 
 
 def _seconds(given: timedelta | str | float) -> float:
-    if isinstance(given, timedelta):
-        return given.total_seconds()
     try:
-        return parse_duration("max_delay", given)
+        if isinstance(given, timedelta):
+            found = given.total_seconds()
+        else:
+            found = parse_duration("max_delay", given)
     except ConfigError as error:
         raise ValidationError(error.problem, cause=error.cause) from None
+    if not 0 <= found <= _LONGEST:
+        raise ValidationError(
+            f"max_delay can't be {given}",
+            cause="rows would wait for longer than a day, or for less than no time",
+            remedy='give a duration such as "200ms"',
+        )
+    return found
 
 
 def _begin_anew() -> None:

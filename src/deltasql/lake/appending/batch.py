@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from deltasql.data.writing import fitting
 from deltasql.errors import (
     CommitError,
     MetadataChangedError,
@@ -70,7 +71,7 @@ def _fitting(entries: Sequence[Entry], metadata: Metadata) -> list[Entry]:
     for entry in entries:
         if entry.metadata is not metadata:
             try:
-                entry.fitted = writing.fitted(metadata, entry.data)
+                entry.fitted = fitting.fitted(metadata, entry.data)
             except Exception as error:  # noqa: BLE001 - it is this caller's alone
                 entry.fail(error)
                 continue

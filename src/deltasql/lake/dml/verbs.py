@@ -112,6 +112,8 @@ class TableVerbs:
         metadata: Mapping[str, Any] | None,
     ) -> WriteResult:
         table = cast("Table", self)
+        if retries < 0:
+            raise ValidationError(f"retries can't be {retries}", remedy="pass 0 or more")
         with table.present():
             for attempt in range(retries + 1):
                 write, result = _at(table, operation)

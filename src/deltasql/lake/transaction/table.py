@@ -16,6 +16,7 @@ from deltasql.lake.dml.verbs import TransactionVerbs
 from deltasql.lake.scan import Scan
 from deltasql.lake.snapshot import FileKey, Overlay, Snapshot
 from deltasql.lake.table import Table
+from deltasql.lake.transaction.infos import joined_info
 from deltasql.log.conflict import Reads
 from deltasql.log.feed import FeedDebt
 from deltasql.log.predicates.predicate import Predicate
@@ -23,7 +24,16 @@ from deltasql.log.validation.files import added_and_removed
 from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, Metadata, Protocol, RemoveFile
+from deltasql.spec.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    Txn,
+)
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -44,10 +54,12 @@ class TransactionTable(TransactionVerbs):
         self._removes: list[RemoveFile] = []
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
-        self._others: list[Action] = []
+        # By what there may be one of in a commit: the last one counts.
+        self._others: dict[object, Action] = {}
+        self._info: CommitInfo | None = None
         self._written: list[NewFile] = []
         self._reads = Reads.nothing()
-        self._operations: list[tuple[str, Mapping[str, Any], Mapping[str, int]]] = []
+        self._operations: list[tuple[str, Mapping[str, Any]]] = []
         self.feed_debt = FeedDebt()
 
     @property
@@ -74,6 +86,21 @@ class TransactionTable(TransactionVerbs):
     def version(self) -> int:
         """The version that the transaction reads."""
         return self._version
+
+    @property
+    def table_id(self) -> int:
+        """The table's id in SQL."""
+        return self._table.table_id
+
+    @property
+    def revision(self) -> int:
+        """How often the transaction has written to the table."""
+        return len(self._operations)
+
+    @property
+    def staged(self) -> Sequence[Action]:
+        """What is to be committed so far, metadata and protocol left out."""
+        return [*self._others.values(), *self._removes, *self._overlay.adds.values()]
 
     @property
     def has_changes(self) -> bool:
@@ -106,10 +133,15 @@ class TransactionTable(TransactionVerbs):
         self.has_read(snapshot.bind(where))
         return snapshot.scan(where, columns)
 
-    def has_read(self, predicate: Predicate | None) -> None:
-        """Make the rows of a bound predicate, by default all, part of the conflict check."""
+    def has_read(
+        self, predicate: Predicate | None, files: frozenset[FileKey] | None = None
+    ) -> None:
+        """Make the rows of a bound predicate, by default all, part of the conflict check.
+
+        `files` are those that may hold such rows, where they are known.
+        """
         self._reads = self._reads.joined(
-            Reads.all() if predicate is None else Reads.where(predicate)
+            Reads.all() if predicate is None else Reads.where(predicate, files=files)
         )
 
     def append(self, data: Any) -> None:
@@ -147,26 +179,26 @@ class TransactionTable(TransactionVerbs):
     def request(self, transaction_id: str, txn: Sequence[Action] = ()) -> CommitRequest:
         """All that was written, as one commit, its change feed complete."""
         self._pay_feed_debt()
-        operation, params, metrics = self._operations[0]
+        operation, params = self._operations[0]
         if len(self._operations) > 1:
-            names = [name for name, *_ in self._operations]
-            operation, params, metrics = "TRANSACTION", {"operations": names}, {}
-        changed = [item for item in (self._protocol, self._metadata) if item is not None]
-        return self._table.request(
-            [
-                *changed,
-                *txn,
-                *self._others,
-                *self._removes,
-                *self._overlay.adds.values(),
-                *writing.commit_info(metrics),
-            ],
+            names = [name for name, _ in self._operations]
+            operation, params = "TRANSACTION", {"operations": names}
+        changed = [
+            item for item in (self._info, self._protocol, self._metadata) if item is not None
+        ]
+        for action in txn:
+            self._others[_only_one(action)] = action
+        request = self._table.request(
+            [*changed, *self.staged],
             operation=operation,
             operation_params=params,
             reads=self._reads,
             read_version=self._version,
             transaction_id=transaction_id,
         )
+        if self._info is not None and self._info.engine_info:
+            request.engine = f"{self._info.engine_info} {request.engine}"
+        return request
 
     def abandon(self, after: int) -> Abandon:
         """For whoever may commit: what deletes files, written from now on, that no commit has."""
@@ -205,8 +237,8 @@ class TransactionTable(TransactionVerbs):
         self.feed_debt.note(write.actions)
         self._written += write.files
         self._reads = self._reads.joined(write.reads)
-        self._operations.append((write.operation, write.operation_params, write.metrics))
-        for action in write.actions:
+        self._operations.append((write.operation, write.operation_params))
+        for action in (*write.actions, *writing.commit_info(write.metrics)):
             if isinstance(action, AddFile):
                 self._add(action)
             elif isinstance(action, RemoveFile):
@@ -219,8 +251,10 @@ class TransactionTable(TransactionVerbs):
                 self._metadata = action
             elif isinstance(action, Protocol):
                 self._protocol = action
+            elif isinstance(action, CommitInfo):
+                self._info = action if self._info is None else joined_info(self._info, action)
             else:
-                self._others.append(action)
+                self._others[_only_one(action)] = action
 
     def _add(self, add: AddFile) -> None:
         key = (add.path, add.dv_id)
@@ -254,3 +288,12 @@ class TransactionTable(TransactionVerbs):
         )
         debt.settle()
         self._take(writing.Write(actions=files, operation="CHANGES", files=files))
+
+
+def _only_one(action: Action) -> object:
+    """What one commit may say one time only, by key."""
+    if isinstance(action, Txn):
+        return "txn", action.app_id
+    if isinstance(action, DomainMetadata):
+        return "domain", action.domain
+    return id(action)

@@ -19,6 +19,7 @@ from deltasql.errors import (
 )
 from deltasql.lake import writing
 from deltasql.lake.arguments import checked
+from deltasql.lake.table import Table
 from deltasql.lake.transaction.table import TransactionTable
 from deltasql.lake.upkeep.maintaining import must_be_ready
 from deltasql.lake.writing import txn_actions
@@ -97,13 +98,17 @@ class Transaction:
     def table(self, name: str) -> TransactionTable:
         """A table as this transaction sees it."""
         self._must_be_open()
-        table = self._lake.table(name)
+        return self.at(self._lake.table(name))
+
+    def at(self, table: Table) -> TransactionTable:
+        """A table that was found before, as this transaction sees it."""
+        self._must_be_open()
         if self._cut is None:
             heads = self._lake.store.heads()
             self._cut = {head.table_id: head.version for head in heads.values()}
         if table.table_id not in self._cut:
             raise TableNotFoundError.named(
-                name,
+                table.name,
                 cause="it was created after the transaction began",
                 remedy="begin a new transaction",
             )

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from deltasql.errors import DeltaSqlError, TableNotFoundError
+from deltasql.lake.upkeep.optimizing import files_to_optimize
 from deltasql.log.timestamps import from_ms
 from deltasql.store.jobs.interface import WHOLE_LAKE, JobRecord
 
@@ -77,6 +78,18 @@ class MaintenanceJob:
 # --- the kinds of work --------------------------------------------------------------------
 
 
+def _optimize_due(table: Table, settings: Settings) -> str | None:
+    found = files_to_optimize(table)
+    return f"{found} files" if found >= settings.maintenance_optimize_files else None
+
+
+def _optimize(table: Table) -> Done:
+    told = table.optimize().metrics
+    return Done(
+        f"{told['numRemovedFiles']} files became {told['numAddedFiles']}", told["numAddedBytes"]
+    )
+
+
 def _vacuum_due(table: Table, settings: Settings) -> str | None:
     found = table.vacuum(find_orphans=False).count
     return f"{found} files to delete" if found >= settings.maintenance_vacuum_files else None
@@ -97,11 +110,12 @@ def _expire(table: Table) -> Done:
     return Done(f"{report.versions} versions expired")
 
 
+OPTIMIZE: Final = TableWork("OPTIMIZE", _optimize_due, _optimize)
 VACUUM: Final = TableWork("VACUUM", _vacuum_due, _vacuum)
 EXPIRE: Final = TableWork("EXPIRE", _expire_due, _expire)
 ANALYZE: Final = "ANALYZE"
 # In this order: rows of files that vacuum deleted can expire.
-KINDS: list[TableWork] = [VACUUM, EXPIRE]
+KINDS: list[TableWork] = [OPTIMIZE, VACUUM, EXPIRE]
 
 
 # --- the queue ----------------------------------------------------------------------------

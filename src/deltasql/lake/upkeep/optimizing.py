@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from deltasql.commit import CommitRequest
 from deltasql.commit.discarding import Abandon
-from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError
+from deltasql.data.rewriting import must_be_rewritable
+from deltasql.errors import (
+    CommitStateUnknownError,
+    DeltaSqlError,
+    UnsupportedFeatureError,
+    ValidationError,
+)
 from deltasql.lake import writing
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.log.pruning.files import is_partition_only
 from deltasql.log.removal import removes, rewritten
 from deltasql.log.state import TableState
-from deltasql.maintenance.optimizing.planning import DEAD_SHARE, DEFAULT_TARGET, Wish
+from deltasql.maintenance.optimizing.planning import DEAD_SHARE, DEFAULT_TARGET, Wish, plan
 from deltasql.maintenance.optimizing.report import OptimizeReport
 from deltasql.maintenance.optimizing.run import Move, Run
 from deltasql.objectstore import ObjectStore
@@ -92,6 +98,18 @@ class TableOptimize:
     ) -> OptimizeReport:
         """Write every file with deleted rows anew without them: stock Delta's REORG … PURGE."""
         return self.optimize(where, purge=True, progress=progress)
+
+
+def files_to_optimize(table: Table) -> int:
+    """How many files `Table.optimize` would write together; none if it can't."""
+    snapshot = table.snapshot()
+    state = snapshot.state
+    try:
+        must_be_rewritable(state)
+    except UnsupportedFeatureError:
+        return 0
+    wish = Wish(target_size=_target(None, state.properties), cluster_by=_clustering(table, state))
+    return sum(len(item.files) for item in plan(snapshot.adds(), wish))
 
 
 class _Optimized:

@@ -13,6 +13,7 @@ from deltasql.spark.sessions.failures import no_native_route
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from deltasql.lake.catalog import Lake
     from deltasql.spark.database import Database
 
 JAR = Path(__file__).parent / "deltasql-spark.jar"
@@ -33,7 +34,7 @@ def attach_catalog(database: Database, catalog: str) -> None:
     _load_classes(spark)
     _start_callbacks(spark)
     jvm = cast("Any", spark._jvm)
-    bridge = Bridge(database.lake, database.set_credentials)
+    bridge = Bridge(database.lake, database.set_credentials, database.transaction)
     jvm.io.deltasql.spark.Attachment.attach(spark._jsparkSession, catalog, bridge)
     spark.conf.set(_KERNEL_CONNECTOR, "NONE")
     spark.conf.set(f"spark.sql.catalog.{catalog}", _CATALOG)
@@ -42,8 +43,14 @@ def attach_catalog(database: Database, catalog: str) -> None:
     database.lake.at_close(lambda: _leave(spark, catalog, bridge))
 
 
+def catalog_of(lake: Lake) -> str | None:
+    """The name that a lake has in Spark SQL, whoever has attached it."""
+    return next((name for name, bridge in _attached.items() if bridge.lake is lake), None)
+
+
 def _leave(spark: SparkSession, catalog: str, bridge: Bridge) -> None:
     """Detach a lake that closes: every path that Spark opens would be asked of it."""
+    bridge.close()
     if _attached.get(catalog) is bridge:
         # The session may have ended before the lake.
         with suppress(Exception):
@@ -107,6 +114,8 @@ def _start_callbacks(spark: SparkSession) -> None:
 def detach_catalog(spark: SparkSession, catalog: str) -> None:
     """Take the lake off again; whatever is opened from now on is stock Delta's."""
     jvm = cast("Any", spark._jvm)
-    _attached.pop(catalog, None)
+    bridge = _attached.pop(catalog, None)
+    if bridge is not None:
+        bridge.close()
     jvm.io.deltasql.spark.Attachment.detach(catalog)
     spark.conf.unset(f"spark.sql.catalog.{catalog}")

@@ -9,14 +9,19 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltasql.errors import DeltaSqlError
+from deltasql.spark.catalog import blocks
+from deltasql.spark.catalog.blocks import PlainTransaction
 from deltasql.spark.catalog.commits import Commits
 from deltasql.spark.catalog.histories import Histories
 from deltasql.spark.catalog.names import Names, NamespaceProblem
 from deltasql.spark.catalog.places import Places
+from deltasql.spark.catalog.procedures import Opened, Procedures
 from deltasql.spark.catalog.snapshots import Snapshots
+from deltasql.spark.catalog.writers import Writers
 from deltasql.spec import codec
 
 if TYPE_CHECKING:
@@ -38,19 +43,35 @@ class Bridge:
 
         implements = ("java.util.function.Function",)
 
-    def __init__(self, lake: Lake, set_credentials: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        set_credentials: Callable[[str], None],
+        open_transaction: Callable[[], Opened] | None = None,
+    ) -> None:
+        self.lake = lake
         places = Places(lake, set_credentials)
+        self._writers = Writers(lake)
+        self._procedures = Procedures(lake, open_transaction or partial(PlainTransaction, lake))
         self._answers: Answers = {
             **Names(lake, places).answers,
             **Snapshots(lake, places).answers,
             **Histories(lake, places).answers,
-            **Commits(lake, places).answers,
+            **Commits(lake, places, self._writers).answers,
+            **self._writers.answers,
+            **self._procedures.answers,
         }
+
+    def close(self) -> None:
+        """Nothing is written any more; transactions that were begun in SQL are discarded."""
+        self._procedures.close()
+        self._writers.close()
 
     def apply(self, text: str) -> str:
         """The answer to a question."""
         question = codec.loads(text)
         try:
+            blocks.check(question, self.lake)
             answer = {"value": self._answers[question["verb"]](question)}
         except NamespaceProblem as problem:
             answer = {"error": {"kind": problem.kind, "name": problem.namespace, "message": ""}}

@@ -16,6 +16,8 @@ from deltasql.spark.catalog import blocks
 from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new
 from deltasql.spark.catalog.places import Places
 from deltasql.spark.catalog.snapshots import understood
+from deltasql.spark.catalog.staging import refused
+from deltasql.spark.catalog.writers import Writers
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, CommitInfo
 
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
 class Commits:
     """Answers to commits: the version."""
 
-    def __init__(self, lake: Lake, places: Places) -> None:
+    def __init__(self, lake: Lake, places: Places, writers: Writers) -> None:
         self._lake = lake
+        self._writers = writers
         self._places = places
 
     @property
@@ -36,11 +39,22 @@ class Commits:
         return {"commit": self._commit}
 
     def _commit(self, question: Mapping[str, Any]) -> int:
+        try:
+            return self._committed(question)
+        finally:
+            self._writers.end(question)
+
+    def _committed(self, question: Mapping[str, Any]) -> int:
         files, actions = _taken(Path(question["actions"]))
-        blocks.must_be_outside(question)
+        block = blocks.of(question, self._lake)
         if "create" in question:
+            if block is not None:
+                raise refused("CREATE TABLE")
             return self._create(question, actions)
         table = self._places.pinned(question["path"], question["table_id"])
+        if block is not None:
+            state = block.newest(table).snapshot.state
+            return block.stage(table, actions, _reads(question, files, state), question)
         return self._append(table, question, actions, files)
 
     def _create(self, question: Mapping[str, Any], actions: Sequence[Action]) -> int:
@@ -73,7 +87,7 @@ class Commits:
             fitted(actions, state, high_water_mark=question["high_water_mark"]),
             operation=info.operation or "WRITE",
             operation_params=info.operation_parameters or {},
-            reads=Reads.all() if is_pinned else _reads(question, files, state),
+            reads=_reads(question, files, state),
             read_version=read_version,
             expected_head=read_version if is_pinned else None,
             may_read_more=True,
@@ -106,9 +120,9 @@ def _reads(question: Mapping[str, Any], files: Sequence[str], state: TableState)
     """
     keys: frozenset[FileKey] = frozenset((path, "") for path in files)
     zone = question["time_zone"]
-    found = [understood(texts, state, time_zone=zone) for texts in question["reads"]]
+    found = [understood(texts, state, time_zone=zone) for texts in question.get("reads", ())]
     predicates = tuple(item for item in found if item is not None)
-    if question["reads_everything"] or len(predicates) < len(found):
+    if question.get("pinned") or question["reads_everything"] or len(predicates) < len(found):
         return Reads.all()
     if not predicates:
         return Reads(files=keys) if keys else Reads.nothing()

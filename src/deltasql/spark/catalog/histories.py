@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltasql.errors import VersionNotFoundError
 from deltasql.lake.table import Table
+from deltasql.spark.catalog import blocks
 from deltasql.spark.catalog.places import Places
 from deltasql.spec import codec
 from deltasql.spec.actions import CommitInfo
@@ -32,6 +33,7 @@ class Histories:
             "history": self._history,
             "version_at": self._version_at,
             "earliest": self._earliest,
+            "cut": self._cut,
         }
 
     def _body(self, question: Mapping[str, Any]) -> str | None:
@@ -50,26 +52,45 @@ class Histories:
         count = head.version - max(question["first"], head.earliest_version) + 1
         if count <= 0:
             return []
+        last = self._last(table, question)
         found = self._lake.store.history(table.table_id, limit=count)
         return [
             {"version": item.version, "timestamp": item.in_commit_timestamp}
             for item in reversed(found)
+            if last is None or item.version <= last
         ]
 
     def _history(self, question: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The commitInfo of each version, the newest first."""
         table = self._places.must_be_at(question["path"])
-        found = self._lake.store.commits(
-            table.table_id, after=question["first"] - 1, upto=question.get("last")
-        )
+        last = self._last(table, question, question.get("last"))
+        found = self._lake.store.commits(table.table_id, after=question["first"] - 1, upto=last)
         return [{"version": record.version, "info": _commit_info(record)} for record in found][::-1]
 
     def _version_at(self, question: Mapping[str, Any]) -> dict[str, int]:
         """The version that was the newest at a time; before all of them, the earliest."""
         table = self._places.must_be_at(question["path"])
         version = self._lake.store.version_at(table.table_id, question["timestamp"])
+        if version is not None:
+            version = self._last(table, question, version)
         found = table.snapshot(version=self._first(table) if version is None else version)
         return {"version": found.version, "timestamp": found.state.in_commit_timestamp}
+
+    def _last(
+        self, table: Table, question: Mapping[str, Any], wanted: int | None = None
+    ) -> int | None:
+        """The last version to tell of: inside of a transaction none from after its cut."""
+        block = blocks.of(question, self._lake)
+        if block is None:
+            return wanted
+        base = block.base(table)
+        return base if wanted is None else min(wanted, base)
+
+    def _cut(self, question: Mapping[str, Any]) -> int:
+        """The newest version that there is for whoever asks, its own writes left out."""
+        table = self._places.must_be_at(question["path"])
+        last = self._last(table, question)
+        return table.version if last is None else last
 
     def _earliest(self, question: Mapping[str, Any]) -> int:
         return self._first(self._places.must_be_at(question["path"]))

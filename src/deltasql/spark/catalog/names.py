@@ -13,6 +13,7 @@ from deltasql.errors import TableExistsError, TableNotFoundError, ValidationErro
 from deltasql.lake import locations, new_table
 from deltasql.places import place_of
 from deltasql.spark.catalog.places import Places, plain
+from deltasql.spark.catalog.staging import refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,6 +99,8 @@ class Names:
                     remedy="leave the location out, or drop the table first",
                 )
             return {"location": self._places.hadoop_path(existing.location), "is_new": False}
+        if question.get("block") is not None:
+            raise refused("CREATE TABLE")
         place = (
             locations.check_new(self._lake, plain(location)) if location else self._lake.place(name)
         )

@@ -75,8 +75,9 @@ class Places:
         return self.hadoop_path(location)
 
     def promised(self, path: str) -> str:
-        """The location that was promised at a path."""
-        return self._promised.pop(place_of(plain(path)), plain(path))
+        """The location that was promised at a path, perhaps by a process before this one."""
+        known = self._promised.pop(place_of(plain(path)), None)
+        return lake_location(path) if known is None else known
 
     def _claimed(self, path: str) -> TableRecord | None:
         location = plain(path)
@@ -91,6 +92,12 @@ class Places:
             return None
         self._set_credentials(record.location)
         return Table(self._lake, record)
+
+
+def lake_location(path: str) -> str:
+    """A path of Hadoop's as the lake spells locations: `hadoop_location`, the other way round."""
+    location = plain(path)
+    return f"s3://{location[6:]}" if location.startswith("s3a://") else location
 
 
 def plain(path: str) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from deltasql.data.conform import conform
 from deltasql.data.layout import layout_of
+from deltasql.data.writing.fitting import check_from_arrow
 from deltasql.errors import UnsupportedFeatureError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.new_table import version_zero
@@ -74,7 +75,7 @@ class DeltaSqlWriter(DataSourceArrowWriter):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         try:
-            writing.check_from_arrow(self._metadata)
+            check_from_arrow(self._metadata)
         except UnsupportedFeatureError as error:
             raise UnsupportedFeatureError(
                 f'format("deltasql") can\'t write {self._source.table_name}: {error.problem}',

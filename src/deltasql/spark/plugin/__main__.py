@@ -25,9 +25,7 @@ _GRACE = 10.0
 def main() -> None:
     """Serve a driver, or print what it has to be told."""
     if sys.argv[1:] == ["conf"]:
-        from deltasql.spark.plugin.configuring import settings
-
-        sys.stdout.writelines(f"{key} {value}\n" for key, value in settings().items())
+        _print_settings()
         return
     # Ctrl-C in a shell is for the statement that runs there.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -57,6 +55,16 @@ def serve(hello: dict[str, Any], out: BinaryIO) -> None:
         last.start()
         server.shutdown()
     lakes.close()
+
+
+def _print_settings() -> None:
+    from deltasql.spark.plugin.configuring import settings
+
+    try:
+        found = settings()
+    except DeltaSqlError as error:
+        sys.exit(str(error))
+    sys.stdout.writelines(f"{key} {value}\n" for key, value in found.items())
 
 
 def _say(out: BinaryIO, message: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ PLUGIN = "io.deltasql.spark.LakePlugin"
 def settings() -> dict[str, str]:
     """As in spark-defaults.conf: Delta's jars and ours, the plugin, and this Python."""
     return {
-        "spark.jars": ",".join(map(str, [*jars.find(), jar()])),
+        "spark.jars": ",".join(str(item.absolute()) for item in (*jars.find(), jar())),
         "spark.plugins": PLUGIN,
         "spark.deltasql.python": sys.executable,
     }

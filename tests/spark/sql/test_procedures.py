@@ -1,0 +1,129 @@
+"""Procedures: the lake's verbs in SQL, and transactions from begin to commit."""
+
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException, PySparkException
+
+from deltasql.errors import ValidationError
+from deltasql.spark.catalog.procedures.verbs import VERBS
+from tests.spark.sql.conftest import CATALOG
+
+
+@pytest.fixture
+def name(db) -> str:
+    made = f"calls.t{uuid.uuid4().hex[:8]}"
+    db.spark.sql(f"CREATE TABLE {CATALOG}.{made} (id BIGINT)")
+    db.spark.sql(f"INSERT INTO {CATALOG}.{made} VALUES (1)")
+    return made
+
+
+def _call(spark, text: str):
+    return spark.sql(f"CALL {CATALOG}.system.{text}").collect()
+
+
+def _ids(spark, name: str) -> list[int]:
+    return sorted(row.id for row in spark.table(f"{CATALOG}.{name}").collect())
+
+
+def test_they_are_shown(spark, db):
+    shown = {
+        row.procedure_name for row in spark.sql(f"SHOW PROCEDURES IN {CATALOG}.system").collect()
+    }
+    assert shown == {"begin", "commit", "rollback", *(item.name for item in VERBS)}
+    with pytest.raises(PySparkException, match="there is no procedure"):
+        _call(spark, "nothing()")
+
+
+def test_verbs_of_a_table(spark, db, lake, name):
+    spark.sql(f"INSERT INTO {CATALOG}.{name} VALUES (2)")
+    (told, *_) = _call(spark, f"history('{name}', limit => 2)")
+    assert (told.version, told.operation, told.is_blind_append) == (2, "WRITE", True)
+    assert told.timestamp == lake.table(name).history(limit=1)[0].timestamp.replace(tzinfo=None)
+    assert len(_call(spark, f"history(table => '{CATALOG}.{name}')")) == 3
+    actions = _call(spark, f"changes('{name}', 2)")
+    assert {row.version for row in actions} == {2}
+    assert sum('"add"' in row.action for row in actions) == 1
+    (told,) = _call(spark, f"restore('{name}', 1)")
+    assert (told.version, told.restored_version) == (3, 1)
+    assert _ids(spark, name) == [1]
+    (told,) = _call(spark, f"vacuum('{name}')")
+    assert (told.table, told.dry_run, told.dead) == (name, True, 0)
+    for verb in ("validate", "check", "repair"):
+        (told,) = _call(spark, f"{verb}('{name}')")
+        assert (told.table, told.ok) == (name, True)
+    (told,) = _call(spark, f"mirror_status('{name}')")
+    assert (told.version, told.lag_versions) == (3, 0)
+    assert any(row.kind == "spark" and row.is_alive for row in _call(spark, "sessions()"))
+    with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        _call(spark, "history('no.where')")
+
+
+def test_tables_come_and_go(spark, db, lake, tmp_path):
+    path = str(tmp_path / "stock")
+    spark.range(0, 3, 1, 1).write.format("delta").save(path)
+    name = f"calls.a{uuid.uuid4().hex[:8]}"
+    (told,) = _call(spark, f"adopt('{path}', '{name}', dry_run => true)")
+    assert (told.version, told.read_only) == (0, None)
+    (told,) = _call(spark, f"adopt('{path}', '{CATALOG}.{name}')")
+    assert (told.version, told.versions) == (1, 2)
+    assert _ids(spark, name) == [0, 1, 2]
+    (told,) = _call(spark, f"release('{name}')")
+    assert told.version == lake.table(name).version
+    spark.sql(f"DROP TABLE {CATALOG}.{name}")
+    (told,) = [row for row in _call(spark, "dropped()") if row.table == name]
+    assert told.location.endswith("stock")
+
+
+def test_a_transaction_in_sql_alone(spark, db, lake, name):
+    other = f"{name}_other"
+    spark.sql(
+        f"CREATE TABLE {CATALOG}.{other} (id BIGINT) "
+        "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    )
+    (begun,) = _call(spark, "begin()")
+    spark.sql(f"INSERT INTO {CATALOG}.{name} VALUES (2)")
+    spark.sql(f"INSERT INTO {CATALOG}.{other} SELECT id FROM {CATALOG}.{name}")
+    spark.sql(f"UPDATE {CATALOG}.{other} SET id = 7 WHERE id = 2")
+    assert (_ids(spark, name), _ids(spark, other)) == ([1, 2], [1, 7])
+    # A session of its own is not in it.
+    session = spark.newSession()
+    session.conf.set(f"spark.sql.catalog.{CATALOG}", "io.deltasql.spark.LakeCatalog")
+    assert _ids(session, name) == [1]
+    for text in ("begin()", f"vacuum('{name}')", f"restore('{name}', 0)"):
+        with pytest.raises(IllegalArgumentException, match=r"(inside of another|part of a) "):
+            _call(spark, text)
+    with pytest.raises(ValidationError, match="inside of another one"), db.transaction():
+        pass
+    committed = {row.table: row.version for row in _call(spark, "commit()")}
+    assert committed == {name: 2, other: 1}
+    assert (_ids(spark, name), _ids(session, other)) == ([1, 2], [1, 7])
+    assert lake.table(name).history(limit=1)[0].transaction_id == begun.transaction_id
+    feed = spark.sql(f"SELECT id, _change_type FROM table_changes('{CATALOG}.{other}', 1)")
+    assert sorted(tuple(row) for row in feed.collect()) == [
+        (1, "insert"), (2, "insert"), (2, "update_preimage"), (7, "update_postimage"),
+    ]  # fmt: skip
+    with pytest.raises(IllegalArgumentException, match="no transaction is open"):
+        _call(spark, "commit()")
+
+
+def test_rolled_back_and_lost(spark, db, lake, name):
+    _call(spark, "begin()")
+    spark.sql(f"DELETE FROM {CATALOG}.{name}")
+    assert _ids(spark, name) == []
+    _call(spark, "rollback()")
+    assert (_ids(spark, name), lake.table(name).version) == ([1], 1)
+    _call(spark, "begin()")
+    spark.sql(f"UPDATE {CATALOG}.{name} SET id = id + 1")
+    lake.table(name).overwrite(pa.table({"id": [5]}))
+    with pytest.raises(Py4JJavaError, match=r"DELTA_CONCURRENT_(APPEND|DELETE_READ)"):
+        _call(spark, "commit()")
+    # It is over, one way or the other.
+    spark.sql(f"INSERT INTO {CATALOG}.{name} VALUES (6)")
+    assert _ids(spark, name) == [5, 6]
+    with db.transaction(), pytest.raises(IllegalArgumentException, match="not begun in SQL"):
+        _call(spark, "commit()")
