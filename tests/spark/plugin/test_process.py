@@ -94,6 +94,24 @@ def test_a_creation_that_the_process_dies_in_happens_once(spark, work, lake, whe
     assert spark.table(f"{CATALOG}.s.new_{when}").count() == 1
 
 
+def test_a_transaction_that_the_process_dies_in_commits_nothing(spark, work, rows):
+    def call(name):
+        spark.sql(f"CALL {CATALOG}.system.{name}()").collect()
+
+    insert = f"INSERT INTO {CATALOG}.s.t VALUES (2)"
+    call("begin")
+    spark.sql(insert)
+    os.kill(processes(work)[-1], signal.SIGKILL)
+    # Not committed by itself: whoever began it does not know that it is gone.
+    with pytest.raises(PySparkException, match="the transaction has ended"):
+        spark.sql(insert)
+    with pytest.raises(PySparkException, match="the transaction has ended"):
+        call("commit")
+    assert rows() == [1]
+    spark.sql(insert)
+    assert rows() == [1, 2]
+
+
 def test_a_drop_whose_answer_is_lost_is_told(spark, work, lake, rows):
     (work / "die").write_text("drop after")
     with pytest.raises(PySparkException, match="DELTASQL_ANSWER_LOST") as told:

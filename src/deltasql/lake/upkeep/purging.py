@@ -172,7 +172,7 @@ def _nobody_needs(lake: Lake, table: DroppedRecord | Table) -> Check:
             raise ValidationError(
                 f"{table.name} is not purged: its version {version} is held",
                 cause=f"somebody reads it ({reason}); lake.pins() tells who holds what",
-                remedy="wait until it is released, ten minutes at most if its holder died",
+                remedy="wait until it is released; the pin of a holder that died expires",
             )
 
     return check

@@ -38,7 +38,10 @@ class Lakes:
         check_name(catalog)
         _must_be_public(catalog, how.get("url", ""))
         lake = self._opened.enter_context(connect(**how))
-        self._bridges[catalog] = Bridge(lake, lambda location: self._let(location, lake))
+        bridge = Bridge(lake, lambda location: self._let(location, lake))
+        # Before its lake: transactions that were begun and not ended are discarded.
+        self._opened.callback(bridge.close)
+        self._bridges[catalog] = bridge
 
     def _let(self, location: str, lake: Lake) -> None:
         parts = urlsplit(location)

@@ -170,6 +170,8 @@ class TableContract:
             assert log.holders(table_id) == [(0, "read")]
             raise ValueError("no")
 
+        found = store.naming_tables()[table_id]
+        assert (found.location, found.version, found.is_dropped) == ("memory:///a", 0, False)
         store.pin("p", table_id, 0, seconds=60.0, reason="read")
         with pytest.raises(ValueError, match="no"):
             store.begin_purge(table_id, drop=True, check=refuse)
