@@ -58,7 +58,10 @@ class Histories(RuleBasedStateMachine):
     def teardown(self) -> None:
         for table, expected in self.clones:
             assert ids(table.scan().to_arrow()) == sorted(expected)
-        seen_by_all(self.lake, self.table)
+        # Of mapped partition columns DuckDB knows nothing (docs/readers.md).
+        is_mapped = "delta.columnMapping.mode" in self.table.snapshot().properties
+        is_odd = is_mapped and bool(self.table.snapshot().metadata.partition_columns)
+        seen_by_all(self.lake, self.table, but="DuckDB" if is_odd else None)
         assert self.lake.check().ok
         for item in (*(entry[2] for entry in self.held), *(item.held for item in self.slow)):
             item.close()

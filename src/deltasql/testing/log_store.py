@@ -7,11 +7,12 @@ writers of all tables wait for a lock on one of them.
 
 from __future__ import annotations
 
+from deltasql.testing.contracts.browsing import BrowseContract
 from deltasql.testing.contracts.checking import TrustContract
 from deltasql.testing.contracts.commits import CommitContract
 from deltasql.testing.contracts.expiring import ExpiryContract
 from deltasql.testing.contracts.history import HistoryContract
-from deltasql.testing.contracts.jobs import JobContract
+from deltasql.testing.contracts.jobs import JobContract, OptimizeContract
 from deltasql.testing.contracts.leases import LeaseContract
 from deltasql.testing.contracts.locks import LockContract
 from deltasql.testing.contracts.mirroring import MirrorContract
@@ -36,5 +37,7 @@ class LogStoreContract(
     UpkeepContract,
     ExpiryContract,
     JobContract,
+    OptimizeContract,
+    BrowseContract,
 ):
     """Everything that a log store must do, as tests."""

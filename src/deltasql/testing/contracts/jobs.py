@@ -1,12 +1,16 @@
-"""The queue of upkeep: each job is one worker's at a time, and what came of it is known."""
+"""Work that processes share: the queue of upkeep, the bins of optimize, and where rows went."""
 
 from __future__ import annotations
 
+from deltasql.store.interface import Committed
 from deltasql.store.jobs.interface import WHOLE_LAKE
-from deltasql.testing.proposals import OpenStore, create
+from deltasql.store.optimizing.interface import PlannedBin
+from deltasql.testing.proposals import OpenStore, add, create, proposal, remove
 
 # A claim of no time is over when it is made: no test has to wait for an end.
 OVER = -1.0
+# What optimize was asked for.
+SMALL = "{}"
 
 
 class JobContract:
@@ -55,3 +59,46 @@ class JobContract:
         store = log_store()
         create(store)
         assert store.analyze() in (True, False)
+
+
+class OptimizeContract:
+    """What `OptimizeLog` promises."""
+
+    def test_a_bin_is_one_processs_at_a_time(self, log_store: OpenStore) -> None:
+        store, other = log_store(), log_store()
+        table_id = create(store, "contract.packed")
+        bins = [PlannedBin(("a", "b"), 2), PlannedBin(("c", "d"), 2)]
+        assert store.queue_bins(table_id, "first", SMALL, bins) == 2
+        assert other.queue_bins(table_id, "second", SMALL, [PlannedBin(("b", "e"), 2)]) == 0
+        assert other.claim_bin(table_id, '{"other":1}', "you") is None, "that was not asked for"
+        mine, yours = (
+            store.claim_bin(table_id, SMALL, "me"),
+            other.claim_bin(table_id, SMALL, "you"),
+        )
+        assert mine is not None
+        assert yours is not None
+        assert {mine.paths, yours.paths} == {("a", "b"), ("c", "d")}
+        assert store.claim_bin(table_id, SMALL, "a third") is None
+        assert store.renew_bin(mine.bin_id, "me")
+        assert not store.renew_bin(yours.bin_id, "me")
+        store.end_bin(yours.bin_id, "me")
+        assert other.renew_bin(yours.bin_id, "you"), "nobody ends what is another's"
+        store.end_bin(mine.bin_id, "me")
+        other.end_bin(yours.bin_id, "you")
+        assert not store.renew_bin(mine.bin_id, "me")
+        assert store.queue_bins(table_id, "third", SMALL, bins) == 2, "the files are free again"
+
+    def test_where_rows_went_is_known_with_the_commit(self, log_store: OpenStore) -> None:
+        store, reader = log_store(), log_store()
+        table_id = create(store, "contract.moved", [add("a"), add("b")])
+        with store.locked([table_id]) as log:
+            moving = proposal(table_id, [remove("a"), remove("b"), add("c")])
+            assert isinstance(log.write(moving), Committed)
+            store.write_moved_rows(log, table_id, [3, 2])
+            assert store.moved_rows(table_id, 1, log) == [3, 2]
+        assert reader.moved_rows(table_id, 1) == [3, 2]
+        assert reader.moved_rows(table_id, 0) is None
+        store.expire_moved_rows(table_id, milliseconds=60_000)
+        assert reader.moved_rows(table_id, 1) == [3, 2]
+        store.expire_moved_rows(table_id, milliseconds=-60_000)
+        assert reader.moved_rows(table_id, 1) is None

@@ -1,0 +1,52 @@
+"""Pages of the log, for people who look."""
+
+from __future__ import annotations
+
+from deltasql.testing.proposals import OpenStore, add, commit, create, remove
+
+ALWAYS = {"start": 0, "stop": 1 << 52}
+
+
+class BrowseContract:
+    """What `BrowseLog` promises."""
+
+    def test_tables_are_listed_page_by_page(self, log_store: OpenStore) -> None:
+        store = log_store()
+        for name in ("contract.b", "contract.a_x", "other.a"):
+            create(store, name)
+        assert [item.name for item in store.browse_tables(most=2)] == ["contract.a_x", "contract.b"]
+        assert [item.name for item in store.browse_tables(after="contract.b")] == ["other.a"]
+        assert [item.name for item in store.browse_tables(search="A_X")] == ["contract.a_x"]
+        found = store.browse_table("contract.b")
+        assert found is not None
+        assert (found.version, found.mirrored_version, found.files) == (0, None, None)
+        assert store.browse_table("contract") is None
+        assert store.summary().tables == 3
+
+    def test_versions_and_files_are_listed_page_by_page(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store, "contract.browsed")
+        commit(store, table_id, add("a"), add("b"))
+        commit(store, table_id, remove("a"), add("c"), transaction_id="t")
+        page = store.browse_versions(table_id, before=2)
+        assert [item.record.version for item in page] == [1, 0]
+        assert not any(item.json_written for item in page)
+        newest = store.growth(table_id)[0]
+        assert (newest.version, newest.gone_files, newest.gone_bytes) == (2, 1, 10)
+        for version, expected in ((2, {"b", "c"}), (1, {"a", "b"}), (0, set())):
+            seen, after = set(), ""
+            while files := store.browse_files(table_id, version, after=after, most=1):
+                seen.add(files[0].path)
+                after = files[0].path
+            assert seen == expected
+        audit = store.browse_audit(**ALWAYS, most=2)
+        assert [(name, record.version) for name, record in audit] == [
+            ("contract.browsed", 2),
+            ("contract.browsed", 1),
+        ]
+        ((name, record),) = store.browse_transaction("t", **ALWAYS)
+        assert (name, record.version) == ("contract.browsed", 2)
+        assert sum(store.activity(**ALWAYS, bucket=1000).values()) == 3
+        assert store.landed(table_id, after=-1, upto=2) == [], "nobody has mirrored them"
+        (late,) = store.behind()
+        assert (late.name, late.versions, late.is_failed) == ("contract.browsed", 3, False)
