@@ -243,3 +243,23 @@ def test_clustering_is_by_whole_paths(odd: Table):
 def _with_schema(state: TableState, schema: StructType) -> TableState:
     metadata = replace(state.metadata, schema_string=render_schema(schema))
     return replace(state, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.drop_column("nope", enable_column_mapping=True),
+        lambda table: table.rename_column("nope", "x", enable_column_mapping=True),
+        lambda table: table.rename_column("id", "day", enable_column_mapping=True),
+        lambda table: table.drop_column("checked", enable_column_mapping=True),
+    ],
+)
+def test_a_change_that_is_refused_turns_no_mapping_on(lake, change):
+    schema = pa.schema([("id", pa.int64()), ("day", pa.string()), ("checked", pa.int64())])
+    table = lake.create_table("unmapped", schema)
+    table.add_constraint("positive", "checked > 0")
+    version = table.version
+    with pytest.raises(ValidationError):
+        change(table)
+    assert table.version == version
+    assert "delta.columnMapping.mode" not in table.snapshot().properties

@@ -16,7 +16,7 @@ from deltasql.data.expressions import types
 from deltasql.data.expressions.engine import Engine, text
 from deltasql.data.expressions.functions import FUNCTIONS, Arguments, divided, joined, unsupported
 from deltasql.data.expressions.scope import Found, Scope
-from deltasql.errors import ValidationError
+from deltasql.errors import LogFormatError, ValidationError
 from deltasql.spec import codec
 
 Node: TypeAlias = dict[str, Any]
@@ -37,6 +37,16 @@ _COMPARISONS = {
 _CONJUNCTIONS = {"CONJUNCTION_AND": " AND ", "CONJUNCTION_OR": " OR "}
 # Without an ESCAPE clause Spark's LIKE escapes with a backslash, DuckDB's not at all.
 _LIKES = {"~~": "LIKE", "!~~": "NOT LIKE"}
+# What a SELECT may have beside its list; an expression has none of it.
+_CLAUSES = (
+    "where_clause",
+    "group_expressions",
+    "group_sets",
+    "having",
+    "qualify",
+    "sample",
+    "modifiers",
+)
 _MOMENTS = frozenset({"current_timestamp", "now", "current_date"})
 
 
@@ -47,18 +57,34 @@ def parse(engine: Engine, given: str) -> Node:
             f"an expression must be text, not {type(given).__name__}",
             remedy='write it as in SQL: "amount * 2", "\'a text\'"',
         )
+    _must_balance(given)
     asked = f"SELECT (\n{_SYNTAX.sub(_duckdb_syntax, given)}\n)"
     (answer,) = engine.rows("SELECT json_serialize_sql(?)", [asked])[0:1]
-    tree = codec.loads(answer[0])
+    try:
+        tree = codec.loads(answer[0])
+    except LogFormatError:
+        raise _malformed(given, "a number in it is too large") from None
     if tree.get("error"):
         raise _malformed(given, tree.get("error_message", ""))
     statements = tree["statements"]
     node = statements[0]["node"] if len(statements) == 1 else {}
     chosen = node.get("select_list", ())
-    if len(chosen) != 1 or node.get("from_table", {}).get("type") != "EMPTY":
+    clauses = [name for name in _CLAUSES if node.get(name)]
+    if len(chosen) != 1 or clauses or node.get("from_table", {}).get("type") != "EMPTY":
         raise _malformed(given, "it is more than one expression")
     found: Node = chosen[0]
     return found
+
+
+def _must_balance(given: str) -> None:
+    """Raise unless the text stays within the parentheses that are put around it."""
+    depth = 0
+    for letter in _SYNTAX.sub("", given):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth < 0:
+            break
+    if depth:
+        raise _malformed(given, "its parentheses don't match")
 
 
 def _duckdb_syntax(match: re.Match[str]) -> str:
@@ -168,7 +194,7 @@ class Translator:
             return types.cast(one, "VARCHAR", _beside_text(kinds[1])), other
         if kinds[1] == "VARCHAR" != kinds[0]:
             return one, types.cast(other, "VARCHAR", _beside_text(kinds[0]))
-        return one, other
+        return types.widened(one, other, kinds)
 
     def _conjunction(self, node: Node) -> str:
         parts = [self.condition(child) for child in node["children"]]
@@ -262,6 +288,7 @@ def _arithmetic(name: str, given: Arguments) -> str:
     one, other = given.sql
     if "VARCHAR" in given.kinds:
         raise unsupported(f"{name} of texts", "cast them to numbers")
+    one, other = types.widened(one, other, (given.kinds[0], given.kinds[1]))
     return f"({one} {name} {other})"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +22,9 @@ _SETTINGS = (
     "SET python_enable_replacements = false",
     "SET enable_external_access = false",
 )
+# Else filters go down into Arrow, where NaN is neither greatest nor equal to itself.
+_OFF = ("filter_pullup", "filter_pushdown", "join_filter_pushdown")
+_JOINS = ("build_side_probe_side", "join_order")
 
 
 class Engine:
@@ -43,6 +46,7 @@ class Engine:
             )
             for statement in _SETTINGS:
                 self._connection.execute(statement)
+            self._without(_OFF)
         except BaseException:
             self._folder.cleanup()
             raise
@@ -81,6 +85,18 @@ class Engine:
                 except StopIteration:
                     return
                 yield batch
+
+    @contextmanager
+    def joining_as_written(self) -> Iterator[None]:
+        """Joins are built of their right side, whatever the engine guesses of its size."""
+        self._without(_OFF + _JOINS)
+        try:
+            yield
+        finally:
+            self._without(_OFF)
+
+    def _without(self, optimizers: Sequence[str]) -> None:
+        self._connection.execute(f"SET disabled_optimizers = '{','.join(optimizers)}'")
 
     @contextmanager
     def reading(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:

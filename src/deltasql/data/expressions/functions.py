@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeAlias
 
 from deltasql.data.expressions import types
@@ -77,6 +78,28 @@ def _texts(name: str, count: int = 1, *more: str) -> Render:
         return f"{name}({', '.join([*map(given.text, range(count)), *more])})"
 
     return render
+
+
+def _cased(name: str) -> Render:
+    """`upper` and `lower`: DuckDB puts one character in place of one, Java sometimes several."""
+
+    def render(given: Arguments) -> str:
+        _must_have(given, name, 1)
+        said = given.text(0)
+        odd = f"regexp_matches({said}, '[{_characters_of_several(name)}]')"
+        problem = f"error('{name} would make several characters of one')"
+        return f"CASE WHEN {odd} THEN {problem} ELSE {name}({said}) END"
+
+    return render
+
+
+@cache
+def _characters_of_several(name: str) -> str:
+    turn = str.upper if name == "upper" else str.lower
+    # All of them are below the surrogates; a sigma at a word's end is another one.
+    found = [chr(code) for code in range(0x80, 0xD800) if len(turn(chr(code))) > 1]
+    found += [chr(code) for code in range(0xE000, 0x10000) if len(turn(chr(code))) > 1]
+    return "".join(found) + ("\u03a3" if name == "lower" else "")
 
 
 def _plain(name: str, least: int, most: int | None = None) -> Render:
@@ -183,7 +206,7 @@ FUNCTIONS: dict[str, Render] = {
     "isnull": _is_null,
     "least": _plain("least", 2, 99),
     "length": _texts("length"),
-    "lower": _texts("lower"),
+    "lower": _cased("lower"),
     "ltrim": _texts("ltrim", 1, "' '"),
     "minute": _part("minute"),
     "month": _part("month"),
@@ -208,6 +231,6 @@ FUNCTIONS: dict[str, Render] = {
     "trim": _texts("trim", 1, "' '"),
     "trunc": _plain("trunc", 1),
     "unhex": _plain("unhex", 1),
-    "upper": _texts("upper"),
+    "upper": _cased("upper"),
     "year": _part("year"),
 }

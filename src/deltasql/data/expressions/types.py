@@ -36,6 +36,14 @@ _TRUE = "'t', 'true', 'y', 'yes', '1'"
 _FALSE = "'f', 'false', 'n', 'no', '0'"
 
 
+def widened(one: str, other: str, kinds: tuple[str, str]) -> tuple[str, str]:
+    """Two numbers as they meet: beside any other kind a FLOAT is a DOUBLE in Spark."""
+    first, second = kinds
+    if "FLOAT" not in kinds or first == second or not (is_number(first) and is_number(second)):
+        return one, other
+    return f"CAST({one} AS DOUBLE)", f"CAST({other} AS DOUBLE)"
+
+
 def engine_type(kind: DeltaType) -> str:
     """The type in DuckDB that holds the values of a Delta type."""
     match kind:

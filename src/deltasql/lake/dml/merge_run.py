@@ -116,10 +116,12 @@ class _Run:
         engine, reader = self._session.engine, self._table.rows
         engine.rows(f"DROP TABLE IF EXISTS {PAIRS}")
         # The source is what a join is built of: it is known, and mostly the smaller side.
-        engine.rows("SET disabled_optimizers = 'build_side_probe_side,join_order'")
-        with engine.reading(
-            reader.schema(columns), reader.read(candidates, columns=columns)
-        ) as name:
+        with (
+            engine.joining_as_written(),
+            engine.reading(
+                reader.schema(columns), reader.read(candidates, columns=columns)
+            ) as name,
+        ):
             engine.rows(
                 f"CREATE TEMP TABLE {PAIRS} AS SELECT * FROM ("  # noqa: S608
                 f"SELECT {self._alias}.{ROW}, {self._alias}.{FILE}, {source_row} AS {SOURCE_ROW}, "
@@ -127,7 +129,6 @@ class _Run:
                 f"{'LEFT' if self._lacks else 'INNER'} JOIN {self._source.sql} ON {condition}) "
                 f"WHERE {SOURCE_ROW} IS NOT NULL OR {CLAUSE} >= 0"
             )
-        engine.rows("RESET disabled_optimizers")
         if self._merge.of("matched") and not _deletes_all(self._merge):
             self._must_be_unique()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -92,16 +92,20 @@ class TableAlter:
         That takes column mapping: with `enable_column_mapping` a table without it gets it first,
         by a commit of its own, and its readers must know it from then on.
         """
-        snapshot = _mapped(self, "renamed", enable=enable_column_mapping)
+
+        def changed(found: Snapshot) -> StructType:
+            uses.must_be_unused(found.state, name, "renamed")
+            return edits.rename(found.state.schema, name, new_name)
+
+        snapshot = _mapped(self, "renamed", changed, enable=enable_column_mapping)
         state = snapshot.state
-        uses.must_be_unused(state, name, "renamed")
         partitions = tuple(
             new_name if part.lower() == name.lower() else part
             for part in state.metadata.partition_columns
         )
         metadata = replace(
             state.metadata,
-            schema_string=render_schema(edits.rename(state.schema, name, new_name)),
+            schema_string=render_schema(changed(snapshot)),
             partition_columns=partitions,
         )
         params = {"oldColumnPath": name, "newColumnPath": new_name}
@@ -112,12 +116,15 @@ class TableAlter:
 
         For `enable_column_mapping` see `rename_column`.
         """
-        snapshot = _mapped(self, "dropped", enable=enable_column_mapping)
-        state = snapshot.state
-        uses.must_not_shape_the_table(state, name, snapshot.domains)
-        uses.must_be_unused(state, name, "dropped")
-        schema = edits.drop(state.schema, name)
-        return _commit_schema(self, snapshot, schema, "DROP COLUMNS", {"columns": [name]})
+
+        def changed(found: Snapshot) -> StructType:
+            uses.must_not_shape_the_table(found.state, name, found.domains)
+            uses.must_be_unused(found.state, name, "dropped")
+            return edits.drop(found.state.schema, name)
+
+        snapshot = _mapped(self, "dropped", changed, enable=enable_column_mapping)
+        params = {"columns": [name]}
+        return _commit_schema(self, snapshot, changed(snapshot), "DROP COLUMNS", params)
 
     def reorder_columns(self, names: Sequence[str]) -> int:
         """Put columns first, in this order; the others follow as they are."""
@@ -320,10 +327,15 @@ def _commit_schema(
     return _commit(target, snapshot, metadata, operation, params)
 
 
-def _mapped(target: TableAlter, doing: str, *, enable: bool) -> Snapshot:
-    """A snapshot with column mapping, turned on if the caller says so."""
+def _mapped(
+    target: TableAlter, doing: str, change: Callable[[Snapshot], object], *, enable: bool
+) -> Snapshot:
+    """A snapshot with column mapping, turned on if the caller says so and the change can be made:
+    no commit turns it off again.
+    """
     snapshot = _snapshot(target)
     if enable and snapshot.state.column_mapping == "none":
+        change(snapshot)
         target.set_properties({COLUMN_MAPPING_MODE: "name"})
         snapshot = _snapshot(target)
     rules.must_be_mapped(snapshot.state, doing)
