@@ -57,8 +57,8 @@ PLAIN: dict[str, Any] = {
 INTERNAL = {
     "Lake": {"create_with", "place"},
     "Table": {
-        "abandon", "commit_write", "commit_written", "mirror_commit", "must_be_current",
-        "parse_reads", "request", "send", "snapshot_with",
+        "abandon", "commit_request", "commit_write", "commit_written", "mirror_commit",
+        "must_be_current", "parse_reads", "request", "request_for", "send", "snapshot_with",
     },
     "Snapshot": {"adds", "batches", "bind", "having", "held", "with_state"},
     "TransactionTable": {"abandon", "discard_files", "has_read", "request", "take"},

@@ -31,9 +31,9 @@ def work(url: str, location: str, me: int) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_no_change_is_lost(store_url, tmp_path):
-    if store_url.startswith("duckdb"):
-        pytest.skip("a DuckDB file is one process's")
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])  # a DuckDB file is one process's
+def test_no_change_is_lost(database, request, tmp_path):
+    store_url = request.getfixturevalue(f"{database}_url")
     vectors = str(store_url.startswith("postgres")).lower()
     location = (tmp_path / "lake").as_uri()
     with deltasql.connect(store_url, location=location) as lake:

@@ -31,13 +31,3 @@ def test_a_table_from_select_without_a_namespace(spark, db, lake):
     assert spark.sql("SELECT x FROM lake.selected").first().x == 1
     lake.table("selected").append(spark.table("lake.selected").toArrow())
     assert spark.table("lake.selected").count() == 2
-
-
-def test_a_clone_of_a_mapped_table(spark, db, lake):
-    spark.sql(
-        "CREATE TABLE lake.one.mapped (id INT, v STRING)"
-        " TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
-    )
-    spark.sql("INSERT INTO lake.one.mapped VALUES (1, 'a')")
-    spark.sql("CREATE TABLE lake.one.copied SHALLOW CLONE lake.one.mapped")
-    assert [tuple(row) for row in spark.table("lake.one.copied").collect()] == [(1, "a")]
