@@ -45,15 +45,18 @@ def test_a_plain_user_gets_them(open_lake, store_url, log_of):
     assert DeltaTable(table.location).to_pyarrow_table().num_rows == 25
 
 
-def test_a_lake_that_closes_finishes_them(lake, sqlite_url, monkeypatch):
+def test_a_lake_that_closes_finishes_them(sqlite_url, monkeypatch):
     """A job that appends once and goes has to see to its checkpoint as well."""
     # On a busy disk two seconds may not be enough.
     monkeypatch.setattr(background, "_PATIENCE", 60.0)
-    lake.create_table("t", SCHEMA)
+    # No other lake is open meanwhile: it could be the one that mirrors, for longer than the job.
+    with deltasql.connect(sqlite_url) as job:
+        job.create_table("t", SCHEMA)
     for number in range(21):
         with deltasql.connect(sqlite_url) as job:
             job.table("t").append(rows(number))
-    assert checkpointed(lake.table("t")) == [10, 20]
+    with deltasql.connect(sqlite_url) as job:
+        assert checkpointed(job.table("t")) == [10, 20]
 
 
 def test_it_leaves_them_to_a_worker_that_is_alive(open_lake, store_url, monkeypatch):
