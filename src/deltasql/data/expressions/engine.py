@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -23,8 +23,11 @@ _SETTINGS = (
     "SET enable_external_access = false",
 )
 # Else filters go down into Arrow, where NaN is neither greatest nor equal to itself.
-_OFF = ("filter_pullup", "filter_pushdown", "join_filter_pushdown")
-_JOINS = ("build_side_probe_side", "join_order")
+_NO_PUSHDOWN = "SET disabled_optimizers = 'filter_pullup,filter_pushdown,join_filter_pushdown'"
+_AS_WRITTEN = (
+    "SET disabled_optimizers = 'filter_pullup,filter_pushdown,join_filter_pushdown,"
+    "build_side_probe_side,join_order'"
+)
 
 
 class Engine:
@@ -44,9 +47,8 @@ class Engine:
                     "preserve_insertion_order": "false",
                 }
             )
-            for statement in _SETTINGS:
+            for statement in (*_SETTINGS, _NO_PUSHDOWN):
                 self._connection.execute(statement)
-            self._without(_OFF)
         except BaseException:
             self._folder.cleanup()
             raise
@@ -89,14 +91,11 @@ class Engine:
     @contextmanager
     def joining_as_written(self) -> Iterator[None]:
         """Joins are built of their right side, whatever the engine guesses of its size."""
-        self._without(_OFF + _JOINS)
+        self._connection.execute(_AS_WRITTEN)
         try:
             yield
         finally:
-            self._without(_OFF)
-
-    def _without(self, optimizers: Sequence[str]) -> None:
-        self._connection.execute(f"SET disabled_optimizers = '{','.join(optimizers)}'")
+            self._connection.execute(_NO_PUSHDOWN)
 
     @contextmanager
     def reading(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
