@@ -21,3 +21,5 @@ def ensure() -> None:
         find()
     except PartMissingError:
         apt_install("chromium")
+        # Only recommended, and without it pages are measured by boxes.
+        apt_install("fonts-liberation")
