@@ -180,3 +180,18 @@ TableName = Annotated[
         show_default=False,
     ),
 ]
+AnyTable = Annotated[
+    str | None,
+    typer.Argument(
+        help="Which table; all by default.", metavar="[TABLE]", autocompletion=complete_table
+    ),
+]
+# Of what deletes for good.
+DryRun = Annotated[bool, typer.Option("--dry-run/--delete", help="Only tell, or delete for good.")]
+EnforceRetention = Annotated[
+    bool,
+    typer.Option(
+        "--enforce-retention/--no-enforce-retention",
+        help="Refuse a shorter retention than the table's own.",
+    ),
+]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltasql.cli.session import Session, TableName, command, complete_table
+from deltasql.cli.session import AnyTable, DryRun, EnforceRetention, Session, TableName, command
 
 if TYPE_CHECKING:
     from deltasql.maintenance.vacuuming.report import VacuumReport
@@ -46,12 +46,7 @@ def register(app: typer.Typer) -> None:
 
 def vacuum(
     session: Session,
-    table: Annotated[
-        str | None,
-        typer.Argument(
-            help="Which table; all by default.", metavar="[TABLE]", autocompletion=complete_table
-        ),
-    ] = None,
+    table: AnyTable = None,
     retention: Annotated[
         str | None,
         typer.Option(
@@ -60,16 +55,8 @@ def vacuum(
             metavar="DURATION",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run/--delete", help="Only tell, or delete for good.")
-    ] = True,
-    enforce_retention: Annotated[
-        bool,
-        typer.Option(
-            "--enforce-retention/--no-enforce-retention",
-            help="Refuse a shorter retention than the table's own.",
-        ),
-    ] = True,
+    dry_run: DryRun = True,
+    enforce_retention: EnforceRetention = True,
 ) -> None:
     """Delete files that no version within the retention needs.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deltasql.cli.session import Session, command, complete_table
+from deltasql.cli.session import AnyTable, DryRun, EnforceRetention, Session, command
 
 
 def register(app: typer.Typer) -> None:
@@ -25,12 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def expire(
     session: Session,
-    table: Annotated[
-        str | None,
-        typer.Argument(
-            help="Which table; all by default.", metavar="[TABLE]", autocompletion=complete_table
-        ),
-    ] = None,
+    table: AnyTable = None,
     retention: Annotated[
         str | None,
         typer.Option(
@@ -39,16 +34,8 @@ def expire(
             metavar="DURATION",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run/--delete", help="Only tell, or delete for good.")
-    ] = True,
-    enforce_retention: Annotated[
-        bool,
-        typer.Option(
-            "--enforce-retention/--no-enforce-retention",
-            help="Refuse a shorter retention than the table's own.",
-        ),
-    ] = True,
+    dry_run: DryRun = True,
+    enforce_retention: EnforceRetention = True,
 ) -> None:
     """Let versions older than the retention leave the history.
 
