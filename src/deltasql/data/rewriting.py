@@ -35,15 +35,20 @@ _SMALL_FILE: Final = 8 << 20
 # No file is so large: whatever is rewritten becomes one.
 ONE_FILE: Final = 1 << 62
 
-Order = Callable[[pa.Table], pa.Table]
+# The indices of rows in the order in which they are to be written.
+Order = Callable[[pa.Table], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The new files, and how many rows were live in each of the old ones, in their order."""
+    """The new files, and how many rows were live in each of the old ones, in their order.
+
+    `indices` are those of the rows in the order in which they were written; None as they came.
+    """
 
     added: list[AddFile]
     row_counts: list[int]
+    indices: pa.Array | None = None
 
 
 class Rewriter:
@@ -93,8 +98,9 @@ class Rewriter:
         counts: list[int] = []
         rows = self._counted(files, counts, progress)
         groups: Iterable[pa.Table] = _gathered(rows)
+        indices = None
         if order is not None:
-            groups = self._ordered(groups, order, files, target_size)
+            groups, indices = self._ordered(groups, order, files, target_size)
         added = write_partition(
             self._objects,
             layout=self._layout,
@@ -105,21 +111,22 @@ class Rewriter:
             target_file_size=target_size,
             abandon=abandon,
         )
-        return Rewritten(added, counts)
+        return Rewritten(added, counts, indices)
 
     def _ordered(
         self, groups: Iterable[pa.Table], order: Order, files: Sequence[AddFile], target_size: int
-    ) -> Iterator[pa.Table]:
+    ) -> tuple[Iterable[pa.Table], pa.Array | None]:
         gathered = list(groups)
         if not gathered:
-            return
-        rows = order(pa.concat_tables(gathered))
+            return (), None
+        rows = pa.concat_tables(gathered)
+        indices = order(rows)
+        rows = rows.take(indices)
         # As many files as there would be, each of as many rows; smaller groups skip better.
         size = sum(add.size for add in files)
         count = max(1, -(-size // target_size)) * 4
         step = max(1, -(-rows.num_rows // count))
-        for start in range(0, rows.num_rows, step):
-            yield rows.slice(start, step)
+        return (rows.slice(start, step) for start in range(0, rows.num_rows, step)), indices
 
     def _stored(self, rows: pa.Table) -> pa.Table:
         stored = to_physical(rows.select(self._columns), self._layout)
