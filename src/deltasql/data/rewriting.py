@@ -6,6 +6,7 @@ generated columns, is no obstacle. Where the table tracks its rows they keep the
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,6 +33,7 @@ _GROUP_BYTES: Final = 64 << 20
 _GROUP_ROWS: Final = 1 << 20
 _AHEAD: Final = 8
 _SMALL_FILE: Final = 8 << 20
+_SHARE_FILES: Final = 32
 # No file is so large: whatever is rewritten becomes one.
 ONE_FILE: Final = 1 << 62
 
@@ -147,32 +149,58 @@ class Rewriter:
 
     def _read(self, files: Sequence[AddFile]) -> Iterator[Iterable[pa.RecordBatch]]:
         """The rows of each file; small ones are read ahead, large ones stream in their turn."""
-        left = iter(files)
-        waiting: deque[AddFile | Future[list[pa.RecordBatch]]] = deque()
-        with ThreadPoolExecutor(_AHEAD, thread_name_prefix="deltasql-rewrite") as pool:
+        left = _shares(files)
+        waiting: deque[AddFile | Future[list[list[pa.RecordBatch]]]] = deque()
+        # A disk answers at once: more threads than cores would only wait for each other.
+        threads = min(_AHEAD, os.cpu_count() or 1) if self._objects.is_local else _AHEAD
+        with ThreadPoolExecutor(threads, thread_name_prefix="deltasql-rewrite") as pool:
 
             def fill() -> None:
-                for add in islice(left, 2 * _AHEAD - len(waiting)):
-                    is_small = add.size <= _SMALL_FILE
-                    waiting.append(pool.submit(self._whole, add) if is_small else add)
+                for share in islice(left, 2 * threads - len(waiting)):
+                    is_large = isinstance(share, AddFile)
+                    waiting.append(share if is_large else pool.submit(self._whole, share))
 
             fill()
             try:
                 while waiting:
                     item = waiting.popleft()
                     fill()
-                    yield self._rows(item) if isinstance(item, AddFile) else item.result()
+                    if isinstance(item, AddFile):
+                        yield self._rows(item)
+                    else:
+                        yield from item.result()
             finally:
                 for future in waiting:
                     if isinstance(future, Future):
                         future.cancel()
 
-    def _whole(self, add: AddFile) -> list[pa.RecordBatch]:
-        return list(self._rows(add))
+    def _whole(self, files: Sequence[AddFile]) -> list[list[pa.RecordBatch]]:
+        return [list(self._rows(add)) for add in files]
 
     def _rows(self, add: AddFile) -> Iterator[pa.RecordBatch]:
         batches = scan_file(self._objects, add, self._scan)
         return self._ids.filled(batches, add, self._objects) if self._ids.names else batches
+
+
+def _shares(files: Iterable[AddFile]) -> Iterator[AddFile | list[AddFile]]:
+    """What one thread reads at a time: a large file, or small ones that are next to each other.
+
+    A task for every small file would take longer to hand over than to do.
+    """
+    held: list[AddFile] = []
+    size = 0
+    for add in files:
+        is_large = add.size > _SMALL_FILE
+        if held and (is_large or len(held) == _SHARE_FILES or size + add.size > _SMALL_FILE):
+            yield held
+            held, size = [], 0
+        if is_large:
+            yield add
+        else:
+            held.append(add)
+            size += add.size
+    if held:
+        yield held
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
