@@ -115,6 +115,7 @@ class Race:
 
 
 @pytest.mark.stress
+@pytest.mark.timeout(600)
 def test_writers_beside_upkeep(lake_url: str, lake: deltasql.Lake, tmp_path: Path):
     race = Race(lake.create_table("a.t", WIDE, partition_by=["day"], properties=VECTORS))
     with deltasql.connect(lake_url, location=str(tmp_path / "lake")) as second:
