@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -53,6 +53,8 @@ class CommitRequest:
     restores: bool = False
     # Whether an attempt to commit it may have been made, or may yet arrive, that nobody knows of.
     may_arrive: bool = False
+    # Features that its protocol may lack, though the table has them.
+    dropping: Collection[str] = ()
     # Of a table that is to be created: those whose files it names.
     sources: Sources | None = None
     # Whether it only adds and rests on nothing: then it can't conflict with data.

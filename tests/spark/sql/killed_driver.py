@@ -36,7 +36,7 @@ class Driver:
     def run(self) -> None:
         """All kinds in turn, each until it succeeds."""
         while self.done < self.job["operations"]:
-            kind = KINDS[(self.done + self.job["slot"]) % len(KINDS)]
+            kind = KINDS[(self.done + 3 * self.job["slot"]) % len(KINDS)]
             tag = new_tag(self.job["slot"])
             self.journal.begin(kind, {}, tag=tag)
             try:

@@ -20,7 +20,7 @@ from deltasql.spec import codec
 from deltasql.spec.actions import CommitInfo
 from tests.parts import spark as spark_part
 from tests.parts.process import PartMissingError
-from tests.spark.sql.killed_driver import ACCOUNTS, KINDS
+from tests.spark.sql.killed_driver import ACCOUNTS
 from tests.spark.test_stream_failures import environment
 from tests.stress.journal import Told
 
@@ -110,7 +110,7 @@ def test_nothing_is_lost_or_doubled(postgres_url, seaweedfs, tmp_path, stress_fa
                     "settings": seaweedfs.options(), "work": str(work),
                     "journal": str(work / "journal"), "jars": str(spark_part.JARS),
                     "more_jars": [str(jar) for jar in sorted(spark_part.S3A_JARS.glob("*.jar"))],
-                    "operations": len(KINDS) if stress_factor < 1 else round(60 * stress_factor),
+                    "operations": 4 if stress_factor < 1 else round(40 * stress_factor),
                 }
             )  # fmt: skip
         fleet = Fleet(jobs)
