@@ -95,7 +95,7 @@ def test_nothing_is_lost_or_doubled(postgres_url, seaweedfs, tmp_path, stress_fa
     except PartMissingError as problem:
         pytest.skip(str(problem))
     drivers = 2 if stress_factor < 1 else 4
-    kills = 1 if stress_factor < 1 else round(12 * stress_factor)
+    kills = 1 if stress_factor < 1 else round(8 * stress_factor)
     location = seaweedfs.location(tmp_path.name)
     dice = random.Random(3)
     with deltasql.connect(postgres_url, location=location, settings=seaweedfs.options()) as lake:
@@ -110,7 +110,7 @@ def test_nothing_is_lost_or_doubled(postgres_url, seaweedfs, tmp_path, stress_fa
                     "settings": seaweedfs.options(), "work": str(work),
                     "journal": str(work / "journal"), "jars": str(spark_part.JARS),
                     "more_jars": [str(jar) for jar in sorted(spark_part.S3A_JARS.glob("*.jar"))],
-                    "operations": 4 if stress_factor < 1 else round(40 * stress_factor),
+                    "operations": 4 if stress_factor < 1 else round(24 * stress_factor),
                 }
             )  # fmt: skip
         fleet = Fleet(jobs)
