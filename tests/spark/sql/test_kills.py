@@ -40,9 +40,11 @@ class Fleet:
     def __init__(self, jobs: list[dict]) -> None:
         self.jobs = jobs
         self.kills = 0
+        self.started = [0.0] * len(jobs)
         self.running = [self._start(job) for job in jobs]
 
     def _start(self, job: dict) -> subprocess.Popen[bytes]:
+        self.started[job["slot"]] = time.time()
         with (Path(job["work"]) / "out").open("ab") as out:
             return subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.sql.killed_driver", json.dumps(job)],
@@ -59,7 +61,8 @@ class Fleet:
         busy = [
             slot
             for slot, driver in enumerate(self.running)
-            if driver.poll() is None and _is_busy(Path(self.jobs[slot]["journal"]))
+            if driver.poll() is None
+            and _is_busy(Path(self.jobs[slot]["journal"]), since=self.started[slot])
         ]
         if not busy:
             return False
@@ -82,8 +85,11 @@ class Fleet:
         driver.wait()
 
 
-def _is_busy(journal: Path) -> bool:
-    lines = journal.read_bytes().split(b"\n") if journal.exists() else []
+def _is_busy(journal: Path, *, since: float) -> bool:
+    """Whether a statement is under way, begun by the process that was started last."""
+    if not journal.exists() or journal.stat().st_mtime < since:
+        return False
+    lines = journal.read_bytes().split(b"\n")
     return any(line.startswith(b'{"do": "begin"') for line in lines[-2:])
 
 
