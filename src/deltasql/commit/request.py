@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -51,10 +51,10 @@ class CommitRequest:
     may_read_more: bool = False
     # Whether it leaves exactly the files of an older version, under the metadata of that version.
     restores: bool = False
+    # The features that its protocol leaves out on purpose.
+    dropping: frozenset[str] = frozenset()
     # Whether an attempt to commit it may have been made, or may yet arrive, that nobody knows of.
     may_arrive: bool = False
-    # Features that its protocol may lack, though the table has them.
-    dropping: Collection[str] = ()
     # Of a table that is to be created: those whose files it names.
     sources: Sources | None = None
     # Whether it only adds and rests on nothing: then it can't conflict with data.
