@@ -58,7 +58,10 @@ class Remote:
         self.log: list[str] = []
         self.before: Callable[[str], None] = lambda _: None
         self._lake = lake
-        lake.objects.wrap(lambda inner: Requests(inner, self.log, lambda name: self.before(name)))
+        lake.objects.wrap(lambda inner: Requests(inner, self.log, self._begins))
+
+    def _begins(self, name: str) -> None:
+        self.before(name)
 
     def sent(self) -> list[str]:
         """What was asked so far, in the order in which it began; then it is forgotten."""

@@ -135,10 +135,10 @@ class TableMirror:
     def status(self) -> MirrorStatus:
         """How far the mirror is."""
         now = self._lake.store.clock_ms()
-        for item in self._lake.store.backlog():
-            if item.table_id == self._table.table_id:
-                return _status(item, now, is_released=is_released(self._table.read_only))
-        raise TableNotFoundError.named(self._table.name)
+        item = self._lake.store.backlog_of(self._table.table_id)
+        if item is None:
+            raise TableNotFoundError.named(self._table.name)
+        return _status(item, now, is_released=is_released(self._table.read_only))
 
     def pause(self) -> None:
         """Stop mirroring the table; commits go on, and wait in SQL."""

@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -24,30 +23,23 @@ from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.leases import LeaseLostError, try_lease
 from deltasql.mirror.publishing.late_checksums import LateChecksums
 from deltasql.mirror.publishing.look_backs import LookBacks
-from deltasql.mirror.publishing.publish_run import PublishRun
+from deltasql.mirror.publishing.publish_run import Beside, PublishRun
 from deltasql.mirror.publishing.publisher import Publisher
 from deltasql.mirror.released import is_released, must_be_as_released
+from deltasql.mirror.targets import Target
 from deltasql.objectstore import ObjectStore
 from deltasql.settings.keys import AUTO, Settings
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease, Work
 from deltasql.telemetry import metrics
 
+__all__ = ["MirrorEngine", "Target"]
+
 logger = logging.getLogger("deltasql.mirror")
 
 # How long commits go on, while it is not known whether the mirror is ahead.
 _LOOK_AGAIN: Final = 30.0
 _NEVER: Final = None, -1
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A table as the mirror knows it; `mode` is its own, if it has one."""
-
-    table_id: int
-    name: str
-    location: str
-    mode: str | None = None
 
 
 class MirrorEngine:
@@ -208,7 +200,7 @@ class MirrorEngine:
                 publish_run.run(is_stopped=is_stopped)
             except LeaseLostError:
                 logger.info("%s: another process mirrors this table now", target.name)
-            return publish_run.done
+            return publish_run.told
 
     @contextmanager
     def _publish_run(
@@ -237,9 +229,11 @@ class MirrorEngine:
                 max_attempts=self.settings.mirror_max_retry_attempts,
                 backoff=backoff,
                 own=self._published.get(target.table_id, -1),
-                has_seen=partial(self._look_backs.has_seen, target.table_id),
-                tell_published=partial(self._published.__setitem__, target.table_id),
-                late_checksums=late,
+                beside=Beside(
+                    partial(self._look_backs.has_seen, target.table_id),
+                    partial(self._published.__setitem__, target.table_id),
+                    late,
+                ),
             )
             try:
                 yield run

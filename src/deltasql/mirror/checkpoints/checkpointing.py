@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -76,9 +76,9 @@ class CheckpointRun:
                 due = self._due() if self.written < most else []
         return self.written
 
-    def _due(self) -> Sequence[DueCheckpoint]:
+    def _due(self) -> list[DueCheckpoint]:
         is_over = self._is_stopped is not None and self._is_stopped()
-        return () if is_over else self._log.due_checkpoints(self._lease.table_id)
+        return [] if is_over else self._log.due_checkpoints(self._lease.table_id)
 
     def run_one(self, version: int) -> None:
         """Write one checkpoint, if it is due."""

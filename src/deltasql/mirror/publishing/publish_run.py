@@ -54,6 +54,18 @@ class _Step:
     growth: Growth
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What goes on beside a publish run: `has_seen` whether a version's file was seen a moment
+    ago, `tell_published` hears of what is visible. Checksum files are written with the commit
+    files, or by `late_checksums` after them.
+    """
+
+    has_seen: Callable[[int], bool] = lambda _: False
+    tell_published: Callable[[int], None] = lambda _: None
+    late_checksums: LateChecksums | None = None
+
+
 class PublishRun:
     """Mirrors the commit files of a table, in order.
 
@@ -72,19 +84,14 @@ class PublishRun:
         max_attempts: int,
         backoff: Callable[[int], float] | None = None,
         own: int = -1,
-        has_seen: Callable[[int], bool] = lambda _: False,
-        tell_published: Callable[[int], None] = lambda _: None,
-        late_checksums: LateChecksums | None = None,
+        beside: Beside | None = None,
     ) -> None:
-        """`own` is the newest version that this process published; `has_seen` whether its file
-        was seen a moment ago. `tell_published` hears of what is visible. Checksum files are
-        written with the commit files, or by `late_checksums` after them.
-        """
+        """`own` is the newest version that this process published."""
         self.lease = lease
         # Whether the last run left what is pending to a later time.
         self.is_waiting = False
-        # How many versions it has mirrored, also when it fails.
-        self.done = 0
+        # How many versions SQL was told of, also when it fails.
+        self.told = 0
         self._pace = _FIRST_STRETCH
         # Whether a version was published that wants a checkpoint.
         self.wants_checkpoint = False
@@ -96,9 +103,8 @@ class PublishRun:
         self._max_attempts = max_attempts
         self._backoff = backoff
         self._own = own
-        self._has_seen = has_seen
-        self._tell_published = tell_published
-        self._late = late_checksums
+        self._beside = beside or Beside()
+        self._late = self._beside.late_checksums
         self._totals = lease.totals
         self._state: TableState | None = None
         # The newest version that is visible, and what SQL does not know of yet.
@@ -117,19 +123,19 @@ class PublishRun:
         A failure is recorded with the version that it stopped at, and raised. Who runs it
         `lazily` calls `tell` in the end: then SQL is told of several runs at once.
         """
-        self.done, most = 0, BATCH
+        done, most = 0, BATCH
         self.is_waiting = False
         while pending := self._log.pending(self.lease.table_id, most=most, after=self._published):
             started = time.monotonic()
-            if not self.done and self._is_too_early(pending[0]):
+            if not done and self._is_too_early(pending[0]):
                 self.is_waiting = True
                 break
             for part in self._stretches(pending):
                 self._mirror(part)
-                self.done += len(part)
+                done += len(part)
                 if is_stopped():
                     self.tell()
-                    return self.done
+                    return done
                 if time.monotonic() - self._told_at > leases.LEASE_SECONDS / 3:
                     self.tell()
             if not lazily or self._is_overdue():
@@ -137,7 +143,7 @@ class PublishRun:
             if len(pending) < most:
                 break
             most = _LARGE_BATCH if time.monotonic() - started < _QUICK else BATCH
-        return self.done
+        return done
 
     def _stretches(self, pending: Sequence[PendingVersion]) -> Iterator[Sequence[PendingVersion]]:
         """Consecutive versions, as many at a time as the store takes in a moment: between two
@@ -199,9 +205,7 @@ class PublishRun:
             self.tell()
             self._failed(part[0], error)
             raise
-        published = publish_commits(
-            self._objects, sound, checksums if self._late is None else ()
-        )
+        published = publish_commits(self._objects, sound, checksums if self._late is None else ())
         self._keep(steps[: published.count])
         if self._late is not None:
             self._late.write(checksums[: published.count])
@@ -215,7 +219,7 @@ class PublishRun:
         """What another process wrote last may not be what SQL thinks it is."""
         if version <= earliest:
             return
-        if version - 1 == self._own and self._has_seen(version - 1):
+        if version - 1 == self._own and self._beside.has_seen(version - 1):
             return
         known = () if version - 1 == self._own else self._statuses(version - 1)
         must_follow(self._objects, version, known[0].digest if known else None)
@@ -237,7 +241,7 @@ class PublishRun:
             self._totals = steps[-1].totals
             self._growth = steps[-1].growth
             self._published = self._totals.version
-            self._tell_published(self._published)
+            self._beside.tell_published(self._published)
 
     def _is_overdue(self) -> bool:
         return len(self._untold) >= BATCH or time.monotonic() - self._told_at > _TELL_EVERY
@@ -259,6 +263,7 @@ class PublishRun:
             )
             if not recorded:
                 raise LeaseLostError
+            self.told += len(run)
 
     def _failed(self, item: PendingVersion, error: DeltaSqlError) -> None:
         # What another try can't mend is final at once; the hourly one goes on all the same.
