@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 # Up to so many actions a checkpoint costs next to nothing: one every interval.
-SMALL: Final = 250
+SMALL: Final = 100
+# What a checkpoint costs whatever is in it, in actions: its schema and its footer.
+FIXED: Final = 200
 # Never more commit files than this after a checkpoint.
 MOST_COMMITS: Final = 1000
 
@@ -53,5 +55,6 @@ def is_due(growth: Growth, version: int, *, interval: int, rate: int, table_acti
     commits = version - growth.due_version
     if commits < interval:
         return False
-    is_cheap = table_actions <= max(SMALL, growth.actions * rate)
-    return is_cheap or commits >= max(MOST_COMMITS, interval)
+    if table_actions <= SMALL or commits >= MOST_COMMITS:
+        return True
+    return table_actions + FIXED <= growth.actions * rate
