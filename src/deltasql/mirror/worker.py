@@ -62,6 +62,11 @@ class Worker:
         self._swept, self._swept_ms = -math.inf, -1
         self._validated = 0.0
 
+    @property
+    def is_sweeping(self) -> bool:
+        """Whether it still has tables to look through for temporary files."""
+        return self._swept == -math.inf or bool(self._to_sweep)
+
     def drain(self) -> int:
         """Mirror all that is pending, checkpoints too; returns how many versions.
 
