@@ -94,6 +94,7 @@ bench-scale: $(READY) ## Measure slow stores, many commits and many tables
 
 bench-maintenance: $(READY) ## Measure upkeep: optimize, vacuum
 	$(BIN)/python -m bench.maintenance
+	$(BIN)/python -m bench.spark_upkeep
 
 bench-arrow: $(READY) ## Measure Python's deletes, updates, merges and scans beside delta-rs
 	$(BIN)/python -m bench.arrow
