@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from deltasql.adoption.loading.outside import PathRules
 from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.spec import codec
 from deltasql.spec.actions import (
@@ -25,7 +26,6 @@ from deltasql.spec.actions import (
     Txn,
     UnknownAction,
 )
-from deltasql.spec.paths import must_not_climb
 from deltasql.spec.protocol import check_well_formed
 from deltasql.spec.schema import parse_schema
 
@@ -118,9 +118,10 @@ def _texts(action: Action) -> Sequence[str | None]:
 class Commit:
     """What is seen of one commit so far: of most things there may be one only."""
 
-    __slots__ = ("_seen", "info", "metadata", "protocol")
+    __slots__ = ("_paths", "_seen", "info", "metadata", "protocol")
 
-    def __init__(self) -> None:
+    def __init__(self, paths: PathRules) -> None:
+        self._paths = paths
         self.info: CommitInfo | None = None
         self.metadata: Metadata | None = None
         self.protocol: Protocol | None = None
@@ -131,7 +132,7 @@ class Commit:
         action = line.action
         match action:
             case AddFile() | RemoveFile():
-                must_not_climb(action.path, source=line.source)
+                self._paths.look_at(action, line.source)
                 self._once("file", action.path, action.dv_id, line.source)
             case Txn():
                 self._once("txn", action.app_id, "", line.source)
@@ -148,7 +149,7 @@ class Commit:
             case CommitInfo():
                 self.info = self.info or action
             case CdcFile():
-                must_not_climb(action.path, source=line.source)
+                self._paths.look_at(action, line.source)
             case UnknownAction():
                 pass
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from deltasql.commit import CommitRequest
 from deltasql.errors import CommitError, TableNotFoundError, ValidationError
+from deltasql.lake.sources import must_be_allowed
 from deltasql.lake.upkeep import cloning
 from deltasql.lake.upkeep.altering import TableAlter
 from deltasql.lake.upkeep.background import LakeMaintenance
@@ -282,9 +283,12 @@ def writes(
 
 
 def must_be_ready(lake: Lake, targets: Sequence[Target], requests: Sequence[CommitRequest]) -> None:
-    """Raise if one of the mirrors is ahead of SQL, or if files of the commits are gone."""
-    for target in targets:
+    """Raise if one of the mirrors is ahead of SQL, or if files of the commits are gone, or lie
+    where their tables may not read.
+    """
+    for target, request in zip(targets, requests, strict=True):
         lake.engine.must_not_be_ahead(target)
+        must_be_allowed(lake, target, request)
     if lake.presence.was_given_up():
         for target, request in zip(targets, requests, strict=True):
             _must_still_exist(lake.objects(target.location), request)
