@@ -29,6 +29,8 @@ from deltasql.spec.actions import (
 from deltasql.spec.protocol import check_well_formed
 from deltasql.spec.schema import parse_schema
 
+# The longest line of a commit file.
+MOST_LINE: Final = 64 * 1024 * 1024
 _NUL: Final = b"\\u0000"
 # Where counting quotes and colons could be wrong.
 _ODD: Final = (b"\\\\", b" :", b"\t:", b"\r:")
@@ -43,9 +45,27 @@ class Line(NamedTuple):
 
 def read_lines(body: bytes, name: str) -> Iterator[Line]:
     """The actions of a commit file, in its order."""
-    for number, line in enumerate(body.split(b"\n"), start=1):
+    for number, line in numbered_lines(body, name):
         if line and not line.isspace():
             yield decode_line(line, f"{name}:{number}")
+
+
+def numbered_lines(body: bytes, name: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a commit file with their numbers; beside the file one of them is held."""
+    number = at = 0
+    while at <= len(body):
+        end = body.find(b"\n", at)
+        end = len(body) if end < 0 else end
+        number += 1
+        if end - at > MOST_LINE:
+            raise LogFormatError(
+                f"{name}:{number}: the line has {end - at} bytes",
+                cause=f"an action has at most {MOST_LINE}: nothing real is longer, and it would be "
+                "held in memory several times",
+                remedy="restore the file from a copy",
+            )
+        yield number, body[at:end]
+        at = end + 1
 
 
 def decode_line(line: bytes, source: str) -> Line:

@@ -15,6 +15,7 @@ from deltasql.adoption.loading.decoding import (
     actions_of,
     check_metadata,
     decode_line,
+    numbered_lines,
     read_lines,
 )
 from deltasql.adoption.loading.first_checkpoint import load_base
@@ -122,7 +123,7 @@ class Loader:
         before = () if self.state is None else self.state.stats_columns
         if b'"metaData"' not in body:
             return before
-        for number, text in enumerate(body.split(b"\n"), start=1):
+        for number, text in numbered_lines(body, f"_delta_log/{name}"):
             if b'"metaData"' in text:
                 action = decode_line(text, f"_delta_log/{name}:{number}").action
                 if isinstance(action, Metadata):

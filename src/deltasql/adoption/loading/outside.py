@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Sequence
 from typing import Final
+from urllib.parse import unquote
 
 from deltasql.errors import LogFormatError, ValidationError
 from deltasql.places import place_of, same_account, same_scheme, uri_of
@@ -94,7 +95,7 @@ class PathRules:
 
 def _without_partitions(folder: str) -> str:
     """The folder above those of partitions: `…/day=1/hour=2` belongs to a table at `…`."""
-    while "=" in folder.rpartition("/")[2]:
+    while "=" in unquote(folder.rpartition("/")[2]):
         folder = folder.rpartition("/")[0]
     return folder
 
