@@ -137,6 +137,8 @@ VERBS = (
             _TABLE,
             Parameter("dry_run", "BOOLEAN", "false"),
             Parameter("fence", "BOOLEAN", "true"),
+            # Folders, separated by commas.
+            Parameter("allow", default="CAST(NULL AS STRING)"),
         ),
         columns="table STRING, version BIGINT, versions BIGINT, read_only STRING, problems STRING",
         run=_adopt,
