@@ -17,7 +17,7 @@ def test_another_jar_is_refused(tmp_path: Path) -> None:
     for name in ("io.delta_delta-storage-4.4.0.jar", "io.delta_stranger-1.0.jar"):
         jar = tmp_path / name
         jar.write_bytes(b"not it")
-        with pytest.raises(ConfigError, match="SHA-256|not the one"):
+        with pytest.raises(ConfigError, match="not the one"):
             jar_digests.check(jar)
 
 
