@@ -228,7 +228,8 @@ def test_a_strict_writer_has_no_right_to_rows_of_the_log(connect_as, postgres_ur
             ).fetchone()[0]
         }
     upkeep = {"dl_pins", "dl_vacuums", "dl_vacuum_files", "dl_optimize_bins", "dl_moved_rows"}
-    assert found == MIRROR_TABLES | upkeep | {"dl_maintenance_jobs", "dl_table_sources"}
+    others = {"dl_maintenance_jobs", "dl_row_orders", "dl_table_sources"}
+    assert found == MIRROR_TABLES | upkeep | others
 
 
 def test_the_functions_of_writers_are_the_owners_and_nobody_elses(connect_as, postgres_url):
