@@ -42,7 +42,7 @@ print(sorted(told))
 
 
 def test_flipped_footers_with_row_groups_skipped(tmp_path: Path) -> None:
-    """In a process of its own: Arrow could end it."""
+    """In a process of its own: Arrow could end it, as was seen once and not reproduced since."""
     import deltasql
 
     url = f"sqlite:///{tmp_path / 'lake.db'}"
