@@ -20,8 +20,9 @@ from deltasql.adoption.unmirrored import (
     write_missing,
 )
 from deltasql.errors import DatabaseError, TableExistsError
-from deltasql.lake import locations, new_table, sources
+from deltasql.lake import locations, new_table
 from deltasql.lake.table import Table
+from deltasql.lake.upkeep import sources
 from deltasql.mirror.engine import Target
 from deltasql.places import place_of
 from deltasql.store.interface import TableRecord

@@ -15,8 +15,8 @@ from deltasql.data.conform import as_arrow
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError
 from deltasql.lake import writing
-from deltasql.lake.sources import absolute_paths, outside
 from deltasql.lake.table import Table
+from deltasql.lake.upkeep.sources import absolute_paths, outside
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS, assign_row_ids
 from deltasql.log.validation.commits import validate_commit
 from deltasql.places import place_of

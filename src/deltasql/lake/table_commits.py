@@ -17,8 +17,8 @@ from deltasql.errors import (
 )
 from deltasql.lake import writing
 from deltasql.lake.dml.result import WriteResult
-from deltasql.lake.sources import places
 from deltasql.lake.upkeep.maintaining import must_be_ready
+from deltasql.lake.upkeep.sources import places
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.log.retention import mirror_mode

@@ -1,8 +1,8 @@
 """Footers of Parquet files, looked at before Arrow believes them.
 
-A footer says how much memory is taken and where Arrow reads: one that lies could ask for all there
-is, or end the process inside Arrow. So its length and the number of columns are limited, and what
-it says of places must lie in the file.
+A footer says how much memory is taken: one that lies could ask for all there is. So its length and
+the number of columns are limited. The columns of its row groups are not looked at here: where their
+types contradict the schema, asking for one ends the process inside Arrow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def open_parquet(source: pa.NativeFile, **options: Any) -> pq.ParquetFile:
         raise pa.ArrowInvalid(f"its footer names {columns} columns; the limit is {MOST_COLUMNS}")
     whole = b"".join([_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC])
     metadata = pq.read_metadata(pa.BufferReader(whole))
-    _check_places(metadata, size - _END - len(footer))
+    rows = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    if any(count < 0 for count in rows) or sum(rows) != metadata.num_rows:
+        raise pa.ArrowInvalid("the rows of its row groups do not add up")
     return pq.ParquetFile(source, metadata=metadata, **options)
 
 
@@ -79,22 +81,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             break
     return value, at
-
-
-def _check_places(metadata: pq.FileMetaData, end: int) -> None:
-    """Whether rows and bytes of all row groups fit the file."""
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    rows = [group.num_rows for group in groups]
-    if any(count < 0 for count in rows) or sum(rows) != metadata.num_rows:
-        raise pa.ArrowInvalid("the rows of its row groups do not add up")
-    for group in groups:
-        if group.num_columns != metadata.num_columns:
-            raise pa.ArrowInvalid("its row groups have different columns")
-        for index in range(group.num_columns):
-            chunk = group.column(index)
-            start = chunk.data_page_offset
-            if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
-                start = min(start, chunk.dictionary_page_offset)
-            length = chunk.total_compressed_size
-            if start < 0 or length < 0 or start + length > end:
-                raise pa.ArrowInvalid("a column of its row groups lies outside of the file")

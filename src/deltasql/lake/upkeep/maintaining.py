@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from deltasql.commit import CommitRequest
 from deltasql.errors import CommitError, TableNotFoundError, ValidationError
-from deltasql.lake.sources import must_be_allowed
 from deltasql.lake.upkeep import cloning
 from deltasql.lake.upkeep.altering import TableAlter
 from deltasql.lake.upkeep.background import LakeMaintenance
@@ -20,6 +19,7 @@ from deltasql.lake.upkeep.checks import LakeChecks
 from deltasql.lake.upkeep.dropping import TableFeatures
 from deltasql.lake.upkeep.optimizing import TableOptimize
 from deltasql.lake.upkeep.retaining import LakeRetention, TableRetention
+from deltasql.lake.upkeep.sources import must_be_allowed
 from deltasql.lake.writing import now_ms
 from deltasql.log.conflict import Reads
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
