@@ -28,7 +28,7 @@ GRANT SELECT ON
     {schema}.dl_places, {schema}.dl_table_sources, {schema}.dl_purges, {schema}.dl_sessions, {schema}.dl_pins,
     {schema}.dl_vacuums, {schema}.dl_vacuum_files, {schema}.dl_optimize_bins,
     {schema}.dl_moved_rows, {schema}.dl_row_orders, {schema}.dl_expirations,
-    {schema}.dl_maintenance_jobs,
+    {schema}.dl_maintenance_jobs, {schema}.dl_namespaces,
     {schema}.dl_add_files, {schema}.dl_remove_files,
     {schema}.vw_latest_action_per_path, {schema}.vw_active_files, {schema}.vw_file_lifetimes
 TO {reader}, {writer}, {mirror};
@@ -76,6 +76,9 @@ REVOKE INSERT, UPDATE, DELETE ON
 FROM {writer};
 GRANT UPDATE (mirror_paused) ON {schema}.dl_tables TO {writer};
 -- ]
+
+-- Empty schemas of the catalog are no part of the log.
+GRANT INSERT, UPDATE, DELETE ON {schema}.dl_namespaces TO {writer};
 
 -- Upkeep: who is at work, what is held, what vacuum deletes, what optimize moves, and what waits.
 GRANT INSERT, UPDATE, DELETE ON {schema}.dl_sessions TO {writer}, {mirror};
