@@ -139,6 +139,7 @@ def _described(table: Table, snapshot: Snapshot) -> dict[str, Any]:
     return {
         "table": table.name,
         "location": table.location,
+        "sources": [source or "anywhere" for source in table.sources],
         "read only": table.read_only,
         "version": snapshot.version,
         "timestamp": snapshot.timestamp,

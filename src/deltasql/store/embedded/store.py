@@ -15,7 +15,15 @@ from deltasql.store import range_sql
 from deltasql.store.browsing.queries import BrowseQueries
 from deltasql.store.checking.queries import TrustQueries
 from deltasql.store.checking.rebuilding import EmbeddedRebuilding
-from deltasql.store.claims import NO_SOURCES, Ask, ClaimQueries, Sources, hold_sources, take_place
+from deltasql.store.claims import (
+    NO_SOURCES,
+    Ask,
+    ClaimQueries,
+    Sources,
+    hold_sources,
+    inherit_sources,
+    take_place,
+)
 from deltasql.store.embedded import committing
 from deltasql.store.embedded.committing import Draft, EmbeddedLockedLog, Session
 from deltasql.store.embedded.history import EmbeddedHistory
@@ -148,6 +156,7 @@ class EmbeddedStore(
                 properties=metadata.table_properties,
             )
             take_place(session.rows, location, table_id=table_id)
+            inherit_sources(session.rows, sources, table_id=table_id)
             now = committing.now_ms()
             session.rows("head_create", table_id=table_id, ict=now)
             committing.write_version(session, draft, table_id=table_id, version=0, ict=now)

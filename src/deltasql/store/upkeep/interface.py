@@ -274,6 +274,9 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
     def absolute_files(self, *, but: int = 0) -> pa.RecordBatchReader:
         """Files of any table, `but` one, whose paths may be absolute (`NAMED_SCHEMA`)."""
 
+    def absolute_files_of(self, table_id: int) -> list[tuple[str, str | None]]:
+        """See `NamingLog.absolute_files_of`."""
+
     def naming_tables(self) -> dict[int, NamingTable]:
         """See `NamingLog.naming_tables`."""
 

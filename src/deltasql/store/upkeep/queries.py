@@ -235,6 +235,9 @@ class UpkeepQueries(ExpiryQueries, JobQueries, OptimizeQueries, NamespaceQueries
     def absolute_files(self, *, but: int = 0) -> pa.RecordBatchReader:
         return self._of_table("elsewhere_named", but, NAMED_SCHEMA)
 
+    def absolute_files_of(self, table_id: int) -> list[tuple[str, str | None]]:
+        return NamingQueries(self._rows).absolute_files_of(table_id)
+
     def naming_tables(self) -> dict[int, NamingTable]:
         return named_tables(self._rows("naming_tables"))
 

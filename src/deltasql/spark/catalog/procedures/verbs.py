@@ -30,11 +30,12 @@ def _some(lake: Lake, given: Mapping[str, Any]) -> list[Table]:
 
 def _adopt(lake: Lake, given: Mapping[str, Any]) -> Iterator[Row]:
     location, name = given["location"], given["table"]
+    allow = [item.strip() for item in (given["allow"] or "").split(",") if item.strip()]
     if given["dry_run"]:
-        told = lake.adopt(location, name, dry_run=True, fence=given["fence"])
+        told = lake.adopt(location, name, dry_run=True, fence=given["fence"], allow=allow)
         yield name, told.version, told.versions, told.read_only, "; ".join(told.problems)
         return
-    table = lake.adopt(location, name, fence=given["fence"])
+    table = lake.adopt(location, name, fence=given["fence"], allow=allow)
     versions = table.version - table.history()[-1].version + 1
     yield name, table.version, versions, table.read_only, ""
 
@@ -149,6 +150,8 @@ VERBS = (
             _TABLE,
             Parameter("dry_run", "BOOLEAN", "false"),
             Parameter("fence", "BOOLEAN", "true"),
+            # Folders, separated by commas.
+            Parameter("allow", default="CAST(NULL AS STRING)"),
         ),
         columns="table STRING, version BIGINT, versions BIGINT, read_only STRING, problems STRING",
         run=_adopt,

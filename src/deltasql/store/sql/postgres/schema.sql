@@ -54,6 +54,15 @@ COMMENT ON TABLE dl_places IS 'Which table lies where; no two live in one place,
 COMMENT ON COLUMN dl_places.table_id IS 'The table';
 COMMENT ON COLUMN dl_places.place IS 'Its location in one spelling for all, with a slash at the end; empty once another table has it';
 
+CREATE TABLE dl_table_sources (
+    table_id  bigint NOT NULL,
+    source    text NOT NULL,
+    PRIMARY KEY (table_id, source)
+);
+COMMENT ON TABLE dl_table_sources IS 'Places outside of its own from which a table may read';
+COMMENT ON COLUMN dl_table_sources.table_id IS 'The table';
+COMMENT ON COLUMN dl_table_sources.source IS 'A place in the spelling of dl_places, with a slash at the end; empty for anywhere';
+
 CREATE TABLE dl_purges (
     table_id    bigint PRIMARY KEY,
     started_at  timestamptz NOT NULL DEFAULT now()

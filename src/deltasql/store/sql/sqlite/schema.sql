@@ -32,6 +32,12 @@ CREATE TABLE dl_places (  -- Which table lies where; no two live in one place, n
     place     TEXT NOT NULL  -- Its location in one spelling for all, with a slash at the end; empty once another table has it
 ) STRICT;
 
+CREATE TABLE dl_table_sources (  -- Places outside of its own from which a table may read
+    table_id  INTEGER NOT NULL,  -- The table
+    source    TEXT NOT NULL,  -- A place in the spelling of dl_places, with a slash at the end; empty for anywhere
+    PRIMARY KEY (table_id, source)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE dl_purges (  -- Purges that have begun and not ended
     table_id    INTEGER PRIMARY KEY,  -- The dropped table
     started_at  TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP  -- When it began
