@@ -28,7 +28,7 @@ def spark_sql(work: Path, *statements: str) -> subprocess.CompletedProcess[str]:
         [str(HOME / "bin" / "spark-sql"), "--master", "local[2]", *conf(given),
          "-e", ";".join(statements)],
         env=environment(DELTASQL_URL=f"sqlite:///{work / 'lake.db'}"), cwd=work,
-        capture_output=True, text=True, timeout=200, check=False,
+        capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
 
 
