@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from deltasql.data.layout import Layout, check_conformed, to_physical
 from deltasql.data.writing.partitioning import Values, split
+from deltasql.data.writing.properties import FileOptions, options_of
 from deltasql.data.writing.stats import Collector
 from deltasql.errors import SchemaMismatchError
 from deltasql.log.feed import CHANGE_FOLDER
@@ -31,7 +32,8 @@ _UPLOADS = 8
 # Of so few rows a dictionary does not pay, nor do bounds beside those that the log has: to make
 # them is half of the work.
 _FEW_ROWS = 64
-_SUFFIX = "-c000.snappy.parquet"
+_SUFFIX = "-c000"
+_ENDING = ".snappy.parquet"
 _OPTIONS: dict[str, Any] = {
     "compression": "snappy",
     "version": "2.6",
@@ -48,6 +50,7 @@ class Naming(NamedTuple):
     folder: str = ""
 
 
+PLAIN = FileOptions()
 ROWS = Naming("part")
 CHANGES = Naming("cdc", f"{CHANGE_FOLDER}/")
 
@@ -59,7 +62,7 @@ def write_files(
     data: pa.Table | pa.RecordBatchReader,
     new_id: Callable[[], str],
     now_ms: Callable[[], int],
-    target_file_size: int = DEFAULT_FILE_SIZE,
+    options: FileOptions = PLAIN,
     naming: Naming = ROWS,
     abandon: Callable[[Sequence[str]], None] | None = None,
 ) -> list[AddFile]:
@@ -74,7 +77,7 @@ def write_files(
             layout=layout,
             new_id=new_id,
             now_ms=now_ms,
-            target_file_size=target_file_size,
+            options=options,
             naming=naming,
             abandon=abandon,
         )
@@ -107,7 +110,7 @@ def write_partition(
         layout=layout,
         new_id=new_id,
         now_ms=now_ms,
-        target_file_size=target_file_size,
+        options=FileOptions(target_file_size=target_file_size),
         naming=ROWS,
         abandon=abandon,
     )
@@ -153,7 +156,7 @@ class _Output:
         layout: Layout,
         new_id: Callable[[], str],
         now_ms: Callable[[], int],
-        target_file_size: int,
+        options: FileOptions,
         naming: Naming,
         abandon: Callable[[Sequence[str]], None] | None,
     ) -> None:
@@ -162,7 +165,13 @@ class _Output:
         self._abandon = abandon
         self._new_id = new_id
         self._now_ms = now_ms
-        self._target = target_file_size
+        self._target = options.target_file_size or DEFAULT_FILE_SIZE
+        self._ending, self._group_size = _ENDING, None
+        self._options: dict[str, Any] | None = None
+        if options.properties is not None:
+            self._ending = options.properties.ending
+            self._group_size = options.properties.row_group_size
+            self._options = {**_OPTIONS, **options_of(options.properties, layout)}
         self._uploads = _Uploads(objects)
         self._files: list[AddFile] = []
         self._open: _OpenFile | None = None
@@ -202,10 +211,10 @@ class _Output:
         self._append_stored(to_physical(table, self._layout), values)
 
     def _append_stored(self, stored: pa.Table, values: Values) -> None:
-        rows = _group_rows(stored)
+        rows = self._group_size or _group_rows(stored)
         for start in range(0, stored.num_rows, rows):
             if self._open is None:
-                self._open = _OpenFile(self._layout, stored.schema)
+                self._open = _OpenFile(self._layout, stored.schema, self._options)
             self._open.write(stored if rows >= stored.num_rows else stored.slice(start, rows))
             if self._open.size() >= self._target:
                 self._close(values)
@@ -218,7 +227,8 @@ class _Output:
         self._put(data, stats, values)
 
     def _put(self, data: pa.Buffer, stats: str, values: Values) -> None:
-        key = f"{self._naming.beginning}-{len(self._files):05d}-{self._new_id()}{_SUFFIX}"
+        number = f"{len(self._files):05d}-{self._new_id()}{_SUFFIX}"
+        key = f"{self._naming.beginning}-{number}{self._ending}"
         partition: dict[str, str | None] = {}
         if values:
             names = [item.physical_name for item in self._layout.partition]
@@ -240,10 +250,13 @@ class _Output:
 class _OpenFile:
     """A Parquet file in the making, in memory: stores take whole objects."""
 
-    __slots__ = ("_collector", "_schema", "_sink", "_writer")
+    __slots__ = ("_collector", "_options", "_schema", "_sink", "_writer")
 
-    def __init__(self, layout: Layout, schema: pa.Schema) -> None:
+    def __init__(
+        self, layout: Layout, schema: pa.Schema, options: dict[str, Any] | None = None
+    ) -> None:
         self._schema = schema
+        self._options = options
         self._sink = pa.BufferOutputStream()
         self._collector = Collector(layout.leaves)
         self._writer: pq.ParquetWriter | None = None
@@ -252,13 +265,10 @@ class _OpenFile:
         self._collector.add(table)
         if self._writer is None:
             many = table.num_rows > _FEW_ROWS
-            self._writer = pq.ParquetWriter(
-                self._sink,
-                self._schema,
-                use_dictionary=many,
-                write_statistics=many,
-                **_OPTIONS,
-            )
+            options = self._options
+            if options is None:
+                options = {**_OPTIONS, "use_dictionary": many, "write_statistics": many}
+            self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
         self._writer.write_table(table, row_group_size=table.num_rows)
 
     def size(self) -> int:
