@@ -11,8 +11,8 @@ import pyarrow as pa
 from deltasql.commit import CommitRequest
 from deltasql.commit.commit_logging import after_commit
 from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.data.computing.completing import completed
 from deltasql.data.conform import as_arrow
-from deltasql.data.writing.completing import completed
 from deltasql.data.writing.properties import FileOptions
 from deltasql.data.writing.writer import PLAIN, NewFile
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError

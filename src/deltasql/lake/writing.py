@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from deltasql.commit.discarding import Abandon
 from deltasql.data.arrow_schema import from_arrow
+from deltasql.data.computing.completing import completed
 from deltasql.data.conform import as_arrow, conform, merge
 from deltasql.data.layout import layout_of
 from deltasql.data.reading.remainder import Remainder
 from deltasql.data.writing.change_files import ChangeWriter
-from deltasql.data.writing.completing import completed
 from deltasql.data.writing.fitting import fitted, must_satisfy
 from deltasql.data.writing.properties import FileOptions
 from deltasql.data.writing.vectors import live_rows
@@ -50,6 +50,8 @@ _OWN_INFO = frozenset(
         "engineInfo", "isBlindAppend", "readVersion", "isolationLevel", "txnId", "userName",
     }
 )  # fmt: skip
+# What the engine may use where nobody says how much.
+_MEMORY = "1GB"
 # The first digit of the fourth group of a UUID has two bits that are always the same.
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
@@ -117,7 +119,7 @@ def append(
     data: Any,
     *,
     schema_mode: str | None = None,
-    memory_limit: str,
+    memory_limit: str = _MEMORY,
     options: FileOptions = PLAIN,
     abandon: Abandon | None = None,
 ) -> Write:
@@ -184,7 +186,7 @@ def overwrite(
     where: str | None = None,
     schema_mode: str | None = None,
     partition_by: Sequence[str] | None = None,
-    memory_limit: str,
+    memory_limit: str = _MEMORY,
     options: FileOptions = PLAIN,
     abandon: Abandon | None = None,
 ) -> Write:

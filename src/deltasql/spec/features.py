@@ -59,7 +59,7 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="invariants",
         legacy_writer=2,
-        note="`delta.invariants` expressions are evaluated by DuckDB, inside structs by Spark alone",
+        note="`delta.invariants` expressions by DuckDB, inside structs by Spark alone",
     ),
     Feature(
         name="checkConstraints",
@@ -92,8 +92,8 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="identityColumns",
         legacy_writer=6,
-        note="handed out by `append`, `overwrite` and `merge`; two that do so at once conflict, and "
-        "an append is written again",
+        note="handed out by `append`, `overwrite` and `merge`; two that do so at once conflict, "
+        "and an append is written again",
     ),
     Feature(
         name="deletionVectors",

@@ -6,14 +6,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltasql.data.layout import Layout, check_conformed, to_physical
+from deltasql.data.writing.lanes import Lanes, OpenFile
 from deltasql.data.writing.partitioning import Values, split
 from deltasql.data.writing.properties import FileOptions, options_of
+from deltasql.data.writing.repeating import repeating
 from deltasql.data.writing.stats import Collector
 from deltasql.errors import SchemaMismatchError
 from deltasql.log.feed import CHANGE_FOLDER
@@ -32,6 +35,8 @@ _UPLOADS = 8
 # Of so few rows a dictionary does not pay, nor do bounds beside those that the log has: to make
 # them is half of the work.
 _FEW_ROWS = 64
+# From so many rows on it pays to look which columns repeat their values.
+_MANY_ROWS = 1 << 16
 _SUFFIX = "-c000"
 _ENDING = ".snappy.parquet"
 _OPTIONS: dict[str, Any] = {
@@ -174,7 +179,13 @@ class _Output:
             self._options = {**_OPTIONS, **options_of(options.properties, layout)}
         self._uploads = _Uploads(objects)
         self._files: list[AddFile] = []
-        self._open: _OpenFile | None = None
+        self._lock = Lock()
+        self._lanes = Lanes(
+            open_file=self._begin,
+            finish=self._end,
+            group_rows=lambda stored: self._group_size or _group_rows(stored),
+            target_size=self._target,
+        )
 
     def write_all(self, data: pa.Table | pa.RecordBatchReader) -> list[AddFile]:
         """Write the data; returns the adds of its files."""
@@ -182,12 +193,12 @@ class _Output:
 
     def write_stored(self, groups: Iterable[pa.Table], values: Values) -> list[AddFile]:
         """Write what belongs to one partition, as it is stored; returns the adds of its files."""
-        return self._finished(map(partial(self._append_stored, values=values), groups), values)
+        return self._finished(map(partial(self._lanes.append, values=values), groups), values)
 
     def _finished(self, steps: Iterable[None], values: Values) -> list[AddFile]:
         try:
             deque(steps, maxlen=0)
-            self._close(values)
+            self._lanes.close(values)
             self._uploads.finish()
         except BaseException as error:
             self._uploads.stop()
@@ -200,31 +211,19 @@ class _Output:
     def _write(self, table: pa.Table) -> None:
         check_conformed(table.schema, self._layout)
         if not self._layout.partition:
-            self._append(table, ())
+            self._lanes.append(to_physical(table, self._layout), ())
             return
         for values, part in split(table, self._layout):
-            self._append(part, values)
-            self._close(values)
+            self._lanes.append(to_physical(part, self._layout), values)
+            self._lanes.close(values)
 
-    def _append(self, table: pa.Table, values: Values) -> None:
-        """Write a table to the open file."""
-        self._append_stored(to_physical(table, self._layout), values)
+    def _begin(self, schema: pa.Schema) -> _OpenFile:
+        return _OpenFile(self._layout, schema, self._options)
 
-    def _append_stored(self, stored: pa.Table, values: Values) -> None:
-        rows = self._group_size or _group_rows(stored)
-        for start in range(0, stored.num_rows, rows):
-            if self._open is None:
-                self._open = _OpenFile(self._layout, stored.schema, self._options)
-            self._open.write(stored if rows >= stored.num_rows else stored.slice(start, rows))
-            if self._open.size() >= self._target:
-                self._close(values)
-
-    def _close(self, values: Values) -> None:
-        if self._open is None:
-            return
-        data, stats = self._open.finish()
-        self._open = None
-        self._put(data, stats, values)
+    def _end(self, file: OpenFile, values: Values) -> None:
+        data, stats = file.finish()
+        with self._lock:
+            self._put(data, stats, values)
 
     def _put(self, data: pa.Buffer, stats: str, values: Values) -> None:
         number = f"{len(self._files):05d}-{self._new_id()}{_SUFFIX}"
@@ -264,10 +263,11 @@ class _OpenFile:
     def write(self, table: pa.Table) -> None:
         self._collector.add(table)
         if self._writer is None:
-            many = table.num_rows > _FEW_ROWS
             options = self._options
             if options is None:
-                options = {**_OPTIONS, "use_dictionary": many, "write_statistics": many}
+                many = table.num_rows > _FEW_ROWS
+                dictionaries = repeating(table) if table.num_rows > _MANY_ROWS else many
+                options = {**_OPTIONS, "use_dictionary": dictionaries, "write_statistics": many}
             self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
         self._writer.write_table(table, row_group_size=table.num_rows)
 

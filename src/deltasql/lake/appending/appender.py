@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
+from deltasql.data.computing.completing import completed_table
 from deltasql.data.conform import as_arrow
-from deltasql.data.writing.completing import completed_table
 from deltasql.errors import ConfigError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.appending import batch

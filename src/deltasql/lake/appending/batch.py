@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from deltasql.data.writing.completing import completed_table
+from deltasql.data.computing.completing import completed_table
 from deltasql.errors import (
     CommitError,
     MetadataChangedError,

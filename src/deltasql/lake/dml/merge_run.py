@@ -8,20 +8,20 @@ from itertools import chain
 
 import pyarrow as pa
 
-from deltasql.data.expressions import dialect
-from deltasql.data.expressions.engine import quoted
-from deltasql.data.expressions.scope import OWN
-from deltasql.data.expressions.session import Session, relation_of
-from deltasql.data.reading.placed import FILE
-from deltasql.data.reading.scan import ROW
-from deltasql.data.writing.identity import (
+from deltasql.data.computing.identity import (
     Numbers,
     is_identity,
     marks_of,
     numbers_of,
     with_marks,
 )
-from deltasql.data.writing.new_rows import NewRows, name_parts
+from deltasql.data.computing.new_rows import NewRows, name_parts
+from deltasql.data.expressions import dialect
+from deltasql.data.expressions.engine import quoted
+from deltasql.data.expressions.scope import OWN
+from deltasql.data.expressions.session import Session, relation_of
+from deltasql.data.reading.placed import FILE
+from deltasql.data.reading.scan import ROW
 from deltasql.errors import SchemaMismatchError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.dml.conditions import Places, gathered

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from deltasql.data.computing.new_rows import NewRows
 from deltasql.data.expressions.engine import quoted
 from deltasql.data.expressions.session import Session, relation_of
-from deltasql.data.writing.new_rows import NewRows
 from deltasql.lake import writing
 from deltasql.lake.dml.conditions import (
     TARGET,

@@ -14,12 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltasql.data.conform import as_arrow, conform
-from deltasql.data.expressions.engine import quoted
-from deltasql.data.expressions.session import Session
-from deltasql.data.layout import Layout, layout_of
-from deltasql.data.writing import fitting
-from deltasql.data.writing.identity import (
+from deltasql.data.computing.identity import (
     Numbers,
     is_identity,
     marks_of,
@@ -27,8 +22,13 @@ from deltasql.data.writing.identity import (
     takes_values,
     with_marks,
 )
+from deltasql.data.computing.new_rows import ROW, NewRows
+from deltasql.data.conform import as_arrow, conform
+from deltasql.data.expressions.engine import quoted
+from deltasql.data.expressions.session import Session
+from deltasql.data.layout import Layout, layout_of
+from deltasql.data.writing import fitting
 from deltasql.data.writing.lengths import check_lengths
-from deltasql.data.writing.new_rows import ROW, NewRows
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError
 from deltasql.spec.actions import Metadata
 from deltasql.spec.properties import CURRENT_DEFAULT, GENERATION_EXPRESSION, INVARIANTS

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltasql.data.computing.identity import is_identity, takes_values
 from deltasql.data.expressions import dialect
 from deltasql.data.expressions.engine import quoted, text
 from deltasql.data.expressions.scope import OWN
 from deltasql.data.expressions.session import Session, relation_of
 from deltasql.data.expressions.types import engine_type
-from deltasql.data.writing.identity import is_identity, takes_values
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
 from deltasql.spec import codec
 from deltasql.spec.features import type_names
