@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 # A schema that changes under an append is read again; identity values are handed out again.
 _SCHEMA_RETRIES = 15
+# From so many rows on the commit of an append has its metrics.
+_TOLD_ROWS = 1000
 
 
 @checked
@@ -278,10 +280,13 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
                 options=options,
                 abandon=self.abandon(state.version),
             )
+            told = writing.written(write.files, data.num_rows)
+            if data.num_rows >= _TOLD_ROWS:
+                # Of a small append they would be a tenth of the work.
+                write.metrics = told
             try:
                 done = self.commit_write(write, extra, commit_metadata)
-                # Not in the commit: of a small append that would be a tenth of the work.
-                return WriteResult(done, writing.written(write.files, data.num_rows))
+                return WriteResult(done, told)
             except (MetadataChangedError, ProtocolChangedError):
                 if attempt == max_commit_retries:
                     raise
