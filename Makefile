@@ -91,6 +91,7 @@ bench-mirror: $(READY) ## Measure the mirror
 
 bench-maintenance: $(READY) ## Measure upkeep: optimize, vacuum
 	$(BIN)/python -m bench.maintenance
+	$(BIN)/python -m bench.spark_upkeep
 
 bench-arrow: $(READY) ## Measure Python's deletes, updates, merges and scans beside delta-rs
 	$(BIN)/python -m bench.arrow
