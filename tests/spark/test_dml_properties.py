@@ -6,7 +6,6 @@ Twice: through Spark, and from Arrow without it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,6 @@ from tests.sizes import FULL
 from tests.spark.cross_check import STOCK_FAILS, rows
 
 SCHEMA = "id int, p int, v string"
-_VERBS = ("inserted", "updated", "deleted")
 FEED = "delta.enableChangeDataFeed"
 VECTORS = "delta.enableDeletionVectors"
 # A table of each kind on both sides, used again by every example.
@@ -47,14 +45,13 @@ def _theirs(spark, table, operation):
     match operation:
         case ("delete", condition):
             only = f" WHERE {where(condition, '')}" if condition else ""
-            return spark.sql(f"DELETE FROM {table}{only}").first().asDict()
+            spark.sql(f"DELETE FROM {table}{only}")
         case ("update", condition, values):
             only = f" WHERE {where(condition, '')}" if condition else ""
-            return spark.sql(f"UPDATE {table} SET {_assigned(values, '')}{only}").first().asDict()
+            spark.sql(f"UPDATE {table} SET {_assigned(values, '')}{only}")
         case ("merge", merge):
             spark.createDataFrame(merge["source"], SCHEMA).createOrReplaceTempView("made_up")
-            return spark.sql(_as_sql(table, merge)).first().asDict()
-    raise AssertionError(operation)
+            spark.sql(_as_sql(table, merge))
 
 
 def _assigned(values, alias):
@@ -83,30 +80,18 @@ def _as_sql(table, merge):
     return text
 
 
-def _answer(run, *arguments) -> Any:
-    """What an operation says of itself; None where it refuses to run."""
+def _refusal(run, *arguments) -> bool:
     try:
-        return run(*arguments) or {}
+        run(*arguments)
     except ValidationError:
-        return None
+        return True
     except Exception as error:
         if "DELTA_MULTIPLE_SOURCE_ROW_MATCHING" in str(error):
-            return None
+            return True
         if run is _theirs and STOCK_FAILS in str(error):
             reject()
         raise
-
-
-def _same_counts(mine: Mapping[str, int], theirs: Mapping[str, int]) -> None:
-    """The metrics of ours say what the statement of stock Delta returns."""
-    target = {f"num_{verb}_rows": f"numTargetRows{verb.title()}" for verb in _VERBS}
-    for key, name in target.items():
-        if key in theirs:
-            assert mine[name] == theirs[key], key
-    names = ("numDeletedRows", "numUpdatedRows", *target.values())
-    # Less than none is more than stock Delta knows.
-    if theirs["num_affected_rows"] >= 0:
-        assert sum(mine.get(name, 0) for name in names) == theirs["num_affected_rows"]
+    return False
 
 
 @dataclass
@@ -181,7 +166,7 @@ def pairs(spark, db, tmp_path_factory):
 
 @pytest.mark.timeout(3600)
 @settings(
-    max_examples=200 if FULL else 20,
+    max_examples=200 if FULL else 6,
     # What `make test` checks is the same each time; the full size looks elsewhere each time.
     derandomize=not FULL,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -189,8 +174,7 @@ def pairs(spark, db, tmp_path_factory):
 @given(
     st.sampled_from(sorted(KINDS)),
     st.lists(row, min_size=1, max_size=12),
-    # One in each of many examples: each begins with other rows.
-    st.lists(operations, min_size=1, max_size=4 if FULL else 1),
+    st.lists(operations, min_size=2, max_size=4),
     st.booleans(),
 )
 def test_made_up_operations(pairs, kind, first, made, broadcasts):
@@ -199,10 +183,8 @@ def test_made_up_operations(pairs, kind, first, made, broadcasts):
     pair.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "10MB" if broadcasts else "-1")
     start = pair.fill(first)
     for operation in made:
-        ours = _answer(_ours, pair.spark, pair.db.table(pair.ours), operation)
-        theirs = _answer(_theirs, pair.spark, pair.plain, operation)
-        arrow = _answer(lambda made: run_from_arrow(pair.arrow, made).metrics, operation)
-        assert (ours is None) == (theirs is None) == (arrow is None), operation
-        if theirs is not None:
-            _same_counts(arrow, theirs)
+        ours = _refusal(_ours, pair.spark, pair.db.table(pair.ours), operation)
+        theirs = _refusal(_theirs, pair.spark, pair.plain, operation)
+        arrow = _refusal(run_from_arrow, pair.arrow, operation)
+        assert ours == theirs == arrow, operation
     pair.check(start)
