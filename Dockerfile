@@ -1,9 +1,18 @@
 # The command line and the service, with the driver for PostgreSQL: `docker run deltasql --help`.
-FROM python:3.13-slim
+# Packages are fetched as requirements.lock has them, by hash; the image then installs what it needs of
+# them without a network. No registry was at hand to tell the base image's digest: to pin it, build
+# with `--build-arg BASE=python:3.13-slim@sha256:…`, as `docker pull` prints it.
+ARG BASE=python:3.13-slim
+FROM ${BASE} AS packages
+COPY requirements.lock /build/
+RUN pip download --no-cache-dir --no-deps --require-hashes -r /build/requirements.lock -d /packages
+
+FROM ${BASE}
 COPY pyproject.toml README.md LICENSE CHANGELOG.md /build/
 COPY src /build/src
-RUN pip install --no-cache-dir '/build[postgres,serve]' && rm -r /build \
-    && useradd --create-home deltasql
+RUN --mount=type=bind,from=packages,source=/packages,target=/packages \
+    pip install --no-cache-dir --no-index --find-links /packages '/build[postgres,serve]' \
+    && rm -r /build && useradd --create-home deltasql
 USER deltasql
 WORKDIR /home/deltasql
 ENTRYPOINT ["deltasql"]

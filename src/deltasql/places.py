@@ -66,6 +66,29 @@ def scheme_of(location: str) -> str | None:
     return match[1].lower() if match else None
 
 
+def same_scheme(one: str, other: str) -> bool:
+    """Whether two locations are in the same kind of store, however its scheme is spelt."""
+    return _kind(one) == _kind(other)
+
+
+def _kind(location: str) -> str:
+    scheme = scheme_of(location) or "file"
+    return _SAME.get(scheme, scheme)
+
+
+def same_account(one: str, other: str) -> bool:
+    """Whether no two locations of Azure that both name an account name different ones."""
+    accounts = {_account(one), _account(other)} - {""}
+    return len(accounts) < 2
+
+
+def _account(location: str) -> str:
+    if _kind(location) != "azure":
+        return ""
+    host = location.partition("://")[2].partition("/")[0]
+    return host.partition("@")[2].partition(".")[0].lower()
+
+
 def flaw_of(location: str) -> str | None:
     """Why others could take a location for another place than we do; None if they can't.
 

@@ -47,7 +47,7 @@ def made(tmp_path: Path, name: str) -> tuple[Path, Any]:
 def test_adopts_as_expected(name: str, made: tuple[Path, Any], any_lake: Any) -> None:
     root, versions = made
     before = contents(root)
-    table = any_lake.adopt(str(root), name="t")
+    table = any_lake.adopt(str(root), name="t", allow=[str(root.parent / "else where")])
     for version, expected in versions.items():
         found = table.snapshot(version=version).scan().to_arrow()
         assert _rows(found) == _rows(expected), version

@@ -42,7 +42,13 @@ def names(postgres_server) -> dict[str, str]:
 
 
 @pytest.fixture
-def connect_as(postgres_url, names, tmp_path) -> Iterator[Callable[[str], deltasql.Lake]]:
+def strict() -> bool:
+    """Whether writers only call functions."""
+    return False
+
+
+@pytest.fixture
+def connect_as(postgres_url, names, tmp_path, strict) -> Iterator[Callable[[str], deltasql.Lake]]:
     lakes = []
 
     def connect(role: str) -> deltasql.Lake:
@@ -59,7 +65,7 @@ def connect_as(postgres_url, names, tmp_path) -> Iterator[Callable[[str], deltas
     # An open lake mirrors for a moment what others commit.
     owner.close()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(grants(**names))
+        connection.execute(grants(**names, strict=strict))
     yield connect
     for lake in lakes:
         lake.close()
@@ -99,6 +105,7 @@ def test_reader_cannot_commit(connect_as, tmp_path):
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("strict", [False, True])
 def test_writer_commits_and_mirrors(connect_as):
     lake = connect_as("writer")
     table = lake.create_table("w", ROWS.schema, partition_by=["day"])
@@ -121,6 +128,120 @@ def test_writer_commits_and_mirrors(connect_as):
     ]  # fmt: skip
     lake.table("t").commit(adds)
     lake.mirror.run(once=True)
+
+
+@pytest.mark.parametrize("strict", [True])
+def test_a_strict_writer_clones_keeps_house_and_releases(connect_as, tmp_path):
+    lake = connect_as("writer")
+    table = lake.table("t")
+    copy = table.clone("c")
+    assert copy.scan().to_arrow().num_rows == 2
+    assert copy.sources
+    copy.append(ROWS)
+    table.delete("id = 1")
+    table.append(ROWS)
+    table.optimize()
+    table.vacuum()
+    table.restore(version=1)
+    table.mirror.pause()
+    table.mirror.resume()
+    assert copy.release() > 0
+    assert lake.check("t").ok
+    with pytest.raises(deltasql.LocationTakenError):
+        lake.create_table("n", ROWS.schema, location=str(tmp_path / "lake" / "t" / "n"))
+
+
+FORGED = {
+    "a head is rewound": "UPDATE dl_table_heads SET current_version = 0",
+    "a head is deleted": "DELETE FROM dl_table_heads",
+    "a live file is deleted": "DELETE FROM dl_active_files",
+    "a file is forged": "INSERT INTO dl_active_files SELECT * FROM dl_active_files",
+    "a version is forged": "INSERT INTO dl_table_versions SELECT * FROM dl_table_versions",
+    "a version is changed": "UPDATE dl_table_versions SET body = 'x'",
+    "a version is deleted": "DELETE FROM dl_table_versions",
+    "a removal is forged": "INSERT INTO dl_dead_files SELECT * FROM dl_dead_files",
+    "a table is moved": "UPDATE dl_tables SET location = '/elsewhere'",
+    "a table is stolen": "UPDATE dl_tables SET name = 'stolen'",
+    "a place is taken": "UPDATE dl_places SET place = 'file:/elsewhere/'",
+    "a place is forged": "INSERT INTO dl_places VALUES (999, 'file:/elsewhere/')",
+    "metadata is forged": "INSERT INTO dl_metadata_updates SELECT * FROM dl_metadata_updates",
+    "a protocol is forged": "INSERT INTO dl_protocol_updates SELECT * FROM dl_protocol_updates",
+    "a transaction is forged": "INSERT INTO dl_txn_actions SELECT * FROM dl_txn_actions",
+    "a domain is forged": "INSERT INTO dl_domain_metadata SELECT * FROM dl_domain_metadata",
+    "changes are forged": "INSERT INTO dl_cdc_files SELECT * FROM dl_cdc_files",
+    "sources are deleted": "DELETE FROM dl_table_sources",
+    "a digest is changed": "UPDATE dl_mirror_status SET digest = ''",
+    "the inner functions are called": "SELECT dl_write_version("
+    "1, 0, 0, 'x', ''::bytea, 'raw', ''::bytea, NULL, NULL, NULL, NULL, false)",
+    "inner rows are written": "SELECT dl_write_rows(1, 1, NULL, '[]'::json, NULL, NULL, false)",
+    "files are restated": "SELECT dl_restate_files(1, 9, ARRAY[]::dl_added_file[])",
+}
+REFUSED_BY_CHECKS = {
+    "an old version is written": "SELECT dl_write_next(1, 1, 1, 'x', sha256('x'::bytea), 'raw', "
+    "'x'::bytea, NULL, 'WRITE', '{}', NULL, false)",
+    "a version is skipped": "SELECT dl_write_next(1, 9, (extract(epoch FROM now()) * 1000)::bigint,"
+    " 'x', sha256('x'::bytea), 'raw', 'x'::bytea, NULL, 'WRITE', '{}', NULL, false)",
+    "a version is from the future": "SELECT dl_write_next(1, 2, 99999999999999, 'x', "
+    "sha256('x'::bytea), 'raw', 'x'::bytea, NULL, 'WRITE', '{}', NULL, false)",
+    "a digest lies": "SELECT dl_write_next(1, 2, (extract(epoch FROM now()) * 1000)::bigint, 'x', "
+    "'lie'::bytea, 'raw', 'x'::bytea, NULL, 'WRITE', '{}', NULL, false)",
+    "rows of an old version": "SELECT dl_write_next_rows("
+    "1, 1, NULL, '[]'::json, NULL, NULL, false)",
+    "a second head": "SELECT dl_create_head(1, 0)",
+}
+
+
+def _refusal(connection: psycopg.Connection, statement: str) -> str | None:
+    """The state that a statement ends in; None where it is done."""
+    try:
+        connection.execute(statement)
+    except psycopg.Error as error:
+        return error.sqlstate
+    return None
+
+
+@pytest.mark.parametrize("strict", [True])
+@pytest.mark.parametrize("role", ROLES)
+def test_nobody_forges_the_log_by_plain_sql(connect_as, postgres_url, names, role):
+    """Each statement, by each role: refused, and the table is what it was."""
+    user = _in_url(names[role])
+    with psycopg.connect(postgres_url.replace("postgres@", f"{user}@"), autocommit=True) as forger:
+        for what, statement in FORGED.items():
+            assert _refusal(forger, statement) == "42501", what
+        for what, statement in REFUSED_BY_CHECKS.items():
+            expected = "DL003" if role == "writer" else "42501"
+            assert _refusal(forger, statement) == expected, what
+    owner = connect_as("owner")
+    assert owner.table("t").version == 1
+    assert owner.check("t", full=True).ok
+
+
+@pytest.mark.parametrize("strict", [True])
+def test_a_strict_writer_has_no_right_to_rows_of_the_log(connect_as, postgres_url, names):
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        found = {
+            relation
+            for relation, _ in connection.execute(RELATIONS).fetchall()
+            for privilege in ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
+            if connection.execute(
+                "SELECT has_table_privilege(%s, %s, %s)", (names["writer"], relation, privilege)
+            ).fetchone()[0]
+        }
+    upkeep = {"dl_pins", "dl_vacuums", "dl_vacuum_files", "dl_optimize_bins", "dl_moved_rows"}
+    others = {"dl_maintenance_jobs", "dl_namespaces", "dl_row_orders", "dl_table_sources"}
+    assert found == MIRROR_TABLES | upkeep | others
+
+
+def test_the_functions_of_writers_are_the_owners_and_nobody_elses(connect_as, postgres_url):
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        found = connection.execute(
+            "SELECT proname, proconfig, has_function_privilege('public', oid, 'EXECUTE')"
+            " FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef"
+        ).fetchall()
+    assert {name for name, _, _ in found} >= {"dl_commit", "dl_write_next", "dl_drop_table"}
+    for name, settings, is_everybodys in found:
+        assert "search_path=public, pg_temp" in settings, name
+        assert not is_everybodys, name
 
 
 def test_writer_cannot_purge_and_learns_it_first(connect_as, tmp_path):

@@ -18,7 +18,9 @@ from deltasql.data.layout import layout_of
 from deltasql.data.reading.reader import read_files
 from deltasql.data.writing.writer import write_files
 from deltasql.errors import StoreError
-from deltasql.objectstore import ObjectStore
+from deltasql.objectstore import ObjectStore, open_store
+from deltasql.objectstore.sources import Sources
+from deltasql.places import place_of
 from deltasql.spec import deletion_vectors as dv
 from deltasql.spec.actions import Protocol
 from deltasql.spec.codec import encode_commit
@@ -128,9 +130,11 @@ def test_absolute_paths(tmp_path: Path) -> None:
         path_or_inline_dv=f"{elsewhere.location}/d.bin",
         offset=offsets[0],
     )
+    location = elsewhere.location
     for uri in (f"{elsewhere.location}/{file.path}", f"file:{tmp_path}/else%20where/{file.path}"):
         absolute = replace(file, path=uri, deletion_vector=vector)
-        assert read_back(new_store(), metadata, [absolute]).column("v").to_pylist() == [1, 3]
+        table_at = open_store(str(tmp_path / "t"), {}, Sources(lambda: [place_of(location)]))
+        assert read_back(table_at, metadata, [absolute]).column("v").to_pylist() == [1, 3]
 
 
 def test_many_files_keep_their_order(tmp_path: Path) -> None:

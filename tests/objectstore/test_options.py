@@ -6,6 +6,7 @@ import pytest
 
 from deltasql.errors import ConfigError
 from deltasql.objectstore import open_store
+from deltasql.objectstore.sources import Sources
 from deltasql.settings.object_store import (
     is_option,
     is_secret,
@@ -124,13 +125,12 @@ def test_a_broken_secret_is_not_shown():
     assert "S3CRET" not in str(caught.value)
 
 
-def test_absolute_paths_find_their_credentials(tmp_path):
+def test_absolute_paths_find_their_credentials():
     given = {"s3.region": "us-east-1", "s3.access_key_id": "a", "s3.secret_access_key": "b"}
-    for location in (str(tmp_path), "memory:///", "s3://here/x"):
-        store, key = open_store(location, given).resolve("s3://there/k/x")
-        assert (store.location, key) == ("s3://there", "k/x")
-        assert store._options["s3.access_key_id"] == "a"
-    # A bare name is for one kind of store and follows to no other.
-    bare = open_store("s3://here/x", given | {"region": "us-east-1"})
-    assert bare.resolve("file:///there/x")[0]._options == given
+    sources = Sources(lambda: ["s3://there/"])
+    store, key = open_store("s3://here/x", given, sources).resolve("s3://there/k/x")
+    assert (store.location, key) == ("s3://there", "k/x")
+    assert store._options["s3.access_key_id"] == "a"
+    # A bare name is for one kind of store, and absolute paths stay in it.
+    bare = open_store("s3://here/x", given | {"region": "us-east-1"}, sources)
     assert bare.resolve("s3a://there/x")[0]._options["region"] == "us-east-1"

@@ -7,6 +7,8 @@ import pytest
 
 from deltasql.errors import ConfigError, DeltaSqlError, StoreError, ValidationError
 from deltasql.objectstore import ObjectNotFoundError, ObjectStore, open_store
+from deltasql.objectstore.sources import Sources
+from deltasql.places import place_of
 
 KEYS = ["a", "p=a%3Ab/x", "a b/c d", "é/😈", "d/e/f.parquet"]
 
@@ -59,10 +61,41 @@ def test_a_local_object_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_absolute_uris_are_resolved(tmp_path: Path) -> None:
     (tmp_path / "b c").write_bytes(b"1")
-    for store in (open_store(str(tmp_path)), open_store("memory:///")):
-        for uri in (f"file:{tmp_path}/b c", f"file://{tmp_path}/b c"):
-            other, key = store.resolve(uri)
-            assert other.read(key) == b"1"
+    store = open_store(str(tmp_path))
+    for uri in (f"file:{tmp_path}/b%20c", f"FILE://{tmp_path}/b%20c"):
+        other, key = store.resolve(uri)
+        assert other.read(key) == b"1"
+
+
+def test_absolute_uris_lead_only_into_sources(tmp_path: Path) -> None:
+    for name in ("table", "source/p=1", "secret"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "f").write_bytes(name.encode())
+    (tmp_path / "source" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "source" / "file").symlink_to(tmp_path / "secret" / "f")
+    sources = Sources(lambda: [place_of(str(tmp_path / "source"))])
+    store = open_store(str(tmp_path / "table"), {}, sources)
+    other, key = store.resolve((tmp_path / "source/p=1/f").as_uri())
+    assert other.read(key) == b"source/p=1"
+    for path in ("secret/f", "source/link/f", "sourceless/f", "f"):
+        with pytest.raises(ValidationError, match="allow"):
+            store.resolve((tmp_path / path).as_uri())
+    other, key = store.resolve((tmp_path / "source/file").as_uri())
+    with pytest.raises(StoreError, match="link"):
+        other.read(key)
+    for uri in ("s3://bucket/f", "memory:///f"):
+        with pytest.raises(ValidationError, match="another kind"):
+            store.resolve(uri)
+    remote = open_store("s3://here/t", {"s3.region": "x"}, Sources(lambda: ["s3://there/k/"]))
+    other, key = remote.resolve("s3a://there/k/a%20b")
+    assert (other.location, key) == ("s3a://there", "k/a b")
+    assert remote.resolve("s3://here/t/x") == (remote, "x")
+    for uri in ("s3://there/x", "s3://there/kk/x", "s3://here/x", "file:///etc/passwd", "az://k/x"):
+        with pytest.raises(ValidationError):
+            remote.resolve(uri)
+    azure = open_store("abfss://c@mine.dfs.core.windows.net/t", {"azure.account_name": "mine"})
+    with pytest.raises(ValidationError):
+        azure.resolve("abfss://c@theirs.dfs.core.windows.net/t/x")
 
 
 def test_locations() -> None:
@@ -87,5 +120,3 @@ def test_credentials_stay_secret() -> None:
     with pytest.raises(ConfigError) as caught:
         open_store("s3://bucket/prefix", {"secret_access_key": "S3CRET", "no_such_key": "x"})
     assert "S3CRET" not in str(caught.value)
-    other, key = store.resolve("s3a://elsewhere/k/x")
-    assert (other.location, key) == ("s3a://elsewhere", "k/x")

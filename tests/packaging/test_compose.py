@@ -48,7 +48,7 @@ def test_names_lead_somewhere(compose):
 def test_deltasql_understands_it(compose, name, capsys):
     service = compose["services"][name]
     values = {
-        key: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
+        key: re.sub(r"\$\{\w+:[-?]([^}]*)\}", r"\1", value)
         for key, value in service["environment"].items()
     }
     found = resolve(environment=values)
@@ -56,6 +56,18 @@ def test_deltasql_understands_it(compose, name, capsys):
     assert found.storage["s3.endpoint"] == "http://s3:8333"
     assert run([*service["command"], "--help"]) == 0
     assert "Usage: deltasql" in capsys.readouterr().out
+
+
+def test_no_password_has_a_default(compose):
+    text = (ROOT / "compose.yaml").read_text()
+    assert not re.findall(r"\$\{\w*(?:PASSWORD|SECRET)\w*:-", text)
+    assert len(re.findall(r"\$\{(?:POSTGRES_PASSWORD|S3_SECRET):\?", text)) == 4
+
+
+def test_the_image_installs_by_hash():
+    text = (ROOT / "Dockerfile").read_text()
+    assert "--no-deps --require-hashes -r /build/requirements.lock" in text
+    assert "pip install --no-cache-dir --no-index --find-links /packages" in text
 
 
 def test_the_image_is_built_from_what_is_there():

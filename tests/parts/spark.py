@@ -6,6 +6,7 @@ environment does without PySpark's 400 MB.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -133,7 +134,22 @@ def _fetch_jars(folder: Path, artifacts: Sequence[tuple[str, str, str]], *option
         where = [f"-Dmaven.repo.local={work}/m2", f"-DoutputDirectory={half}"]
         what = ["-DincludeScope=runtime", *options]
         run(["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *where, *what])
+    _check_digests(folder.name, half)
     half.rename(folder)
+
+
+def _check_digests(name: str, folder: Path) -> None:
+    """What Maven brought is what `jars.sha256` says, all of it."""
+    lines = Path(__file__).with_name("jars.sha256").read_text().splitlines()
+    pinned = {path: digest for digest, path in map(str.split, lines)}
+    found = {
+        f"{name}/{jar.name}": hashlib.sha256(jar.read_bytes()).hexdigest()
+        for jar in folder.glob("*.jar")
+    }
+    wanted = {path: digest for path, digest in pinned.items() if path.startswith(f"{name}/")}
+    if found != wanted:
+        strange = sorted(path for path, _ in found.items() ^ wanted.items())
+        raise PartMissingError(f"not as tests/parts/jars.sha256 says: {', '.join(strange[:5])}")
 
 
 def run(command: list[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,6 +18,7 @@ from typing import Final
 from deltasql.adoption.fencing import Author, is_fenced, raise_fence, read_only_reason
 from deltasql.adoption.loading.foreign_log import LogPlan, plan_log
 from deltasql.adoption.loading.history import Loader, Progress
+from deltasql.adoption.loading.outside import PathRules
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import (
     CommitStateUnknownError,
@@ -52,7 +53,8 @@ _LOOK_EVERY: Final = 0.2
 class AdoptionSettings:
     """How a table is adopted.
 
-    `replaces` is the table whose name it takes; `prove` is called with the id of the staged
+    `replaces` is the table whose name it takes; `allowed` are the places outside of its own that it
+    may read from; `prove` is called with the id of the staged
     table and the version before anything is committed, and raises if SQL says something else
     than the log.
     """
@@ -61,6 +63,7 @@ class AdoptionSettings:
     committer: str | None
     engine_info: str
     replaces: int | None = None
+    allowed: Sequence[str] = ()
     progress: Callable[[Progress], None] | None = None
     cross_check: Callable[[int, LogPlan, TableState], None] | None = None
 
@@ -83,6 +86,7 @@ def adopt(
     with held_lease(engine, log, target, Work.COMMITS) as lease:
         run = _Adoption(log, objects, lease, settings)
         try:
+            log.allow_sources(table_id, settings.allowed, instead=True)
             run.resume(plan)
             run.settle(plan)
             run.finish(name)
@@ -116,6 +120,7 @@ class _Adoption:
             self._objects,
             self._write,
             state=state,
+            paths=PathRules(self._objects.location, self._settings.allowed),
             commit_ids=[record.commit_id for record in known],
             progress=self._settings.progress,
         )
@@ -153,6 +158,9 @@ class _Adoption:
             record = self._log.state(table_id, newest)
             assert record is not None, "a version is loaded with what is current at it"
             self._loader = self._new_loader(record.parsed())
+            # An earlier run may have been allowed more.
+            named = self._log.absolute_files_of(table_id)
+            self._loader.paths.look_at_named(named, "what is loaded of the log")
             self._earliest = plan.earliest
 
     def _newest_loaded(self, plan: LogPlan) -> int:
@@ -178,6 +186,7 @@ class _Adoption:
             self._loader.load(plan)
             state = self._state()
             check_readable(state.protocol)
+            self._loader.paths.check()
             self._cross_check(plan, state)
             if self._wants_fence(state):
                 self._put_fence(state)
@@ -296,7 +305,11 @@ class AdoptionReport:
 
 
 def survey(
-    objects: ObjectStore, *, fence: bool, progress: Callable[[Progress], None] | None = None
+    objects: ObjectStore,
+    *,
+    fence: bool,
+    allowed: Sequence[str] = (),
+    progress: Callable[[Progress], None] | None = None,
 ) -> AdoptionReport:
     """Read a log as adoption would."""
     plan = plan_log(objects)
@@ -306,8 +319,10 @@ def survey(
         live.difference_update(row[1] + row[2] for row in rows.retired)
         live.update(row[1] + row[2] for row in rows.adds)
 
-    loader = Loader(objects, count, state=None, progress=progress)
+    paths = PathRules(objects.location, allowed)
+    loader = Loader(objects, count, state=None, paths=paths, progress=progress)
     loader.load(plan)
+    paths.check()
     state = loader.state
     if state is None:
         raise LogFormatError(f"the log at {objects.location} has no version")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from deltasql.adoption.loading.first_checkpoint import load_base
+from deltasql.adoption.loading.outside import PathRules
 from deltasql.adoption.loading.parts import Parts
 from deltasql.delta_log.listing import FoundCheckpoint, list_log
 from deltasql.delta_log.reading import checkpoint_sums
@@ -131,7 +132,7 @@ def _begin(
         if is_same:
             run.clear(after=first.version - 1)
             run.clear_files()
-            state = load_base(objects, found, parts)
+            state = load_base(objects, found, parts, PathRules(objects.location))
             # Commits may end these files: they have to be there first.
             parts.flush()
             return state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast, overload
 
@@ -22,6 +22,7 @@ from deltasql.adoption.unmirrored import (
 from deltasql.errors import DatabaseError, TableExistsError
 from deltasql.lake import locations, new_table
 from deltasql.lake.table import Table
+from deltasql.lake.upkeep import sources
 from deltasql.mirror.engine import Target
 from deltasql.places import place_of
 from deltasql.store.interface import TableRecord
@@ -46,6 +47,7 @@ class Choices:
     fence: bool
     validate: bool
     unmirrored: Unmirrored
+    allowed: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_choice(self.unmirrored)
@@ -66,6 +68,7 @@ class LakeAdoptions:
         fence: bool = ...,
         validate: bool = ...,
         unmirrored: Unmirrored = ...,
+        allow: Sequence[str] = ...,
         progress: Callable[[Progress], None] | None = ...,
     ) -> AdoptionReport: ...
 
@@ -79,6 +82,7 @@ class LakeAdoptions:
         fence: bool = ...,
         validate: bool = ...,
         unmirrored: Unmirrored = ...,
+        allow: Sequence[str] = ...,
         progress: Callable[[Progress], None] | None = ...,
     ) -> Table: ...
 
@@ -92,6 +96,7 @@ class LakeAdoptions:
         *,
         validate: bool = ...,
         unmirrored: Unmirrored = ...,
+        allow: Sequence[str] = ...,
         progress: Callable[[Progress], None] | None = ...,
     ) -> Table | AdoptionReport: ...
 
@@ -104,6 +109,7 @@ class LakeAdoptions:
         *,
         validate: bool = True,
         unmirrored: Unmirrored = "refuse",
+        allow: Sequence[str] = (),
         progress: Callable[[Progress], None] | None = None,
     ) -> Table | AdoptionReport:
         """Take in the Delta table at a location, with its whole history, where it is.
@@ -112,12 +118,19 @@ class LakeAdoptions:
         the table safely (`table.read_only`), there is none. A dry run writes nothing and returns
         a report. `progress` is called after each version; `validate=False` leaves out the
         comparison with another reader. Where a dropped table has commits in SQL that are not in
-        the log, `unmirrored` says what becomes of them: `refuse`, `write` or `discard`.
+        the log, `unmirrored` says what becomes of them: `refuse`, `write` or `discard`. `allow`
+        names folders outside of the table that files may be read from, as those of shallow
+        clones are; without it a log that names such files is refused.
         """
         lake = cast("Lake", self)
         new_table.check_name(name)
         place = locations.check(lake, location)
-        how = Choices(fence=fence, validate=validate, unmirrored=unmirrored)
+        how = Choices(
+            fence=fence,
+            validate=validate,
+            unmirrored=unmirrored,
+            allowed=sources.places(place, allow),
+        )
         if dry_run:
             return rehearse(lake, place, how, progress)
         return adopt(lake, place, name, how, progress)
@@ -139,7 +152,7 @@ def rehearse(
 ) -> AdoptionReport:
     """A dry run."""
     _lose_nothing(lake, location, how.unmirrored, dry_run=True)
-    return survey(lake.objects(location), fence=how.fence, progress=progress)
+    return survey(lake.objects(location), fence=how.fence, allowed=how.allowed, progress=progress)
 
 
 def adopt(
@@ -159,6 +172,7 @@ def adopt(
         committer=lake.committer,
         engine_info=lake.engine_info,
         replaces=replaced,
+        allowed=how.allowed,
         progress=progress,
         cross_check=CrossCheck(lake.store, objects, lake.reader_options) if how.validate else None,
     )

@@ -134,7 +134,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
         self.settings = settings
         self.storage = storage
         self._closing = ExitStack()
-        self.objects = ObjectStores(storage)
+        self.objects = ObjectStores(storage, store.sources_at)
         self.discarder = Discarder(store, self.objects)
         self.engine = engine = MirrorEngine(store, self.objects, settings)
         self.commits = CommitLoop(

@@ -13,6 +13,7 @@ from deltasql.settings.sources import Configuration
 from deltasql.store.migrations import newest_version
 
 _WORD = re.compile(r"\{(\w+)\}")
+_CHOICE = re.compile(r"^-- \[(\w+)\n(.*?)^-- \]\n", re.DOTALL | re.MULTILINE)
 _LONGEST_NAME = 63
 
 
@@ -46,12 +47,19 @@ def migrate(configuration: Configuration) -> SchemaStatus:
     return before
 
 
-def grants(*, reader: str, writer: str, mirror: str, schema: str = "public") -> str:
-    """PostgreSQL statements that give three roles what they need, and no more."""
+def grants(
+    *, reader: str, writer: str, mirror: str, schema: str = "public", strict: bool = False
+) -> str:
+    """PostgreSQL statements that give three roles what they need, and no more.
+
+    With `strict` writers get no right to the rows of the log, only to functions that check.
+    """
     names = {"reader": reader, "writer": writer, "mirror": mirror, "schema": schema}
     quoted = {key: _identifier(key, name) for key, name in names.items()}
     text = (files("deltasql.store") / "sql" / "postgres" / "grants.sql").read_text("utf-8")
-    return _WORD.sub(lambda match: quoted[match[1]], text)
+    wanted = "strict" if strict else "direct"
+    chosen = _CHOICE.sub(lambda match: match[2] if match[1] == wanted else "", text)
+    return _WORD.sub(lambda match: quoted[match[1]], chosen)
 
 
 def _identifier(what: str, name: str) -> str:

@@ -18,6 +18,7 @@ from deltasql.data.writing.writer import PLAIN, NewFile
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.table import Table
+from deltasql.lake.upkeep.sources import absolute_paths, outside
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS, assign_row_ids
 from deltasql.log.validation.commits import validate_commit
 from deltasql.places import place_of
@@ -189,6 +190,17 @@ def _sources(lake: Lake, actions: Sequence[Action]) -> Sources:
     return dict.fromkeys(found.values())
 
 
+def _strange(
+    lake: Lake, actions: Sequence[Action], location: str, sources: Sources
+) -> Sequence[str]:
+    """The folders of files that lie at no table's place, where Spark cloned what is not ours."""
+    if not absolute_paths(actions):
+        return ()
+    known = [source for table_id in sources for source in lake.store.sources_of(table_id)]
+    places = [place_of(item.location) for item in lake.store.tables() if item.table_id in sources]
+    return outside(actions, location, [*known, *places])
+
+
 def create(
     lake: Lake,
     name: str,
@@ -218,6 +230,7 @@ def create(
         if any("rowTracking" in (item.writer_features or ()) for item in protocols):
             request.actions = assign_row_ids(actions, version=0, domains={})
         request.sources = _sources(lake, actions) if sources is None else sources
+        strange = _strange(lake, actions, location, request.sources)
         created = lake.commits.create(request, location)
     except CommitStateUnknownError:
         # The files may belong to a table: they stay.
@@ -228,6 +241,8 @@ def create(
     if created is None:
         lake.discarder.discard(location, paths, after=-1, request=request)
         return None
+    if strange:
+        lake.store.allow_sources(created, [place_of(item + "/") for item in strange], instead=False)
     # Not looked up again: it may have another name by now, and is ours all the same.
     table = Table(lake, TableRecord(created, name, location))
     with after_commit("mirroring", name):

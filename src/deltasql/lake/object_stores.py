@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from deltasql.lake import locations
 from deltasql.objectstore import ObjectStore, open_store
+from deltasql.objectstore.sources import Sources
 
 
 class ObjectStores:
@@ -15,8 +16,11 @@ class ObjectStores:
     What is changed here holds for one lake in one process; Spark's workers open theirs anew.
     """
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, options: Mapping[str, Any], sources_at: Callable[[str], Iterable[str]] | None = None
+    ) -> None:
         self._options = options
+        self._sources_at = sources_at or (lambda _: ())
         self._plain: dict[str, ObjectStore] = {}
         self._opened: dict[str, ObjectStore] = {}
         self._around: Callable[[ObjectStore], ObjectStore] = lambda store: store
@@ -29,7 +33,8 @@ class ObjectStores:
         # A relative path means another place once the process has gone elsewhere.
         place = locations.absolute(location)
         if place not in self._opened:
-            self._plain[place] = open_store(place, self._options)
+            sources = Sources(lambda: self._sources_at(place))
+            self._plain[place] = open_store(place, self._options, sources)
             self._opened[place] = self._around(self._plain[place])
         return self._opened[place]
 

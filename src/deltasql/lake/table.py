@@ -226,6 +226,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
             "name": self.name,
             "description": metadata.description,
             "location": self.location,
+            "sources": list(self.sources),
             "createdAt": None if created is None else from_ms(created),
             "lastModified": snapshot.timestamp,
             "partitionColumns": list(metadata.partition_columns),

@@ -18,6 +18,7 @@ from deltasql.errors import (
 from deltasql.lake import writing
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.upkeep.maintaining import must_be_ready
+from deltasql.lake.upkeep.sources import places
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.log.retention import mirror_mode
@@ -74,6 +75,16 @@ class TableCommits:
             target = Target(self.table_id, self.name, self.location, mirror_mode(state.properties))
             self._target = known = state, target
         return known[1]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The places outside of its own that the table may read from; empty for anywhere."""
+        return tuple(self._lake.store.sources_of(self.table_id))
+
+    def allow(self, sources: Sequence[str]) -> None:
+        """Let the table read files from more folders, named in full."""
+        found = places(self.location, sources)
+        self._lake.store.allow_sources(self.table_id, found, instead=False)
 
     @property
     def objects(self) -> ObjectStore:
@@ -262,4 +273,5 @@ class TableCommits:
     def abandon(self, after: int) -> Abandon:
         """For whoever may commit: what deletes files, written from now on, that no commit has."""
         self._lake.commits.rights.check()
+        self._lake.engine.look_back(self.target)
         return self._lake.discarder.abandoning(self.location, self.table_id, after=after)

@@ -23,9 +23,11 @@ from deltasql.mirror.engine import Target
 from deltasql.mirror.released import release_reason
 from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectInfo, ObjectStore
+from deltasql.places import uri_of
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, CommitInfo, Metadata, Protocol
+from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, Metadata, Protocol
 from deltasql.spec.features import FENCE
+from deltasql.spec.paths import is_elsewhere
 from deltasql.store.interface import Committed, ExactBody, LockedLog, LogStore
 
 
@@ -55,6 +57,7 @@ def take_back(
         bodies.append(body)
         requests.append(request)
         _must_be_same_table(target, item, request.actions, state)
+        _must_stay_inside(objects, request.actions)
         is_release = _is_release(request, is_fenced=_fences(protocol))
         if is_release:
             break
@@ -105,6 +108,13 @@ def _must_be_same_table(
     for action in actions:
         if isinstance(action, Metadata) and action.id != state.metadata.id:
             raise _other_table(target, item.path, action.id)
+
+
+def _must_stay_inside(objects: ObjectStore, actions: Sequence[Action]) -> None:
+    """Raise `ValidationError` where a path leads out of the table, and not into its sources."""
+    for action in actions:
+        if isinstance(action, AddFile | CdcFile) and is_elsewhere(action.path):
+            objects.resolve(uri_of(action.path, objects.location))
 
 
 def _other_table(target: Target, where: str, found: str) -> MirrorConflictError:

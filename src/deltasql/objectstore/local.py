@@ -19,15 +19,15 @@ from deltasql.objectstore import files
 from deltasql.objectstore.failures import local_failure, missing
 from deltasql.objectstore.names import check_key, is_hidden, is_temporary, temporary_name
 from deltasql.objectstore.output import Output, publishing
+from deltasql.objectstore.sources import Sources
 from deltasql.objectstore.store import (
     Bytes,
     Item,
     ObjectInfo,
     ObjectStore,
     PutChain,
-    open_store,
-    split_uri,
 )
+from deltasql.places import LOCAL
 
 # As many files are open at once, far below the limit of a process.
 _BATCH = 64
@@ -39,12 +39,18 @@ _NO_FILE = frozenset({errno.EINVAL, errno.ELOOP, errno.ENOTDIR, errno.ENXIO})
 class LocalStore:
     """A directory; it is made when the first object is put there."""
 
-    __slots__ = ("_base", "_options", "_root")
+    __slots__ = ("_base", "_options", "_root", "_sources")
 
-    def __init__(self, root: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        options: Mapping[str, Any] | None = None,
+        sources: Sources | None = None,
+    ) -> None:
         self._root = Path(os.path.normpath(root))
         self._base = str(self._root).rstrip("/") + "/"
-        self._options = dict(options or {})  # for absolute paths that lead elsewhere
+        self._options = dict(options or {})
+        self._sources = sources or Sources()
 
     def __repr__(self) -> str:
         return f"LocalStore({str(self._root)!r})"
@@ -310,10 +316,10 @@ class LocalStore:
         return removed
 
     def resolve(self, uri: str) -> tuple[ObjectStore, str]:
-        root, key = split_uri(uri)
-        if root == "file:///":
-            return LocalStore("/", self._options), key
-        return open_store(root, self._options), key
+        found = self._sources.find(uri, self.location)
+        if found.own:
+            return self, found.key
+        return LocalStore(found.place.removeprefix(LOCAL), self._options), found.key
 
     def _write(self, full: str, data: Bytes) -> None:
         descriptor = files.create(full)

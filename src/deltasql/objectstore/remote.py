@@ -19,6 +19,7 @@ from deltasql.errors import ConfigError, StoreError
 from deltasql.objectstore.failures import clean, is_bucket_missing, missing, remote_failure
 from deltasql.objectstore.names import check_key, is_hidden, is_temporary
 from deltasql.objectstore.output import Output, publishing
+from deltasql.objectstore.sources import Sources
 from deltasql.objectstore.store import (
     Bytes,
     Item,
@@ -27,7 +28,6 @@ from deltasql.objectstore.store import (
     PutChain,
     open_store,
     public,
-    split_uri,
 )
 from deltasql.objectstore.upload import Upload
 from deltasql.settings.object_store import SCHEMES, parse_options
@@ -40,12 +40,15 @@ _BESIDE = 2
 class RemoteStore:
     """A bucket, or a prefix of one."""
 
-    __slots__ = ("_kind", "_location", "_options", "_others", "_store")
+    __slots__ = ("_kind", "_location", "_options", "_others", "_sources", "_store")
 
-    def __init__(self, location: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, location: str, options: Mapping[str, Any], sources: Sources | None = None
+    ) -> None:
         self._location = public(location).rstrip("/")
         self._kind = SCHEMES[location.partition(":")[0].lower()]
         self._options = dict(options)
+        self._sources = sources or Sources()
         self._others: dict[str, ObjectStore] = {}
         parsed = parse_options(options, self._kind)
         given = {"config": parsed.config, "client_options": parsed.client}
@@ -239,13 +242,14 @@ class RemoteStore:
         return len(stale)
 
     def resolve(self, uri: str) -> tuple[ObjectStore, str]:
-        root, key = split_uri(uri)
+        found = self._sources.find(uri, self._location)
+        if found.own:
+            return self, found.key
+        # Of a place only the key is in one spelling: the bucket is as the log writes it.
+        root = "/".join(uri.split("/", 3)[:3])
         if root not in self._others:
-            same = SCHEMES.get(root.partition(":")[0].lower()) == self._kind
-            # Credentials go to the kind of store that they are for, and to no other.
-            given = {k: v for k, v in self._options.items() if same or "." in k}
-            self._others[root] = open_store(root, given)
-        return self._others[root], key
+            self._others[root] = open_store(root, self._options)
+        return self._others[root], found.place.split("/", 3)[3] + found.key
 
     @contextmanager
     def _calling(self, verb: str, path: str) -> Iterator[None]:

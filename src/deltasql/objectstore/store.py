@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from deltasql.errors import ConfigError, StoreError
 from deltasql.objectstore.output import Output
+from deltasql.objectstore.sources import Sources
 from deltasql.settings.object_store import SCHEMES, parse_options
 
 Bytes: TypeAlias = "bytes | memoryview | pa.Buffer"
@@ -125,13 +126,19 @@ class ObjectStore(Protocol):
         """Remove what dead writers left below a directory, by age; how many there were."""
 
     def resolve(self, uri: str) -> tuple[ObjectStore, str]:
-        """The store, with this one's options, and the key of an absolute, decoded URI."""
+        """The store, with this one's options, and the key of an absolute URI of the log.
+
+        `ValidationError` where it leads out of the root, and not into a source of the table.
+        """
 
 
-def open_store(location: str, options: Mapping[str, Any] | None = None) -> ObjectStore:
+def open_store(
+    location: str, options: Mapping[str, Any] | None = None, sources: Sources | None = None
+) -> ObjectStore:
     """The store at a location: a path, `file:///…`, `s3://…`, `gs://…`, `az://…`, `abfss://…`.
 
-    `options` are those of `docs/storage.md`, for example `s3.region`; see `options.py`.
+    `options` are those of `docs/storage.md`, for example `s3.region`; see `options.py`. `sources`
+    say where absolute paths may lead beside the location itself.
     """
     from deltasql.objectstore.local import LocalStore
 
@@ -140,7 +147,8 @@ def open_store(location: str, options: Mapping[str, Any] | None = None) -> Objec
     if scheme == "file":
         parse_options(options or {}, "local")
         path = Path(location).expanduser().absolute() if match is None else None
-        return LocalStore(str(path or _local_path(unquote(location[5:]), location)), options)
+        root = str(path or _local_path(unquote(location[5:]), location))
+        return LocalStore(root, options, sources)
     if scheme not in SCHEMES:
         raise ConfigError(
             f"no object store answers to the scheme {scheme!r}",
@@ -149,16 +157,7 @@ def open_store(location: str, options: Mapping[str, Any] | None = None) -> Objec
         )
     from deltasql.objectstore.remote import RemoteStore
 
-    return RemoteStore(location, options or {})
-
-
-def split_uri(uri: str) -> tuple[str, str]:
-    """The root (`file:///` or the bucket's) and the key of an absolute, decoded URI."""
-    scheme, _, rest = uri.partition(":")
-    if scheme.lower() == "file":
-        return "file:///", _local_path(rest, uri).lstrip("/")
-    authority, _, key = rest.removeprefix("//").partition("/")
-    return f"{scheme}://{authority}", key
+    return RemoteStore(location, options or {}, sources)
 
 
 def public(location: str) -> str:

@@ -8,7 +8,7 @@ two tables into one place, nor one within another.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -75,6 +75,15 @@ class ClaimLog(Protocol):
     def claims(self, location: str) -> list[Claim]:
         """Who holds the place of a location, one around it or one within it."""
 
+    def sources_at(self, location: str) -> list[str]:
+        """The places outside of its own that the table at a location may read from."""
+
+    def sources_of(self, table_id: int) -> list[str]:
+        """The places outside of its own that a table may read from."""
+
+    def allow_sources(self, table_id: int, sources: Collection[str], *, instead: bool) -> None:
+        """Let a table read from more places, or `instead` of those that it had."""
+
     def dropped_tables(self) -> list[DroppedRecord]:
         """Tables that were dropped and not purged, by name."""
 
@@ -121,6 +130,20 @@ class ClaimQueries:
 
     def claims(self, location: str) -> list[Claim]:
         return overlapping(self._rows, place_of(location), table_id=_NOBODY)
+
+    def sources_at(self, location: str) -> list[str]:
+        found = self._rows("sources_at", place=place_of(location), location=location)
+        return [source for (source,) in found]
+
+    def sources_of(self, table_id: int) -> list[str]:
+        return [source for (source,) in self._rows("sources_of", table_id=table_id)]
+
+    def allow_sources(self, table_id: int, sources: Collection[str], *, instead: bool) -> None:
+        with self._placing("naming the sources of a table") as ask:
+            if instead:
+                ask("sources_forget", table_id=table_id)
+            for source in sources:
+                ask("source_allow", table_id=table_id, source=source)
 
     def dropped_tables(self) -> list[DroppedRecord]:
         return [_dropped(row) for row in self._rows("tables_dropped")]
@@ -175,12 +198,14 @@ def take_place(ask: Ask, location: str, *, table_id: int, adopting: bool = False
     Whoever adopts may find the table itself there, dropped or no longer ours to write.
     """
     place = place_of(location)
+    # Whoever adopts owns the log, and shares the place with the table that gives way.
+    claim_it = "place_claim" if adopting else "place_take"
     for known_id, known_location in ask("places_missing", table_id=table_id):
-        ask("place_claim", table_id=known_id, place=place_of(known_location))
+        ask(claim_it, table_id=known_id, place=place_of(known_location))
     for claim in overlapping(ask, place, table_id=table_id):
         if not (adopting and _gives_way(claim, place)):
             raise taken(location, place, claim)
-    ask("place_claim", table_id=table_id, place=place)
+    ask(claim_it, table_id=table_id, place=place)
 
 
 def hold_sources(ask: Ask, sources: Sources) -> None:
@@ -198,6 +223,12 @@ def hold_sources(ask: Ask, sources: Sources) -> None:
                 cause="this process was silent for so long that it was taken for dead",
                 remedy="nothing was created; clone again",
             )
+
+
+def inherit_sources(ask: Ask, sources: Sources, *, table_id: int) -> None:
+    """Let a new table read the files of those that it names, and what they may read."""
+    for origin in sorted(sources):
+        ask("sources_inherit", table_id=table_id, origin=origin)
 
 
 def staged_at(ask: Ask, location: str) -> int | None:

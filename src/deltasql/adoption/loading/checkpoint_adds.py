@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from deltasql.adoption.loading.outside import PathRules
 from deltasql.adoption.loading.typed_stats import stats_texts
 from deltasql.errors import LogFormatError
 from deltasql.log.pruning.stats_columns import StatsColumn
 from deltasql.log.pruning.stats_keys import KeyMaker
 from deltasql.spec import codec
-from deltasql.spec.paths import must_not_climb
 from deltasql.store.rows import Row, key_of, partition_key_of
 
 _LONG: Final = ("size", "modificationTime", "baseRowId", "defaultRowCommitVersion")
@@ -27,20 +27,26 @@ class AddReader:
     """Turns batches of adds into rows; `live` collects the keys of their files."""
 
     def __init__(
-        self, version: int, stats_columns: Sequence[StatsColumn], live: set[bytes]
+        self,
+        version: int,
+        stats_columns: Sequence[StatsColumn],
+        live: set[bytes],
+        paths: PathRules,
     ) -> None:
         self._version = version
         self._keys_of = KeyMaker(stats_columns).keys
         self._live = live
+        self._paths = paths
         self._partitions: dict[tuple[Any, ...], tuple[str, int]] = {}
 
     def rows(self, batch: pa.StructArray, name: str) -> tuple[list[Row], list[Row]]:
         """The rows of a batch, each (version, *ADD_COLUMNS), and those of new partitions."""
-        columns = _Columns(batch, name)
+        columns = _Columns(batch, name, self._paths)
         known = set(self._partitions)
         partitions = [self._partition(pairs) for pairs in columns.maps("partitionValues")]
         tags = [None if pairs is None else _json(dict(pairs)) for pairs in columns.maps("tags")]
         version, keys_of, live = self._version, self._keys_of, self._live
+        look_at, source = self._paths.look_at_path, f"_delta_log/{name}"
         found: list[Row] = []
         for fields in zip(
             columns.plain("path"),
@@ -63,7 +69,7 @@ class AddReader:
             vector, dv_key = dv
             path_key = key_of(path)
             key = path_key + dv_key
-            must_not_climb(path, source=f"_delta_log/{name}")
+            look_at(path, source)
             if key in live:
                 raise LogFormatError(
                     f"_delta_log/{name}: the checkpoint has the file {path!r:.200} twice",
@@ -114,8 +120,9 @@ class AddReader:
 class _Columns:
     """The fields of the adds in a batch, each as a list of plain values."""
 
-    def __init__(self, batch: pa.StructArray, name: str) -> None:
+    def __init__(self, batch: pa.StructArray, name: str, paths: PathRules) -> None:
         self._name = name
+        self._paths = paths
         self._length = len(batch)
         names = [field.name for field in batch.type]
         self._fields: dict[str, pa.Array] = dict(zip(names, batch.flatten(), strict=True))
@@ -172,6 +179,7 @@ class _Columns:
         if not known:
             return None, b""
         vector = codec.vector_from_wire(known, source=f"_delta_log/{self._name}")
+        self._paths.look_at_vector(vector, f"_delta_log/{self._name}")
         text = codec.dumps(codec.wire_fields(vector)).decode()
         return text, key_of(vector.unique_id)
 

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
+from deltasql.errors import LogFormatError
 from deltasql.objectstore import ObjectInfo, ObjectStore
 
 _PARALLEL: Final = 8
 _AHEAD: Final = 64
 _AHEAD_BYTES: Final = 64 * 1024 * 1024
+# No database takes a larger one in a row.
+MOST_BYTES: Final = 1 << 30
 
 
 def read_ahead(
@@ -23,6 +26,12 @@ def read_ahead(
         size = 0
         try:
             for version, item in found:
+                if item.size > MOST_BYTES:
+                    raise LogFormatError(
+                        f"{item.path}: the commit file has {item.size} bytes",
+                        cause=f"one of more than {MOST_BYTES} fits no row of a database",
+                        remedy="restore the file from a copy",
+                    )
                 while waiting and (len(waiting) >= _AHEAD or size + item.size > _AHEAD_BYTES):
                     before = waiting.popleft()
                     size -= before[1].size

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from deltasql.adoption.loading.outside import PathRules
 from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.spec import codec
 from deltasql.spec.actions import (
@@ -25,10 +26,11 @@ from deltasql.spec.actions import (
     Txn,
     UnknownAction,
 )
-from deltasql.spec.paths import must_not_climb
 from deltasql.spec.protocol import check_well_formed
 from deltasql.spec.schema import parse_schema
 
+# The longest line of a commit file.
+MOST_LINE: Final = 64 * 1024 * 1024
 _NUL: Final = b"\\u0000"
 # Where counting quotes and colons could be wrong.
 _ODD: Final = (b"\\\\", b" :", b"\t:", b"\r:")
@@ -43,9 +45,27 @@ class Line(NamedTuple):
 
 def read_lines(body: bytes, name: str) -> Iterator[Line]:
     """The actions of a commit file, in its order."""
-    for number, line in enumerate(body.split(b"\n"), start=1):
+    for number, line in numbered_lines(body, name):
         if line and not line.isspace():
             yield decode_line(line, f"{name}:{number}")
+
+
+def numbered_lines(body: bytes, name: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a commit file with their numbers; beside the file one of them is held."""
+    number = at = 0
+    while at <= len(body):
+        end = body.find(b"\n", at)
+        end = len(body) if end < 0 else end
+        number += 1
+        if end - at > MOST_LINE:
+            raise LogFormatError(
+                f"{name}:{number}: the line has {end - at} bytes",
+                cause=f"an action has at most {MOST_LINE}: nothing real is longer, and it would be "
+                "held in memory several times",
+                remedy="restore the file from a copy",
+            )
+        yield number, body[at:end]
+        at = end + 1
 
 
 def decode_line(line: bytes, source: str) -> Line:
@@ -118,9 +138,10 @@ def _texts(action: Action) -> Sequence[str | None]:
 class Commit:
     """What is seen of one commit so far: of most things there may be one only."""
 
-    __slots__ = ("_seen", "info", "metadata", "protocol")
+    __slots__ = ("_paths", "_seen", "info", "metadata", "protocol")
 
-    def __init__(self) -> None:
+    def __init__(self, paths: PathRules) -> None:
+        self._paths = paths
         self.info: CommitInfo | None = None
         self.metadata: Metadata | None = None
         self.protocol: Protocol | None = None
@@ -131,7 +152,7 @@ class Commit:
         action = line.action
         match action:
             case AddFile() | RemoveFile():
-                must_not_climb(action.path, source=line.source)
+                self._paths.look_at(action, line.source)
                 self._once("file", action.path, action.dv_id, line.source)
             case Txn():
                 self._once("txn", action.app_id, "", line.source)
@@ -148,7 +169,7 @@ class Commit:
             case CommitInfo():
                 self.info = self.info or action
             case CdcFile():
-                must_not_climb(action.path, source=line.source)
+                self._paths.look_at(action, line.source)
             case UnknownAction():
                 pass
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from deltasql.adoption.loading.checkpoint_adds import AddReader
 from deltasql.adoption.loading.decoding import check_metadata, check_protocol
+from deltasql.adoption.loading.outside import PathRules
 from deltasql.adoption.loading.parts import Parts
 from deltasql.delta_log.checkpoint.parquet import decoded, opened, sidecar_name, values_in
 from deltasql.delta_log.listing import FoundCheckpoint
@@ -38,22 +39,26 @@ _NOT_FILES: Final = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 _TYPED: Final = ("stats_parsed", "partitionValues_parsed")
 
 
-def load_base(objects: ObjectStore, found: FoundCheckpoint, parts: Parts) -> TableState:
+def load_base(
+    objects: ObjectStore, found: FoundCheckpoint, parts: Parts, paths: PathRules
+) -> TableState:
     """Hand a checkpoint's actions on; returns the table at its version."""
     try:
-        return _load(objects, found, parts)
+        return _load(objects, found, parts, paths)
     except UnicodeDecodeError as error:
         raise _unreadable(found.names[0])(str(error)) from None
 
 
-def _load(objects: ObjectStore, found: FoundCheckpoint, parts: Parts) -> TableState:
+def _load(
+    objects: ObjectStore, found: FoundCheckpoint, parts: Parts, paths: PathRules
+) -> TableState:
     base = _Base(objects, found)
     state = base.state()
     version = found.version
     others = [*base.others, state.metadata, state.protocol]
     parts.take(version, to_rows(others, state.stats_columns))
     live: set[bytes] = set()
-    adds = AddReader(version, state.stats_columns, live)
+    adds = AddReader(version, state.stats_columns, live, paths)
     for name in base.files:
         for batch in base.batches(name, "add"):
             rows, partitions = adds.rows(batch, name)
@@ -65,12 +70,17 @@ def _load(objects: ObjectStore, found: FoundCheckpoint, parts: Parts) -> TableSt
                 for action in base.actions(batch, "remove", name)
                 if isinstance(action, RemoveFile)
             ]
+            for remove in removes:
+                paths.look_at(remove, _LOG + name)
             gone = to_rows(removes, ()).removes
             parts.take_tombstones(
                 version, [row for row in gone if row.path_key + row.dv_key not in live]
             )
     for piece in base.written_out:
         # A V2 checkpoint in JSON with its files inline.
+        for action in piece:
+            if isinstance(action, AddFile | RemoveFile):
+                paths.look_at(action, _LOG + found.names[0])
         inline = to_rows(piece, state.stats_columns)
         parts.take_live([(version, *row) for row in inline.adds], inline.partitions)
         parts.take_tombstones(version, inline.removes)

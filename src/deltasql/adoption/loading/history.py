@@ -15,10 +15,12 @@ from deltasql.adoption.loading.decoding import (
     actions_of,
     check_metadata,
     decode_line,
+    numbered_lines,
     read_lines,
 )
 from deltasql.adoption.loading.first_checkpoint import load_base
 from deltasql.adoption.loading.foreign_log import LogPlan
+from deltasql.adoption.loading.outside import PathRules
 from deltasql.adoption.loading.parts import Parts
 from deltasql.commit.collector import paused
 from deltasql.delta_log.names import commit_name
@@ -57,12 +59,14 @@ class Loader:
         write: Callable[[HistoryRows], None],
         *,
         state: TableState | None,
+        paths: PathRules | None = None,
         commit_ids: Iterable[str] = (),
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self._objects = objects
         self._parts = Parts(write, is_fresh=state is None)
         self.state = state
+        self.paths = paths or PathRules(objects.location)
         self._commit_ids = set(commit_ids)
         self._progress = progress or (lambda _: None)
         self.problems: list[str] = []
@@ -100,7 +104,7 @@ class Loader:
                 cause="a copy or an upload broke off",
                 remedy="restore the file from a copy",
             )
-        commit = Commit()
+        commit = Commit(self.paths)
         columns = self._columns_after(body, name)
         lines = read_lines(body, f"_delta_log/{name}")
         while piece := list(islice(lines, _SLICE)):
@@ -119,7 +123,7 @@ class Loader:
         before = () if self.state is None else self.state.stats_columns
         if b'"metaData"' not in body:
             return before
-        for number, text in enumerate(body.split(b"\n"), start=1):
+        for number, text in numbered_lines(body, f"_delta_log/{name}"):
             if b'"metaData"' in text:
                 action = decode_line(text, f"_delta_log/{name}:{number}").action
                 if isinstance(action, Metadata):
@@ -223,7 +227,7 @@ class Loader:
     def _load_base(self, plan: LogPlan) -> None:
         assert plan.base is not None
         version = plan.base.version
-        self.state = load_base(self._objects, plan.base, self._parts)
+        self.state = load_base(self._objects, plan.base, self._parts, self.paths)
         # What is known of older versions is their commit files: history, but no snapshots.
         last = 0
         for older, item, body in read_ahead(

@@ -10,6 +10,17 @@ import typer
 from deltasql.cli.failures import FAILED
 from deltasql.cli.session import Session, TableName, command
 
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        help="A folder outside of the table that its log names files in, as shallow clones do; "
+        "may be repeated.",
+        metavar="URI",
+        show_default=False,
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -19,6 +30,7 @@ def register(app: typer.Typer) -> None:
         examples=[
             "deltasql adopt s3://bucket/old/orders sales.orders --dry-run",
             "deltasql adopt ./old/orders sales.orders",
+            "deltasql adopt s3://bucket/clone sales.clone --allow s3://bucket/old/orders",
             "deltasql adopt ./old/orders --abandon",
         ],
     )(adopt)
@@ -61,6 +73,7 @@ def adopt(
             metavar="CHOICE",
         ),
     ] = "refuse",
+    allow: Allow = None,
     abandon: Annotated[
         bool,
         typer.Option("--abandon", help="Give up an adoption that was begun here and not finished."),
@@ -79,6 +92,7 @@ def adopt(
         how: dict[str, Any] = {
             "fence": fence,
             "unmirrored": unmirrored,
+            "allow": allow or (),
             "progress": lambda step: advance(step.version, step.newest),
         }
         if dry_run:
@@ -125,6 +139,7 @@ def recover(
     validate: Annotated[
         bool, typer.Option(help="First compare some versions with what another reader finds.")
     ] = True,
+    allow: Allow = None,
     parallelism: Annotated[
         int, typer.Option("--parallelism", help="Tables read at once.", metavar="N", min=1)
     ] = 4,
@@ -140,6 +155,7 @@ def recover(
             dry_run=dry_run,
             fence=fence,
             validate=validate,
+            allow=allow or (),
             parallelism=parallelism,
             progress=lambda done, total, _: advance(done, total),
         )

@@ -53,6 +53,7 @@ def status(session: Session) -> None:
     examples=[
         "deltasql db grants",
         "deltasql db grants --reader analysts --writer etl --mirror worker | psql lake",
+        "deltasql db grants --strict | psql lake",
     ],
 )
 def grants(
@@ -69,6 +70,13 @@ def grants(
     schema: Annotated[
         str, typer.Option("--schema", help="PostgreSQL schema of the log.", metavar="NAME")
     ] = "public",
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Writers may only call functions that check, and touch no row of the log.",
+        ),
+    ] = False,
 ) -> None:
     """Print PostgreSQL grants for three roles.
 
@@ -76,7 +84,9 @@ def grants(
     """
     from deltasql.lake import database
 
-    text = database.grants(reader=reader, writer=writer, mirror=mirror, schema=schema)
+    text = database.grants(
+        reader=reader, writer=writer, mirror=mirror, schema=schema, strict=strict
+    )
     if session.out.is_json:
         session.out.record({"sql": text})
     else:

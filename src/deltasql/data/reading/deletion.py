@@ -14,13 +14,13 @@ from deltasql.objectstore import ObjectStore
 from deltasql.places import uri_of
 from deltasql.spec.actions import AddFile, DeletionVector, RemoveFile
 from deltasql.spec.deletion_vectors import Inline, decode, locate, unframe
-from deltasql.spec.paths import decode_path, is_elsewhere, object_key
+from deltasql.spec.paths import is_elsewhere, object_key
 
 
 def find_object(objects: ObjectStore, path: str) -> tuple[ObjectStore, str]:
-    """The store and the key of a path in the log, absolute ones included."""
+    """The store and the key of a path in the log; absolute ones lead no further than they may."""
     if is_elsewhere(path):
-        return objects.resolve(decode_path(uri_of(path, objects.location)))
+        return objects.resolve(uri_of(path, objects.location))
     return objects, object_key(path)
 
 

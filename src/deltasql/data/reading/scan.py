@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.reading.deletion import RowDeleter, deleted_rows, find_object
 from deltasql.data.reading.file_columns import column_rules
+from deltasql.data.reading.footer import open_parquet
 from deltasql.data.reading.row_filter import row_mask
 from deltasql.data.reading.row_groups import matching_row_groups
 from deltasql.data.reshape import ReshapeError, reshape
@@ -100,7 +101,7 @@ def scan_file(
         try:
             # Reading ahead goes through another thread: a small file of a disk is read by then.
             ahead = not store.is_local or add.size >= _THREADS_FROM
-            file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=ahead)
+            file = open_parquet(source, coerce_int96_timestamp_unit="us", pre_buffer=ahead)
             deleted = without
             if without is None and only is None:
                 deleted = _deleted(objects, add, file.metadata.num_rows)

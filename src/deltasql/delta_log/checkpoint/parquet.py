@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltasql.data.reading.footer import open_parquet
 from deltasql.delta_log.names import LOG, SIDECARS
 from deltasql.errors import DeltaSqlError
 from deltasql.objectstore import ObjectStore
@@ -27,7 +28,7 @@ def opened(
     """A file of the log; `failure` makes the error for one that can't be read, from its cause."""
     with objects.open_input(LOG + name) as source:
         try:
-            with pq.ParquetFile(source) as file:
+            with open_parquet(source) as file:
                 yield file
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise failure((str(error).splitlines() or [type(error).__name__])[0]) from None

@@ -11,12 +11,12 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deltasql.errors import TableExistsError
+from deltasql.errors import TableExistsError, ValidationError
 from deltasql.lake import locations
 from deltasql.lake.writing import new_id, now_ms
 from deltasql.maintenance.existing import must_exist
 from deltasql.maintenance.vacuuming.keys import vector_file
-from deltasql.places import scheme_of, uri_of
+from deltasql.places import same_scheme, scheme_of, uri_of
 from deltasql.spec.actions import Action, AddFile, DeletionVector
 from deltasql.spec.features import FEATURES, features_of
 from deltasql.spec.features import FENCE as FENCE_FEATURE
@@ -42,6 +42,13 @@ def clone(
     """See `Table.clone`."""
     lake = table._lake
     place = lake.place(name) if location is None else locations.check_new(lake, location)
+    if not same_scheme(place, table.location):
+        raise ValidationError(
+            f"{table.name} can't be cloned to {place}",
+            cause=f"its files are at {table.location}; a table reads no files in another kind of "
+            "store than its own",
+            remedy="choose a location in the same kind of store, or copy the rows",
+        )
     with lake.presence.pinned(table.table_id, snapshot.version, f"clone to {name}") as pin_id:
         root = _uri(table.objects.location)
         files = list(snapshot.adds())

@@ -19,6 +19,7 @@ from deltasql.lake.upkeep.checks import LakeChecks
 from deltasql.lake.upkeep.dropping import TableFeatures
 from deltasql.lake.upkeep.optimizing import TableOptimize
 from deltasql.lake.upkeep.retaining import LakeRetention, TableRetention
+from deltasql.lake.upkeep.sources import must_be_allowed
 from deltasql.lake.writing import now_ms
 from deltasql.log.conflict import Reads
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
@@ -283,9 +284,12 @@ def writes(
 
 
 def must_be_ready(lake: Lake, targets: Sequence[Target], requests: Sequence[CommitRequest]) -> None:
-    """Raise if one of the mirrors is ahead of SQL, or if files of the commits are gone."""
-    for target in targets:
+    """Raise if one of the mirrors is ahead of SQL, or if files of the commits are gone, or lie
+    where their tables may not read.
+    """
+    for target, request in zip(targets, requests, strict=True):
         lake.engine.must_not_be_ahead(target)
+        must_be_allowed(lake, target, request)
     if lake.presence.was_given_up():
         for target, request in zip(targets, requests, strict=True):
             _must_still_exist(lake.objects(target.location), request)

@@ -79,6 +79,7 @@ def recover(
     dry_run: bool = False,
     fence: bool = True,
     validate: bool = True,
+    allow: Sequence[str] = (),
     parallelism: int = _PARALLELISM,
     progress: RecoveryProgress | None = None,
 ) -> RecoveryReport:
@@ -86,8 +87,8 @@ def recover(
 
     `sales/orders` becomes `sales.orders`, counted from the lake's location where that holds it.
     What can't be taken is in the report and stops nothing else. Run again, it goes on: tables of
-    the lake are passed by, adoptions that were cut off resumed. A dry run only reads. `fence`
-    and `validate` are those of `adopt`; `parallelism` is how many tables are read at once.
+    the lake are passed by, adoptions that were cut off resumed. A dry run only reads. `fence`,
+    `validate` and `allow` are those of `adopt`; `parallelism` is how many tables are read at once.
     """
     place = location or lake.location
     if place is None:
@@ -95,7 +96,13 @@ def recover(
             "the lake has no location to be recovered from",
             remedy="say where its tables are: lake.recover('s3://bucket/lake')",
         )
-    how = _How(dry_run=dry_run, fence=fence, validate=validate, parallelism=parallelism)
+    how = _How(
+        dry_run=dry_run,
+        fence=fence,
+        validate=validate,
+        allow=tuple(allow),
+        parallelism=parallelism,
+    )
     return _Recovery(lake, lake.objects(absolute(place)), how, progress or (lambda *_: None)).run()
 
 
@@ -104,6 +111,7 @@ class _How:
     dry_run: bool
     fence: bool
     validate: bool
+    allow: tuple[str, ...]
     parallelism: int
 
 
@@ -202,15 +210,18 @@ class _Recovery:
         if wanted.status != "found":
             return wanted
         assert wanted.table is not None, "a table that is found has a name"
-        lake, fence = self._lake, self._how.fence
+        lake, fence, allow = self._lake, self._how.fence, self._how.allow
         try:
             if self._how.dry_run:
-                survey = lake.adopt(wanted.location, wanted.table, dry_run=True, fence=fence)
+                survey = lake.adopt(
+                    wanted.location, wanted.table, dry_run=True, fence=fence, allow=allow
+                )
                 return replace(wanted, version=survey.version, read_only=survey.read_only)
             table = lake.adopt(
                 wanted.location,
                 wanted.table,
                 fence=fence,
+                allow=allow,
                 validate=self._how.validate,
                 progress=lambda _: self._go_on(),
             )

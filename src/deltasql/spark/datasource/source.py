@@ -19,6 +19,7 @@ from deltasql.errors import UnsupportedFeatureError, ValidationError
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.state import TableState
 from deltasql.objectstore import open_store
+from deltasql.objectstore.sources import Sources
 from deltasql.spark.datasource.filters import understood
 from deltasql.spark.sessions import profiles
 from deltasql.spark.sessions.failures import natively
@@ -204,6 +205,7 @@ class Files(InputPartition):
     """The files that one task reads."""
 
     adds: tuple[AddFile, ...]
+    sources: tuple[str, ...] = ()
 
 
 class DeltaSqlReader(DataSourceReader):
@@ -239,7 +241,7 @@ class DeltaSqlReader(DataSourceReader):
             table = lake.table(self._source.table_name)
             snapshot = table.snapshot(version=self._state.version)
             adds = [add for batch in snapshot.batches(self._predicate) for add in from_batch(batch)]
-        return list(_bins(adds))
+            return list(_bins(adds, table.sources))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of some files, on an executor."""
@@ -247,7 +249,7 @@ class DeltaSqlReader(DataSourceReader):
             return
         storage = profiles.storage_options(self._source.profile, self._source.kept)
         batches = read_files(
-            open_store(self._location, storage),
+            open_store(self._location, storage, Sources(lambda: partition.sources)),
             partition.adds,
             schema=self._state.schema,
             partition_columns=self._state.partition_columns,
@@ -259,17 +261,17 @@ class DeltaSqlReader(DataSourceReader):
                 yield as_spark_wants(batch, self._output)
 
 
-def _bins(adds: Sequence[AddFile]) -> Iterator[Files]:
+def _bins(adds: Sequence[AddFile], sources: tuple[str, ...]) -> Iterator[Files]:
     waiting: list[AddFile] = []
     size = 0
     for add in adds:
         waiting.append(add)
         size += add.size
         if size >= TASK_BYTES:
-            yield Files(tuple(waiting))
+            yield Files(tuple(waiting), sources)
             waiting, size = [], 0
     if waiting:
-        yield Files(tuple(waiting))
+        yield Files(tuple(waiting), sources)
 
 
 def as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

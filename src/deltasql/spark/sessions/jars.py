@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from deltasql.errors import ConfigError
+from deltasql.spark.sessions import jar_digests
 from deltasql.spark.sessions.environment import delta_package
 
 VARIABLE = "DELTASQL_SPARK_JARS"
@@ -78,6 +79,7 @@ def _resolve(package: str, folder: Path) -> None:
         ready.mkdir()
         for jar in (Path(work) / "jars").glob("*.jar"):
             if jar.name.startswith(_OURS):
+                jar_digests.check(jar)
                 jar.rename(ready / jar.name)
         if not _jars_in(ready):
             raise _not_fetched(package, "what the resolver found holds no delta-spark jar")

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 from deltasql.data.reading.reader import read_files
 from deltasql.errors import ValidationError
 from deltasql.objectstore import open_store
+from deltasql.objectstore.sources import Sources
 from deltasql.spark.datasource.source import TASK_BYTES, as_spark_wants
 from deltasql.spark.sessions import profiles
 from deltasql.spark.streams.files import Position, StreamFiles, StreamOptions, bins, state_of
@@ -40,6 +41,7 @@ class StreamPart(InputPartition):
 
     kind: str
     adds: tuple[AddFile, ...]
+    sources: tuple[str, ...] = ()
 
 
 class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -93,7 +95,9 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The files of a batch."""
         files = self._open().between(self._position(start), self._position(end))
-        return [StreamPart(kind, adds) for kind, adds in bins(files, TASK_BYTES)]
+        assert self._lake is not None
+        sources = self._lake.table(self._source.table_name).sources
+        return [StreamPart(kind, adds, sources) for kind, adds in bins(files, TASK_BYTES)]
 
     def stop(self) -> None:
         """Give back the connection."""
@@ -133,7 +137,7 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         storage = profiles.storage_options(self._source.profile, self._source.kept)
         state = state_of(partition.kind, self._state)
         batches = read_files(
-            open_store(self._location, storage),
+            open_store(self._location, storage, Sources(lambda: partition.sources)),
             partition.adds,
             schema=state.schema,
             partition_columns=state.partition_columns,

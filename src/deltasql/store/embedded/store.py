@@ -15,7 +15,15 @@ from deltasql.store import range_sql
 from deltasql.store.browsing.queries import BrowseQueries
 from deltasql.store.checking.queries import TrustQueries
 from deltasql.store.checking.rebuilding import EmbeddedRebuilding
-from deltasql.store.claims import NO_SOURCES, Ask, ClaimQueries, Sources, hold_sources, take_place
+from deltasql.store.claims import (
+    NO_SOURCES,
+    Ask,
+    ClaimQueries,
+    Sources,
+    hold_sources,
+    inherit_sources,
+    take_place,
+)
 from deltasql.store.embedded import committing
 from deltasql.store.embedded.committing import Draft, EmbeddedLockedLog, Session
 from deltasql.store.embedded.history import EmbeddedHistory
@@ -27,8 +35,9 @@ from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
 from deltasql.store.upkeep.queries import UpkeepQueries
 
 # DuckDB refuses parameters that a statement does not name.
-_KEPT = ("table_id", "token", "last_version", "files", "bytes", "milliseconds")
-_MARKED = ("table_id", "first_version", "last_version", "interval")
+_KEPT = ("table_id", "token", "last_version", "files", "bytes", "milliseconds", "due_version",
+         "actions_since")  # fmt: skip
+_MARKED = ("table_id", "first_version", "last_version", "interval", "due")
 
 
 class EmbeddedStore(
@@ -147,6 +156,7 @@ class EmbeddedStore(
                 properties=metadata.table_properties,
             )
             take_place(session.rows, location, table_id=table_id)
+            inherit_sources(session.rows, sources, table_id=table_id)
             now = committing.now_ms()
             session.rows("head_create", table_id=table_id, ict=now)
             committing.write_version(session, draft, table_id=table_id, version=0, ict=now)

@@ -122,7 +122,9 @@ class PostgresHistory:
     def set_read_only(self, table_id: int, reason: str | None) -> bool:
         with self._connections.statement("changing a table") as connection:
             place = {"table_id": table_id, "reason": reason}
-            return connection.execute(SQL["read_only_set"], place).fetchone() is not None
+            # To take it back is for the owner alone.
+            query = "read_only_set" if reason is None else "read_only_give"
+            return connection.execute(SQL[query], place).fetchone() is not None
 
 
 def placing(connection: LogConnection) -> Ask:

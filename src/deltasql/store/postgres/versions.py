@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deltasql.store import rows
-from deltasql.store.bodies import stored_body
+from deltasql.store.bodies import StoredBody, stored_body
 from deltasql.store.interface import Proposal
 from deltasql.store.postgres.bulk.staging import (
     COPY_FROM,
@@ -30,16 +30,28 @@ def write_version(
     version: int,
     ict: int,
 ) -> None:
-    """Write a version whose number and time are settled; the head is the caller's."""
+    """Write a version whose number and time are settled, and let the head say so."""
     place = {"table_id": table_id, "version": version}
     if staged is None:
+        stored = stored_body(proposal.body.fill(ict))
+        _write_itself(connection, "version_write", proposal, stored, ict, place)
+        # Rows only after their version: the database takes none for any other.
         _write_rows(connection, proposal, place)
-        stored, query = stored_body(proposal.body.fill(ict)), "version_write"
-    else:
-        write_files(connection, staged, **place)
-        stored, query = staged.body.fill_start(ict), "staged_version_write"
-        if staged.body.end is None:
-            query = "version_write"
+        return
+    write_files(connection, staged, **place)
+    stored = staged.body.fill_start(ict)
+    query = "version_write" if staged.body.end is None else "staged_version_write"
+    _write_itself(connection, query, proposal, stored, ict, place)
+
+
+def _write_itself(
+    connection: LogConnection,
+    query: str,
+    proposal: Proposal,
+    stored: StoredBody,
+    ict: int,
+    place: Mapping[str, int],
+) -> None:
     connection.execute(
         SQL[query],
         {

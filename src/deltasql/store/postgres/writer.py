@@ -13,7 +13,13 @@ from typing import Any
 from psycopg import errors
 
 from deltasql.store import rows
-from deltasql.store.claims import NO_SOURCES, Sources, hold_sources, take_place
+from deltasql.store.claims import (
+    NO_SOURCES,
+    Sources,
+    hold_sources,
+    inherit_sources,
+    take_place,
+)
 from deltasql.store.embedded.committing import known_files
 from deltasql.store.embedded.reading import NO_LIMIT, to_commit
 from deltasql.store.interface import (
@@ -141,6 +147,7 @@ class PostgresWriter:
             table_id, now_ms = created
             hold_sources(ask, sources)
             take_place(ask, location, table_id=table_id)
+            inherit_sources(ask, sources, table_id=table_id)
             connection.execute(SQL["head_create"], {"table_id": table_id, "ict": now_ms})
             staged = staging.take(connection, proposal)
             place = {"table_id": table_id, "version": 0, "ict": now_ms}
@@ -162,9 +169,7 @@ class PostgresWriter:
 
     def drop_table(self, table_id: int) -> bool:
         with self._connections.transaction("dropping a table") as connection:
-            # The head first, as commits do. Without it nothing can be committed any more.
-            connection.execute(SQL["head_drop"], {"table_id": table_id})
-            found = connection.execute(SQL["table_drop"], {"table_id": table_id}).fetchone()
+            found = connection.execute(SQL["table_drop_whole"], {"table_id": table_id}).fetchone()
         return found is not None
 
     def purge_table(self, table_id: int) -> None:
@@ -231,7 +236,7 @@ class PostgresLockedLog:
         return list(values)
 
     def set_read_only(self, table_id: int, reason: str) -> None:
-        self._connection.execute(SQL["read_only_set"], {"table_id": table_id, "reason": reason})
+        self._connection.execute(SQL["read_only_give"], {"table_id": table_id, "reason": reason})
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self.own.execute(statement, parameters)
@@ -277,7 +282,6 @@ class PostgresLockedLog:
         version = head.version + 1
         place = {"table_id": head.table_id, "version": version, "ict": ict}
         staged = self._staging.take(self._connection, proposal)
-        self._connection.execute(SQL["head_advance"], place)
         write_version(self._connection, proposal, staged, **place)
         return Committed(version, ict)
 
@@ -294,6 +298,8 @@ class PostgresLockedLog:
 
 
 def _lock(connection: LogConnection, table_ids: Collection[int]) -> list[tuple[Any, ...]]:
+    if not table_ids:
+        return []
     return connection.execute(SQL["heads_lock"], {"table_ids": list(table_ids)}).fetchall()
 
 

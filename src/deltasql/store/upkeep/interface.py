@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from deltasql.store.expiring.interface import ExpiryLog
 from deltasql.store.jobs.interface import JobLog
+from deltasql.store.namespaces import NamespaceLog
 from deltasql.store.optimizing.interface import OptimizeLog
 from deltasql.store.rows import Row
 
@@ -191,8 +192,8 @@ class LockedQueries(Protocol):
         """Several values as one parameter."""
 
 
-class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, Protocol):
-    """Sessions, pins, vacuums, the bins of optimize, what expired, and jobs."""
+class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
+    """Sessions, pins, vacuums, the bins of optimize, what expired, jobs, and namespaces."""
 
     def begin_session(
         self,
@@ -272,6 +273,9 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, Protocol):
 
     def absolute_files(self, *, but: int = 0) -> pa.RecordBatchReader:
         """Files of any table, `but` one, whose paths may be absolute (`NAMED_SCHEMA`)."""
+
+    def absolute_files_of(self, table_id: int) -> list[tuple[str, str | None]]:
+        """See `NamingLog.absolute_files_of`."""
 
     def naming_tables(self) -> dict[int, NamingTable]:
         """See `NamingLog.naming_tables`."""

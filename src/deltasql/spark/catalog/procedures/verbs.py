@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 _TABLE = Parameter("table")
 _ANY_TABLE = Parameter("table", default="CAST(NULL AS STRING)")
 _VERSION = Parameter("version", "BIGINT", "CAST(NULL AS BIGINT)")
+# Of stock Delta's metrics.
+_OPTIMIZED = (
+    "numRemovedFiles", "numAddedFiles", "numRemovedBytes", "numAddedBytes",
+    "numDeletionVectorsRemoved",
+)  # fmt: skip
 
 
 def _some(lake: Lake, given: Mapping[str, Any]) -> list[Table]:
@@ -25,11 +30,12 @@ def _some(lake: Lake, given: Mapping[str, Any]) -> list[Table]:
 
 def _adopt(lake: Lake, given: Mapping[str, Any]) -> Iterator[Row]:
     location, name = given["location"], given["table"]
+    allow = [item.strip() for item in (given["allow"] or "").split(",") if item.strip()]
     if given["dry_run"]:
-        told = lake.adopt(location, name, dry_run=True, fence=given["fence"])
+        told = lake.adopt(location, name, dry_run=True, fence=given["fence"], allow=allow)
         yield name, told.version, told.versions, told.read_only, "; ".join(told.problems)
         return
-    table = lake.adopt(location, name, fence=given["fence"])
+    table = lake.adopt(location, name, fence=given["fence"], allow=allow)
     versions = table.version - table.history()[-1].version + 1
     yield name, table.version, versions, table.read_only, ""
 
@@ -65,6 +71,14 @@ def _vacuum(lake: Lake, given: Mapping[str, Any]) -> Iterator[Row]:
             told = table.vacuum(given["retention"], given["dry_run"])
             found = told.dead, told.vectors, told.changes, told.orphans
             yield told.table, told.dry_run, *found, told.bytes, told.kept_since
+
+
+def _optimize(lake: Lake, given: Mapping[str, Any]) -> Iterator[Row]:
+    told = lake.table(given["table"]).optimize(
+        given["where"], given["target_size"], given["zorder_by"] or (), purge=given["purge"]
+    )
+    found = (told.metrics.get(name, 0) for name in _OPTIMIZED)
+    yield told.table, told.version, len(told.versions), told.skipped, *found
 
 
 def _restore(lake: Lake, given: Mapping[str, Any]) -> Iterator[Row]:
@@ -136,6 +150,8 @@ VERBS = (
             _TABLE,
             Parameter("dry_run", "BOOLEAN", "false"),
             Parameter("fence", "BOOLEAN", "true"),
+            # Folders, separated by commas.
+            Parameter("allow", default="CAST(NULL AS STRING)"),
         ),
         columns="table STRING, version BIGINT, versions BIGINT, read_only STRING, problems STRING",
         run=_adopt,
@@ -184,6 +200,22 @@ VERBS = (
         columns="table STRING, dry_run BOOLEAN, dead BIGINT, vectors BIGINT, changes BIGINT, "
         "orphans BIGINT, bytes BIGINT, kept_since TIMESTAMP",
         run=_vacuum,
+        writes=True,
+    ),
+    Procedure(
+        name="optimize",
+        about="Write small files, and those with many deleted rows, together; no row changes.",
+        parameters=(
+            _TABLE,
+            Parameter("where", default="CAST(NULL AS STRING)"),
+            Parameter("zorder_by", "ARRAY<STRING>", "CAST(NULL AS ARRAY<STRING>)"),
+            Parameter("target_size", default="CAST(NULL AS STRING)"),
+            Parameter("purge", "BOOLEAN", "false"),
+        ),
+        columns="table STRING, version BIGINT, commits BIGINT, skipped BIGINT, "
+        "files_removed BIGINT, files_added BIGINT, bytes_removed BIGINT, bytes_added BIGINT, "
+        "vectors_removed BIGINT",
+        run=_optimize,
         writes=True,
     ),
     Procedure(

@@ -6,12 +6,7 @@ FROM dl_table_heads
 WHERE table_id = ANY(:table_ids);
 
 -- name: heads_lock
-SELECT table_id, current_version, last_ict, earliest_version, metadata_version, protocol_version,
-       (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-FROM dl_table_heads
-WHERE table_id = ANY(:table_ids)
-ORDER BY table_id
-FOR UPDATE;
+SELECT * FROM dl_lock_heads(:table_ids::bigint[]);
 
 -- name: mirror_notify
 NOTIFY dl_mirror;
@@ -25,14 +20,17 @@ LISTEN dl_mirror;
 WITH held AS (
     UPDATE dl_mirror_leases
     SET mirrored_version = :last_version, total_files = :files, total_bytes = :bytes,
+        due_version = :due_version, actions_since = :actions_since,
         expires_at = @in_ms(:milliseconds)
     WHERE table_id = :table_id AND work = 'COMMITS' AND token = :token AND expires_at > @now
     RETURNING table_id, set_config('synchronous_commit', 'off', true)
 )
 UPDATE dl_mirror_status AS s
 SET json_written = true,
-    status = CASE WHEN s.version > 0 AND s.version % :interval = 0
+    status = CASE WHEN s.version > 0
+                       AND (s.version % :interval = 0 OR s.version = :due OR s.checkpoint_written)
                   THEN 'PENDING' ELSE 'SUCCESS' END,
+    checkpoint_written = false,
     error_message = NULL,
     retry_count = 0,
     last_attempt_at = @now,
@@ -55,14 +53,14 @@ SELECT dl_commit(:table_id::bigint, :commit_id::text, :is_retry::boolean, :lock_
 SELECT dl_seen_txn(:table_id::bigint, :txns::json);
 
 -- name: rows_write
-SELECT dl_write_rows(:table_id::bigint, :version::bigint, :adds::dl_added_file[], :removes::json,
-                     :txns::json, :other::json, :may_have_vectors::boolean);
+SELECT dl_write_next_rows(:table_id::bigint, :version::bigint, :adds::dl_added_file[], :removes::json,
+                          :txns::json, :other::json, :may_have_vectors::boolean);
 
 -- name: version_write
-SELECT dl_write_version(:table_id::bigint, :version::bigint, :ict::bigint, :commit_id::text,
-                        :digest::bytea, :encoding::text, :body::bytea, :committer::text,
-                        :operation::text, :operation_params::text, :transaction_id::text,
-                        :is_blind_append::boolean);
+SELECT dl_write_next(:table_id::bigint, :version::bigint, :ict::bigint, :commit_id::text,
+                     :digest::bytea, :encoding::text, :body::bytea, :committer::text,
+                     :operation::text, :operation_params::text, :transaction_id::text,
+                     :is_blind_append::boolean);
 
 -- name: adds_copy
 COPY dl_active_files (
@@ -96,20 +94,34 @@ WHERE v.committed_at >= to_timestamp(greatest(:start, 0) / 1000.0)
 ORDER BY v.in_commit_timestamp, v.table_id, v.version;
 
 -- name: table_create
-INSERT INTO dl_tables (name, location, protocol_min_reader, protocol_min_writer, properties)
-VALUES (:name, :location, :protocol_min_reader, :protocol_min_writer, :properties)
-ON CONFLICT (name, dropped_id) DO NOTHING
-RETURNING table_id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+SELECT * FROM dl_create_table(:name::text, :location::text, :protocol_min_reader::integer,
+                              :protocol_min_writer::integer, :properties::text);
+
+-- name: head_create
+SELECT dl_create_head(:table_id::bigint, :ict::bigint);
+
+-- name: place_take
+SELECT * FROM dl_claim_place(:table_id::bigint, :place::text);
+
+-- name: table_rename
+SELECT * FROM dl_rename_table(:table_id::bigint, :name::text);
+
+-- name: table_drop_whole
+SELECT * FROM dl_drop_table(:table_id::bigint);
+
+-- name: read_only_give
+SELECT * FROM dl_set_read_only(:table_id::bigint, :reason::text);
 
 -- name: places_lock
 -- One at a time who takes a place or begins a purge. Commits never touch the table, and a purge that
 -- deletes its row, in a long transaction, holds nobody up.
-LOCK TABLE dl_places IN SHARE UPDATE EXCLUSIVE MODE;
+SELECT dl_lock_places();
 
 -- name: may_commit
--- Rights to single columns count as well: whoever may write some may be meant to write all it takes.
-SELECT has_any_column_privilege('dl_table_heads', 'UPDATE')
-       AND has_any_column_privilege('dl_table_versions', 'INSERT');
+SELECT bool_or(has_function_privilege(p.oid, 'EXECUTE'))
+FROM pg_proc AS p
+JOIN pg_class AS c ON c.relnamespace = p.pronamespace
+WHERE c.oid = 'dl_table_heads'::regclass AND p.proname = 'dl_commit' AND p.prosecdef;
 
 -- name: may_purge
 SELECT bool_and(has_table_privilege(name, 'DELETE'))
@@ -118,8 +130,8 @@ FROM unnest(ARRAY[
     'dl_active_files', 'dl_cdc_files', 'dl_dead_files', 'dl_domain_metadata', 'dl_expirations',
     'dl_maintenance_jobs', 'dl_metadata_updates', 'dl_mirror_leases', 'dl_mirror_status',
     'dl_moved_rows', 'dl_optimize_bins', 'dl_partitions', 'dl_pins', 'dl_places',
-    'dl_protocol_updates', 'dl_purges', 'dl_row_orders', 'dl_table_heads', 'dl_table_versions',
-    'dl_tables', 'dl_trusted_versions', 'dl_txn_actions', 'dl_vacuum_files', 'dl_vacuums'
+    'dl_protocol_updates', 'dl_purges', 'dl_row_orders', 'dl_table_heads', 'dl_table_sources',
+    'dl_table_versions', 'dl_tables', 'dl_trusted_versions', 'dl_txn_actions', 'dl_vacuum_files', 'dl_vacuums'
 ]) AS name;
 
 -- name: server_settings

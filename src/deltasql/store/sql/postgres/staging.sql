@@ -1,7 +1,9 @@
 -- Differs: only PostgreSQL serves clients that may stop in the middle of what they send.
 
 -- name: staging_allowed
-SELECT has_database_privilege(current_database(), 'TEMPORARY');
+-- Whoever has no right to the rows sends them to the functions.
+SELECT has_database_privilege(current_database(), 'TEMPORARY')
+       AND has_table_privilege('dl_active_files', 'INSERT');
 
 -- name: staging_create
 -- Of this transaction only: whatever becomes of its client, there is nothing to sweep up.
@@ -73,9 +75,9 @@ DELETE FROM dl_active_files
 WHERE table_id = :table_id AND version = :version AND xmin = pg_current_xact_id()::xid;
 
 -- name: staged_version_write
-SELECT dl_write_version(:table_id::bigint, :version::bigint, :ict::bigint, :commit_id::text,
-                        :digest::bytea, 'zstd'::text, :body_start::bytea || s.body_end,
-                        :committer::text, :operation::text, :operation_params::text,
-                        :transaction_id::text, :is_blind_append::boolean)
+SELECT dl_write_next(:table_id::bigint, :version::bigint, :ict::bigint, :commit_id::text,
+                     :digest::bytea, 'zstd'::text, :body_start::bytea || s.body_end,
+                     :committer::text, :operation::text, :operation_params::text,
+                     :transaction_id::text, :is_blind_append::boolean)
 FROM dl_staged_commits AS s
 WHERE s.commit_id = :commit_id;

@@ -17,4 +17,4 @@ ANALYZE dl_active_files, dl_dead_files, dl_table_versions, dl_mirror_status, dl_
 
 -- name: source_lock
 -- Whoever drops the source or vacuums it waits; those who append to it don't.
-SELECT table_id FROM dl_table_heads WHERE table_id = :table_id FOR KEY SHARE;
+SELECT * FROM dl_hold_head(:table_id::bigint);

@@ -29,6 +29,13 @@ VALUES (:table_id, :place)
 ON CONFLICT (table_id) DO NOTHING
 RETURNING table_id;
 
+-- name: place_take
+-- By whoever creates a table: see PostgreSQL, where writers have no right to the rows.
+INSERT INTO dl_places (table_id, place)
+VALUES (:table_id, :place)
+ON CONFLICT (table_id) DO NOTHING
+RETURNING table_id;
+
 -- name: place_give_up
 UPDATE dl_places SET place = ''
 WHERE place = :place AND table_id <> :table_id
@@ -56,3 +63,38 @@ UNION ALL
 SELECT path, deletion_vector FROM dl_dead_files WHERE table_id = {table_id}
 UNION ALL
 SELECT path, NULL FROM dl_cdc_files WHERE table_id = {table_id};
+
+-- name: sources_of
+SELECT source FROM dl_table_sources WHERE table_id = :table_id ORDER BY source;
+
+-- name: sources_at
+-- By the place, and by the location for tables from before there were places.
+SELECT DISTINCT s.source
+FROM dl_table_sources AS s
+JOIN dl_tables AS t ON t.table_id = s.table_id
+LEFT JOIN dl_places AS p ON p.table_id = s.table_id
+WHERE t.dropped_at IS NULL AND (p.place = :place OR p.place IS NULL AND t.location = :location)
+ORDER BY s.source;
+
+-- name: source_allow
+INSERT INTO dl_table_sources (table_id, source)
+VALUES (:table_id, :source)
+ON CONFLICT (table_id, source) DO NOTHING
+RETURNING table_id;
+
+-- name: sources_inherit
+-- A clone may read what its source may, and its source's own files.
+INSERT INTO dl_table_sources (table_id, source)
+SELECT :table_id, found.source
+FROM (
+    SELECT place AS source FROM dl_places WHERE table_id = :origin AND place <> ''
+    UNION
+    SELECT source FROM dl_table_sources WHERE table_id = :origin
+) AS found
+WHERE found.source IS NOT NULL
+ON CONFLICT (table_id, source) DO NOTHING
+RETURNING table_id;
+
+-- name: sources_forget
+DELETE FROM dl_table_sources WHERE table_id = :table_id
+RETURNING table_id;

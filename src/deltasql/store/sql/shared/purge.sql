@@ -45,3 +45,6 @@ DELETE FROM dl_places WHERE table_id = :table_id;
 
 -- name: purge_purges
 DELETE FROM dl_purges WHERE table_id = :table_id;
+
+-- name: purge_table_sources
+DELETE FROM dl_table_sources WHERE table_id = :table_id;

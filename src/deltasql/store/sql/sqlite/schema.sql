@@ -32,6 +32,12 @@ CREATE TABLE dl_places (  -- Which table lies where; no two live in one place, n
     place     TEXT NOT NULL  -- Its location in one spelling for all, with a slash at the end; empty once another table has it
 ) STRICT;
 
+CREATE TABLE dl_table_sources (  -- Places outside of its own from which a table may read
+    table_id  INTEGER NOT NULL,  -- The table
+    source    TEXT NOT NULL,  -- A place in the spelling of dl_places, with a slash at the end; empty for anywhere
+    PRIMARY KEY (table_id, source)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE dl_purges (  -- Purges that have begun and not ended
     table_id    INTEGER PRIMARY KEY,  -- The dropped table
     started_at  TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP  -- When it began
@@ -201,6 +207,9 @@ CREATE TABLE dl_mirror_leases (  -- Who mirrors a table now: one run per table a
     mirrored_version  INTEGER,  -- Newest version in the mirror
     total_files       INTEGER,  -- Live files at that version
     total_bytes       INTEGER,  -- Their size
+    due_version       INTEGER,  -- Newest version at which a checkpoint fell due
+    actions_since     INTEGER,  -- Actions in the commit files after it
+    checkpoint_actions  INTEGER,  -- Actions in the newest checkpoint
     PRIMARY KEY (table_id, work)
 ) STRICT, WITHOUT ROWID;
 -- The mirror looks for the few versions that are not done.
@@ -319,6 +328,12 @@ CREATE TABLE dl_maintenance_jobs (  -- What upkeep in the background is to do, i
     size_bytes  INTEGER,  -- How many bytes it deleted or wrote
     outcome     TEXT,  -- What came of it; begins with failed: if it failed
     PRIMARY KEY (job_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dl_namespaces (  -- Namespaces that were created or described; a table's name is enough for its own
+    name        TEXT NOT NULL,  -- Words with dots between them
+    properties  TEXT NOT NULL,  -- Its properties and its comment, JSON
+    PRIMARY KEY (name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE VIEW dl_add_files AS  -- Every add action

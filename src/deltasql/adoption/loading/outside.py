@@ -1,0 +1,119 @@
+"""What a foreign log names outside of its table's root, held against what may be read there.
+
+Paths that climb are refused at once, and so are those that lead to another kind of store. Folders
+outside that nobody has allowed are collected, so that whoever adopts the table learns all of them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+from typing import Final
+from urllib.parse import unquote
+
+from deltasql.errors import LogFormatError, ValidationError
+from deltasql.places import place_of, same_account, same_scheme, uri_of
+from deltasql.spec import codec
+from deltasql.spec.actions import AddFile, CdcFile, DeletionVector, RemoveFile
+from deltasql.spec.deletion_vectors import InFile, locate
+from deltasql.spec.paths import is_elsewhere, is_plain, must_not_climb
+
+# So many folders are remembered of a log that names a million, and so many are told.
+_MOST: Final = 1_000
+_TOLD: Final = 5
+
+
+class PathRules:
+    """The paths that a table may have: below its root, and below the places in `allowed`."""
+
+    def __init__(self, location: str, allowed: Sequence[str] = ()) -> None:
+        self._location = location
+        self._root = place_of(location)
+        self._allowed = tuple(allowed)
+        self._seen: set[str] = set()
+        self._outside: set[str] = set()
+
+    def look_at(self, file: AddFile | RemoveFile | CdcFile, source: str) -> None:
+        """Take note of the paths of an action; `LogFormatError` for one that no table can have."""
+        self.look_at_path(file.path, source)
+        if not isinstance(file, CdcFile) and file.deletion_vector is not None:
+            self.look_at_vector(file.deletion_vector, source)
+
+    def look_at_path(self, path: str, source: str) -> None:
+        """Take note of one path."""
+        if is_plain(path):
+            return
+        must_not_climb(path, source=source)
+        if is_elsewhere(path):
+            self._look_outside(path, source)
+
+    def look_at_vector(self, vector: DeletionVector, source: str) -> None:
+        """Take note of where a deletion vector lies."""
+        if vector.storage_type == "i":
+            return
+        place = locate(vector)
+        if isinstance(place, InFile):
+            self.look_at_path(place.path, source)
+
+    def look_at_named(self, named: Iterable[tuple[str, str | None]], source: str) -> None:
+        """Take note of paths and vectors (JSON) that are loaded already."""
+        for path, vector in named:
+            self.look_at_path(path, source)
+            if vector is not None:
+                self.look_at_vector(codec.vector_from_wire(codec.loads(vector)), source)
+
+    def _look_outside(self, path: str, source: str) -> None:
+        folder = uri_of(path, self._location).rpartition("/")[0]
+        if folder in self._seen:
+            return
+        if len(self._seen) < _MOST:
+            self._seen.add(folder)
+        if not same_scheme(folder, self._location):
+            raise LogFormatError(
+                f"{source}: the path {path!r:.200} leads to another kind of store",
+                cause=f"the table is at {self._location}; its paths never lead elsewhere",
+                remedy="copy the file to the table's own store, and correct the path in the log",
+            )
+        place = place_of(folder + "/")
+        is_own = place.startswith(self._root) and same_account(folder, self._location)
+        if not is_own and not place.startswith(self._allowed) and len(self._outside) < _MOST:
+            self._outside.add(_without_partitions(folder))
+
+    def check(self) -> None:
+        """Raise `ValidationError` if the log names what nobody has allowed."""
+        if not self._outside:
+            return
+        told = _few(self._outside)
+        raise ValidationError(
+            f"the table at {self._location} names files outside of its own folder",
+            cause="it is a shallow clone, or somebody wants files to be read that its writer "
+            "could not read; they are in " + ", ".join(told),
+            remedy="if these are to be read, name them: lake.adopt(…, "
+            f"allow=[{', '.join(map(repr, told))}])",
+        )
+
+
+def _without_partitions(folder: str) -> str:
+    """The folder above those of partitions: `…/day=1/hour=2` belongs to a table at `…`."""
+    while "=" in unquote(folder.rpartition("/")[2]):
+        folder = folder.rpartition("/")[0]
+    return folder
+
+
+def _few(folders: set[str]) -> list[str]:
+    """Folders without those within them; where they are many, the ones that hold them all."""
+    found = sorted(folders)
+    kept: list[str] = []
+    for folder in found:
+        if not any(folder.startswith(f"{other}/") for other in kept):
+            kept.append(folder)
+    if len(kept) <= _TOLD:
+        return kept
+    stores = {"/".join(folder.split("/", 3)[:3]) for folder in kept}
+    common = [
+        posixpath.commonpath([item for item in kept if item.startswith(f"{root}/")])
+        for root in sorted(stores)
+    ]
+    # `commonpath` makes one slash of two.
+    fixed = [item.replace(":/", "://", 1).replace(":////", ":///", 1) for item in common]
+    return fixed[:_TOLD]

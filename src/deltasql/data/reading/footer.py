@@ -1,0 +1,83 @@
+"""Footers of Parquet files, looked at before Arrow believes them.
+
+A footer says how much memory is taken: one that lies could ask for all there is. So its length and
+the number of columns are limited. The columns of its row groups are not looked at here: where their
+types contradict the schema, asking for one ends the process inside Arrow.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+# Arrow takes some twenty times the footer's length.
+MOST_BYTES: Final = 64 * 1024 * 1024
+MOST_COLUMNS: Final = 20_000
+_MAGIC: Final = b"PAR1"
+_END: Final = 8
+# What Arrow would read at first, too: mostly all of the footer.
+_TAIL: Final = 64 * 1024
+# Thrift's compact form: the version, an i32 in field 1, and the schema, a list in field 2.
+_VERSION_FIELD: Final = 0x15
+_SCHEMA_FIELD: Final = 0x19
+_LONG_LIST: Final = 15
+
+
+def open_parquet(source: pa.NativeFile, **options: Any) -> pq.ParquetFile:
+    """A Parquet file whose footer holds what it promises; `pa.ArrowInvalid` if it doesn't."""
+    size = source.size()
+    footer = _footer(source, size)
+    columns = _schema_length(footer)
+    if columns > MOST_COLUMNS:
+        raise pa.ArrowInvalid(f"its footer names {columns} columns; the limit is {MOST_COLUMNS}")
+    whole = b"".join([_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC])
+    metadata = pq.read_metadata(pa.BufferReader(whole))
+    rows = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    if any(count < 0 for count in rows) or sum(rows) != metadata.num_rows:
+        raise pa.ArrowInvalid("the rows of its row groups do not add up")
+    return pq.ParquetFile(source, metadata=metadata, **options)
+
+
+def _footer(source: pa.NativeFile, size: int) -> bytes:
+    if size < len(_MAGIC) + _END:
+        raise pa.ArrowInvalid(f"it has {size} bytes, less than any Parquet file")
+    source.seek(max(0, size - _TAIL))
+    tail = source.read(min(size, _TAIL))
+    if tail[-4:] != _MAGIC:
+        raise pa.ArrowInvalid("it does not end as Parquet files do")
+    length = int.from_bytes(tail[-_END:-4], "little")
+    if length > size - len(_MAGIC) - _END:
+        raise pa.ArrowInvalid(f"its footer claims {length} bytes of the file's {size}")
+    if length > MOST_BYTES:
+        raise pa.ArrowInvalid(f"its footer has {length} bytes; the limit is {MOST_BYTES}")
+    if length <= len(tail) - _END:
+        return bytes(tail[-_END - length : -_END])
+    source.seek(size - _END - length)
+    rest = source.read(length - (len(tail) - _END))
+    return bytes(rest) + bytes(tail[:-_END])
+
+
+def _schema_length(footer: bytes) -> int:
+    """How many elements the schema has, by its first bytes; 0 where they are of another form."""
+    if footer[:1] != bytes([_VERSION_FIELD]):
+        return 0
+    _, at = _number(footer, 1)
+    if footer[at : at + 1] != bytes([_SCHEMA_FIELD]):
+        return 0
+    head = footer[at + 1] if at + 1 < len(footer) else 0
+    return head >> 4 if head >> 4 < _LONG_LIST else _number(footer, at + 2)[0]
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """A variable-length number and where it ends."""
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    return value, at

@@ -1,0 +1,94 @@
+"""Where an absolute path of a log may lead: below the table's root, or one of its sources.
+
+A log is somebody's text, and whoever reads a table has rights that its writer may lack. So a path
+outside of the root is followed only into places that the table is known to read from, and never
+to another kind of store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from deltasql.errors import ValidationError
+from deltasql.places import place_of, same_account, same_scheme
+from deltasql.spec.paths import decode_path
+
+# Tables from before sources were kept may read from wherever they read.
+ANYWHERE: Final = ""
+
+
+class Found(NamedTuple):
+    """An object by the place that it may be read from and its key there.
+
+    `place` is spelt as `places.place_of` does, and is `own` where it is the table's root.
+    """
+
+    place: str
+    key: str
+    own: bool
+
+
+class Sources:
+    """The places outside of a root that may be read; asked for when they are first needed."""
+
+    __slots__ = ("_ask", "_known")
+
+    def __init__(self, ask: Callable[[], Iterable[str]] = tuple) -> None:
+        self._ask = ask
+        self._known: tuple[str, ...] = ()
+
+    def find(self, uri: str, location: str) -> Found:
+        """The object that the URI of a log names, for the table at `location`.
+
+        `ValidationError` where it lies outside of the root and of every source.
+        """
+        folder, _, name = uri.rpartition("/")
+        if not same_scheme(uri, location):
+            raise other_store(uri, location)
+        place = place_of(folder + "/")
+        root = place_of(location)
+        if place.startswith(root) and same_account(uri, location):
+            return Found(root, place.removeprefix(root) + decode_path(name), own=True)
+        source = self._source_of(place)
+        if source is None:
+            raise _outside(uri)
+        return Found(source, place.removeprefix(source) + decode_path(name), own=False)
+
+    def _source_of(self, place: str) -> str | None:
+        found = _around(place, self._known)
+        if found is None:
+            # They may have become more since.
+            self._known = tuple(self._ask())
+            found = _around(place, self._known)
+        return found
+
+
+def _around(place: str, sources: Iterable[str]) -> str | None:
+    for source in sources:
+        if source == ANYWHERE:
+            return place
+        if place.startswith(source):
+            return source
+    return None
+
+
+def _outside(uri: str) -> ValidationError:
+    return ValidationError(
+        f"the file {uri!r:.200} lies outside of the table that names it",
+        cause="an absolute path is followed only into the sources that the table was adopted or "
+        "cloned with",
+        remedy="if it is to be read, adopt the table again and name its folder: "
+        "lake.adopt(…, allow=[…])",
+        path=uri,
+    )
+
+
+def other_store(uri: str, location: str) -> ValidationError:
+    """The error for a path that leads to another kind of store than the table's."""
+    return ValidationError(
+        f"the file {uri!r:.200} is in another kind of store than the table that names it",
+        cause=f"the table is at {location}; a path never leads to another kind",
+        remedy="copy the file to the table's own store, and correct the log",
+        path=uri,
+    )
