@@ -15,6 +15,7 @@ from deltasql.version import __version__
 
 if TYPE_CHECKING:
     from deltasql.adoption.exporting import ExportReport
+    from deltasql.data.writing.properties import BloomFilter, ColumnProperties, WriterProperties
     from deltasql.errors import (
         CommitError,
         CommitStateUnknownError,
@@ -81,9 +82,11 @@ __all__ = [
     "AdoptionReport",
     "Appender",
     "AuditEntry",
+    "BloomFilter",
     "CdcFile",
     "Change",
     "CheckReport",
+    "ColumnProperties",
     "CommitError",
     "CommitInfo",
     "CommitStateUnknownError",
@@ -142,6 +145,7 @@ __all__ = [
     "VersionConflictError",
     "VersionNotFoundError",
     "WriteResult",
+    "WriterProperties",
     "__version__",
     "connect",
 ]
@@ -150,6 +154,9 @@ __all__ = [
 # Spark's executors, need neither pyarrow nor a driver.
 _MODULES = {
     "ExportReport": "deltasql.adoption.exporting",
+    "BloomFilter": "deltasql.data.writing.properties",
+    "ColumnProperties": "deltasql.data.writing.properties",
+    "WriterProperties": "deltasql.data.writing.properties",
     "AbandonedAdoption": "deltasql.lake.adoption",
     "AdoptionReport": "deltasql.lake.adoption",
     "Appender": "deltasql.lake.appending",

@@ -167,10 +167,14 @@ def test_table_that_a_newer_client_upgraded_is_left_alone(lake, rows, data_files
 
 
 @pytest.mark.parametrize(
-    "key", ["delta.generationExpression", "delta.identity.start", "delta.invariants"]
+    ("key", "text", "told"),
+    [
+        ("delta.generationExpression", "0", "generation expression of made"),
+        ("delta.invariants", '{"expression": {"expression": "made > 2"}}', "invariant of made"),
+    ],
 )
 @pytest.mark.parametrize("mode", ["none", "name"])
-def test_columns_that_need_an_engine_are_refused(lake, data_files, key, mode):
+def test_rules_of_columns_are_enforced(lake, data_files, key, text, told, mode):
     table = lake.create_table(
         "t",
         pa.schema([("id", pa.int64()), ("made", pa.int64())]),
@@ -178,9 +182,9 @@ def test_columns_that_need_an_engine_are_refused(lake, data_files, key, mode):
     )
     metadata = table.snapshot().metadata
     schema = json.loads(metadata.schema_string)
-    schema["fields"][1]["metadata"][key] = "0"
+    schema["fields"][1]["metadata"][key] = text
     table.commit([replace(metadata, schema_string=json.dumps(schema))])
-    with pytest.raises(deltasql.UnsupportedFeatureError, match="'made'"):
+    with pytest.raises(deltasql.SchemaMismatchError, match=told):
         table.append(pa.table({"id": [1], "made": [2]}))
     assert data_files() == []
 

@@ -11,10 +11,16 @@ import pyarrow as pa
 from deltasql.data.arrow_schema import arrow_type, to_arrow
 from deltasql.data.writing import lengths
 from deltasql.data.writing.stats import Indexed, indexed
-from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
+from deltasql.errors import (
+    DeltaSqlError,
+    LogFormatError,
+    UnsupportedFeatureError,
+    ValidationError,
+)
+from deltasql.log.predicates.predicate import bind, parse
 from deltasql.spec.actions import Metadata
 from deltasql.spec.properties import COLUMN_MAPPING_MODE, CONSTRAINT_PREFIX, PHYSICAL_NAME
-from deltasql.spec.protocol import arrow_writer_obstacle
+from deltasql.spec.protocol import arrow_writer_computes, arrow_writer_obstacle
 from deltasql.spec.schema import (
     ArrayType,
     DeltaType,
@@ -34,13 +40,16 @@ _VOID = Primitive("void")
 class Layout:
     """What a writer needs to know of a table; `stored` are the positions that go into files.
 
-    `obstacle` says why its rows can't be written from Arrow; None when they can. `limits` are
-    the lengths of texts, `constraints` names and texts of the CHECK constraints. Where it
-    `takes_any`, no value of the right type can be wrong.
+    `obstacle` says why its rows can't be written from Arrow; None when they can. `computes` says
+    what is computed of them, and `engine_rules` whether that is a rule for which Arrow has no
+    words. `limits` are the lengths of texts, `constraints` names and texts of the CHECK
+    constraints. Where it `takes_any`, no value of the right type can be wrong.
     """
 
     schema: StructType
     obstacle: str | None
+    computes: str | None
+    engine_rules: bool
     constraints: tuple[tuple[str, str], ...]
     limits: tuple[lengths.Limit, ...]
     partition: tuple[StructField, ...]
@@ -80,15 +89,19 @@ def _layout(
         )
     kept = StructType(tuple(stored))
     limits = lengths.limits(declared)
+    constraints = tuple(
+        (key.removeprefix(CONSTRAINT_PREFIX), text)
+        for key, text in properties
+        if key.startswith(CONSTRAINT_PREFIX)
+    )
+    unknown = _unknown(schema, constraints)
     return Layout(
         schema=schema,
         # The declared one: without column mapping the other has lost the columns' metadata.
         obstacle=arrow_writer_obstacle(declared, configuration) or lengths.obstacle(declared),
-        constraints=tuple(
-            (key.removeprefix(CONSTRAINT_PREFIX), text)
-            for key, text in properties
-            if key.startswith(CONSTRAINT_PREFIX)
-        ),
+        computes=unknown or arrow_writer_computes(declared),
+        engine_rules=unknown is not None,
+        constraints=constraints,
         limits=limits,
         partition=tuple(partition),
         partition_positions=tuple(schema.fields.index(item) for item in partition),
@@ -99,6 +112,16 @@ def _layout(
         takes_any=not limits
         and all(item.nullable and isinstance(item.type, Primitive) for item in schema.fields),
     )
+
+
+def _unknown(schema: StructType, constraints: Sequence[tuple[str, str]]) -> str | None:
+    """The first CHECK constraint for which Arrow has no words."""
+    for name, text in constraints:
+        try:
+            bind(parse(text), schema)
+        except DeltaSqlError as error:
+            return f"the CHECK constraint {name}: {text} needs an engine: {error.problem}"
+    return None
 
 
 def _partition_field(schema: StructType, name: str) -> StructField:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from deltasql.commit import CommitLoop, StateCache
 from deltasql.commit.discarding import Discarder
 from deltasql.commit.rebasing import Rebaser
+from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import (
     ConfigError,
@@ -177,7 +178,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
 
     # --- tables -------------------------------------------------------------------------
 
-    def create_table(
+    def create_table(  # noqa: PLR0913 - the public names
         self,
         name: str,
         schema: pa.Schema | StructType | None = None,
@@ -188,12 +189,16 @@ class Lake(LakeAdoptions, LakeUpkeep):
         *,
         data: Any = None,
         description: str | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+        writer: WriterProperties | None = None,
+        target_file_size: int | None = None,
     ) -> Table:
         """Create a table; with `exists_ok` an existing one is returned as it is.
 
-        With `data` its version 0 has these rows, and their schema if no other is given. A
-        `location` must be empty, and neither that of another table nor one around or within
-        it, however it is spelt: `LocationTakenError`.
+        With `data` its version 0 has these rows, and their schema if no other is given; `writer`
+        and `target_file_size` (in bytes) say how their files are written. A `location` must be
+        empty, and neither that of another table nor one around or within it, however it is
+        spelt: `LocationTakenError`.
         """
         new_table.check_name(name)
         existing = self.store.table(name)
@@ -201,7 +206,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
             if exists_ok:
                 return Table(self, existing)
             raise _exists(name)
-        rows = new_table.rows_of(data)
+        rows, options = new_table.rows_of(data), FileOptions(writer, target_file_size)
         actions = new_table.version_zero(
             new_table.schema_of(schema, rows), tuple(partition_by), properties, description
         )
@@ -211,7 +216,10 @@ class Lake(LakeAdoptions, LakeUpkeep):
                 "partitionBy": list(partition_by),
                 "properties": {TIMESTAMPS: "true", **(properties or {})},
             }
-            return new_table.create_filled(self, name, place, actions, rows, params)
+            return new_table.create_filled(
+                self, name, place, actions, rows, params,
+                options=options, commit_metadata=commit_metadata,
+            )  # fmt: skip
 
         if location is not None:
             created = create(locations.check_new(self, location))

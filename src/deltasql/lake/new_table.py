@@ -11,8 +11,10 @@ import pyarrow as pa
 from deltasql.commit import CommitRequest
 from deltasql.commit.commit_logging import after_commit
 from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.data.computing.completing import completed
 from deltasql.data.conform import as_arrow
-from deltasql.data.writing.writer import NewFile
+from deltasql.data.writing.properties import FileOptions
+from deltasql.data.writing.writer import PLAIN, NewFile
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.table import Table
@@ -131,19 +133,26 @@ def create_filled(
     actions: list[Action],
     rows: pa.Table | None,
     params: Mapping[str, Any],
+    *,
+    options: FileOptions = PLAIN,
+    commit_metadata: Mapping[str, Any] | None = None,
 ) -> Table | None:
     """Create a table at a place with its first rows, if there are any."""
     if rows is None:
+        told = writing.commit_info({}, commit_metadata)
         return lake.create_with(
-            name, place, actions, operation="CREATE TABLE", operation_params=params
+            name, place, [*actions, *told], operation="CREATE TABLE", operation_params=params
         )
     (metadata,) = (action for action in actions if isinstance(action, Metadata))
-    with lake.presence.writing():
-        files = writing.write_rows(lake.objects(place), metadata, rows)
+    limit = lake.settings.duckdb_memory_limit
+    with lake.presence.writing(), completed(metadata, rows, memory_limit=limit) as found:
+        files = writing.write_fitted(lake.objects(place), metadata, found.rows, None, options)
+        actions = writing.numbered(metadata, found.metadata(metadata), actions)
+        told = writing.commit_info(writing.written(files, rows.num_rows), commit_metadata)
         return lake.create_with(
             name,
             place,
-            [*actions, *files],
+            [*actions, *files, *told],
             operation="CREATE TABLE AS SELECT",
             operation_params=params,
             files=files,

@@ -13,7 +13,10 @@ import pyarrow.compute as pc
 from deltasql.adoption.released import must_be_current
 from deltasql.adoption.releasing import release
 from deltasql.data.conform import as_arrow
+from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.errors import (
+    CommitError,
+    CommitStateUnknownError,
     MetadataChangedError,
     ProtocolChangedError,
     ValidationError,
@@ -25,7 +28,7 @@ from deltasql.lake.appending.appender import MAX_DELAY, MAX_ROWS
 from deltasql.lake.arguments import checked
 from deltasql.lake.dml.changed_rows import changed_rows
 from deltasql.lake.dml.result import WriteResult
-from deltasql.lake.dml.verbs import TableVerbs
+from deltasql.lake.dml.verbs import TableVerbs, retries_of
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.scan import Scan
@@ -42,8 +45,10 @@ from deltasql.telemetry import metrics
 if TYPE_CHECKING:
     pass
 
-# A schema that changes under an append is read again; more often than this is no accident.
-_SCHEMA_RETRIES = 5
+# A schema that changes under an append is read again; identity values are handed out again.
+_SCHEMA_RETRIES = 15
+# From so many rows on the commit of an append has its metrics.
+_TOLD_ROWS = 1000
 
 
 @checked
@@ -246,32 +251,45 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         app_id: str | None = None,
         app_version: int | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
+        max_commit_retries: int = _SCHEMA_RETRIES,
+        writer: WriterProperties | None = None,
+        target_file_size: int | None = None,
     ) -> WriteResult:
         """Add rows; returns the version. `schema_mode="merge"` adds their new columns too.
 
         With `app_id` and `app_version` the append happens once, however often it is called.
+        Appends don't conflict with each other; rows are written again, up to
+        `max_commit_retries` times, if the schema has changed, or if identity values were handed
+        out by another writer meanwhile. `writer` and `target_file_size` (in bytes) say how files
+        are written.
         """
+        options = FileOptions(writer, target_file_size)
         extra = writing.txn_actions(app_id, app_version)
         if not isinstance(data, pa.Table):
             rows = as_arrow(data)
             # What streams may be read once only, whatever it is, and a changed schema needs the
             # rows again.
             data = rows if isinstance(rows, pa.Table) else rows.read_all()
-        for attempt in range(_SCHEMA_RETRIES):
+        for attempt in range(retries_of(max_commit_retries, None) + 1):
             state = self._lake.states.current(self.table_id)
             write = writing.append(
                 self.objects,
                 state,
                 data,
                 schema_mode=schema_mode,
+                memory_limit=self.memory_limit,
+                options=options,
                 abandon=self.abandon(state.version),
             )
+            told = writing.written(write.files, data.num_rows)
+            if data.num_rows >= _TOLD_ROWS:
+                # Of a small append they would be a tenth of the work.
+                write.metrics = told
             try:
                 done = self.commit_write(write, extra, commit_metadata)
-                # Not in the commit: of a small append that would be a tenth of the work.
-                return WriteResult(done, writing.written(write.files, data.num_rows))
+                return WriteResult(done, told)
             except (MetadataChangedError, ProtocolChangedError):
-                if attempt == _SCHEMA_RETRIES - 1:
+                if attempt == max_commit_retries:
                     raise
                 self._lake.states.refresh(self.table_id)
         raise AssertionError("unreachable")
@@ -297,23 +315,43 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         schema_mode: str | None = None,
         partition_by: Sequence[str] | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
+        max_commit_retries: int = 0,
+        writer: WriterProperties | None = None,
+        target_file_size: int | None = None,
     ) -> WriteResult:
         """Put rows in place of those that satisfy `where`, by default of all of them.
 
         `schema_mode="merge"` adds their new columns; `"overwrite"` gives the table their schema,
-        and with `partition_by` other partitions.
+        and with `partition_by` other partitions. A conflict with another writer runs it again, on
+        the newer version, up to `max_commit_retries` times. `writer` and `target_file_size` (in
+        bytes) say how files are written.
         """
-        snapshot = self.snapshot()
-        write = writing.overwrite(
-            self.objects,
-            snapshot,
-            data,
-            where=where,
-            schema_mode=schema_mode,
-            partition_by=partition_by,
-            abandon=self.abandon(snapshot.version),
-        )
-        return self.commit_write(write, metadata=commit_metadata)
+        options = FileOptions(writer, target_file_size)
+        if retries_of(max_commit_retries, None) and not isinstance(data, pa.Table):
+            # What streams can be read once only.
+            rows = as_arrow(data)
+            data = rows if isinstance(rows, pa.Table) else rows.read_all()
+        for attempt in range(max_commit_retries + 1):
+            snapshot = self.snapshot()
+            write = writing.overwrite(
+                self.objects,
+                snapshot,
+                data,
+                where=where,
+                schema_mode=schema_mode,
+                partition_by=partition_by,
+                memory_limit=self.memory_limit,
+                options=options,
+                abandon=self.abandon(snapshot.version),
+            )
+            try:
+                return self.commit_write(write, metadata=commit_metadata)
+            except CommitStateUnknownError:
+                raise
+            except CommitError:
+                if attempt == max_commit_retries:
+                    raise
+        raise AssertionError("unreachable")
 
     def _version_at(self, timestamp: Timestamp) -> int:
         version = self._lake.store.version_at(self.table_id, to_ms(timestamp))

@@ -13,13 +13,15 @@ import pyarrow as pa
 
 from deltasql.commit.discarding import Abandon
 from deltasql.data.arrow_schema import from_arrow
+from deltasql.data.computing.completing import completed
 from deltasql.data.conform import as_arrow, conform, merge
 from deltasql.data.layout import layout_of
 from deltasql.data.reading.remainder import Remainder
 from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.fitting import fitted, must_satisfy
+from deltasql.data.writing.properties import FileOptions
 from deltasql.data.writing.vectors import live_rows
-from deltasql.data.writing.writer import NewFile, write_files
+from deltasql.data.writing.writer import PLAIN, NewFile, write_files
 from deltasql.errors import ValidationError
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.conflict import Reads
@@ -40,7 +42,7 @@ from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, Metadata
 from deltasql.spec.column_mapping import assign_column_mapping, max_column_id
 from deltasql.spec.properties import MAX_COLUMN_ID
 from deltasql.spec.protocol import upgraded
-from deltasql.spec.schema import StructType, parse_schema, render_schema
+from deltasql.spec.schema import StructType, render_schema
 
 _OWN_INFO = frozenset(
     {
@@ -48,6 +50,8 @@ _OWN_INFO = frozenset(
         "engineInfo", "isBlindAppend", "readVersion", "isolationLevel", "txnId", "userName",
     }
 )  # fmt: skip
+# What the engine may use where nobody says how much.
+_MEMORY = "1GB"
 # The first digit of the fourth group of a UUID has two bits that are always the same.
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
@@ -115,31 +119,36 @@ def append(
     data: Any,
     *,
     schema_mode: str | None = None,
+    memory_limit: str = _MEMORY,
+    options: FileOptions = PLAIN,
     abandon: Abandon | None = None,
 ) -> Write:
-    """Write rows as new files; `abandon` gets those of a write that fails half-way."""
+    """Write rows as new files; `abandon` gets those of a write that fails half-way.
+
+    Whatever the table computes of them is computed, with up to `memory_limit`.
+    """
     metadata, changes = _evolved(state, data, schema_mode)
-    rows = fitted(metadata, data)
-    return _appended(objects, state.version, metadata, rows, changes=changes, abandon=abandon)
+    if layout_of(metadata).computes is None:
+        rows = fitted(metadata, data)
+        files = write_fitted(objects, metadata, rows, abandon, options)
+        return _appended(state.version, metadata, files, changes)
+    with completed(metadata, data, memory_limit=memory_limit) as found:
+        files = write_fitted(objects, metadata, found.rows, abandon, options)
+        changes = numbered(metadata, found.metadata(metadata), changes)
+        return _appended(state.version, metadata, files, changes)
 
 
 def append_fitted(
     objects: ObjectStore, state: TableState, rows: pa.Table, *, abandon: Abandon | None = None
 ) -> Write:
     """Write rows that were `fitted` to the table's metadata."""
-    return _appended(objects, state.version, state.metadata, rows, abandon=abandon)
+    files = write_fitted(objects, state.metadata, rows, abandon)
+    return _appended(state.version, state.metadata, files)
 
 
 def _appended(
-    objects: ObjectStore,
-    version: int,
-    metadata: Metadata,
-    rows: pa.Table | pa.RecordBatchReader,
-    *,
-    changes: Sequence[Action] = (),
-    abandon: Abandon | None,
+    version: int, metadata: Metadata, files: Sequence[AddFile], changes: Sequence[Action] = ()
 ) -> Write:
-    files = _write_fitted(objects, metadata, rows, abandon)
     return Write(
         actions=[*changes, *files],
         operation="WRITE",
@@ -147,6 +156,14 @@ def _appended(
         read_version=version,
         files=files,
     )
+
+
+def numbered(before: Metadata, after: Metadata, changes: Sequence[Action]) -> list[Action]:
+    """The changes of a write, with the metadata that its identity columns leave."""
+    if after is before:
+        return list(changes)
+    others = [action for action in changes if not isinstance(action, Metadata)]
+    return [*others, after]
 
 
 def written(files: Iterable[Any], rows: int) -> dict[str, int]:
@@ -169,23 +186,30 @@ def overwrite(
     where: str | None = None,
     schema_mode: str | None = None,
     partition_by: Sequence[str] | None = None,
+    memory_limit: str = _MEMORY,
+    options: FileOptions = PLAIN,
     abandon: Abandon | None = None,
 ) -> Write:
     """Write rows in place of those that satisfy `where`, by default of all."""
     given = as_arrow(data)
     metadata, changes = replaced(snapshot.state, given.schema, where, schema_mode, partition_by)
     predicate = snapshot.bind(where)
-    rows = conform(given, parse_schema(metadata.schema_string))
-    if predicate is not None:
-        rows = must_satisfy(rows, predicate, where or "")
     found = _found(snapshot, predicate)
     files: list[AddFile | CdcFile] = []
     try:
-        new = write_rows(objects, metadata, rows, abandon=abandon)
-        files += new
+        with completed(metadata, given, memory_limit=memory_limit) as taken:
+            rows = taken.rows
+            if predicate is not None:
+                rows = must_satisfy(rows, predicate, where or "")
+            new = write_fitted(objects, metadata, rows, abandon, options)
+            files += new
+            changes = numbered(metadata, taken.metadata(metadata), changes)
         rest = Remainder(objects, snapshot.state, predicate, found.partial)
         if found.partial:
-            kept = write_rows(objects, metadata, rest.rows(), abandon=abandon)
+            # Rows that stay are as they are: what computes or checks them has done so before.
+            layout = layout_of(metadata)
+            staying = conform(rest.rows(), layout.schema, arrow_schema=layout.logical)
+            kept = write_fitted(objects, metadata, staying, abandon, options)
             files += kept
             if kept and snapshot.state.has_change_feed:
                 files += _changes(objects, snapshot.state, rest, found.whole, new)
@@ -221,21 +245,24 @@ def write_rows(
     objects: ObjectStore, metadata: Metadata, data: Any, *, abandon: Abandon | None = None
 ) -> list[AddFile]:
     """Conform rows to a table, check its constraints, and write them as files."""
-    return _write_fitted(objects, metadata, fitted(metadata, data), abandon)
+    return write_fitted(objects, metadata, fitted(metadata, data), abandon)
 
 
-def _write_fitted(
+def write_fitted(
     objects: ObjectStore,
     metadata: Metadata,
     rows: pa.Table | pa.RecordBatchReader,
     abandon: Abandon | None,
+    options: FileOptions = PLAIN,
 ) -> list[AddFile]:
+    """Write rows that were fitted to a table as files."""
     return write_files(
         objects,
         layout=layout_of(metadata),
         data=rows,
         new_id=new_id,
         now_ms=now_ms,
+        options=options,
         abandon=abandon,
     )
 

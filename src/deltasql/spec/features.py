@@ -59,14 +59,12 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="invariants",
         legacy_writer=2,
-        append="unused",
-        note="NOT NULL is enforced; `delta.invariants` expressions need Spark",
+        note="`delta.invariants` expressions by DuckDB, inside structs by Spark alone",
     ),
     Feature(
         name="checkConstraints",
         legacy_writer=3,
-        append="unused",
-        note="plain comparisons are enforced; other expressions need Spark",
+        note="plain comparisons by Arrow, other expressions by DuckDB",
     ),
     Feature(
         name="changeDataFeed",
@@ -80,8 +78,7 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="generatedColumns",
         legacy_writer=4,
-        append="unused",
-        note="generation expressions need Spark",
+        note="computed or checked by DuckDB; an expression that it has no words for needs Spark",
     ),
     Feature(
         name="columnMapping",
@@ -95,8 +92,8 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="identityColumns",
         legacy_writer=6,
-        append="unused",
-        note="handing out identity values needs Spark",
+        note="handed out by `append`, `overwrite` and `merge`; two that do so at once conflict, "
+        "and an append is written again",
     ),
     Feature(
         name="deletionVectors",
@@ -147,8 +144,7 @@ _TABLE: tuple[Feature, ...] = (
     Feature(name="typeWidening-preview", reader=True, note="as typeWidening"),
     Feature(
         name="allowColumnDefaults",
-        append="unused",
-        note="default expressions (`CURRENT_DEFAULT`) need Spark",
+        note="defaults fill columns that rows lack; `DEFAULT` sets them in `update` and `merge`",
     ),
     Feature(
         name="variantType",

@@ -227,19 +227,33 @@ _NEEDS_AN_ENGINE = {
 
 
 def arrow_writer_obstacle(schema: StructType, configuration: Mapping[str, str]) -> str | None:
-    """Why rows can't be written from Arrow alone; None when they can.
-
-    Most expressions need a SQL engine: such rows go through Spark. CHECK constraints are no
-    obstacle as such, because many are plain predicates: the writer tries each.
-    """
+    """Why rows can't be written without Spark; None when they can."""
     for feature in sorted(needed_features(schema, configuration)):
         if FEATURES[feature].append == "no":
             return f"the table has the feature {feature}: {FEATURES[feature].note}"
-    for field in all_fields(schema):
-        for key, reason in _NEEDS_AN_ENGINE.items():
-            if key in field.metadata:
-                return f"column {field.name!r:.80} {reason}"
     for name in type_names(schema):
         if name in ("variant", "void"):
             return f"the schema has a column of type {name}"
+    return inner_expression(schema)
+
+
+def inner_expression(schema: StructType) -> str | None:
+    """What a field inside of another column would have to be computed by; None if nothing."""
+    for field in schema.fields:
+        for inner in all_fields(field.type):
+            for key, reason in _NEEDS_AN_ENGINE.items():
+                if key in inner.metadata:
+                    return f"{inner.name!r:.80} inside {field.name!r:.80} {reason}"
+    return None
+
+
+def arrow_writer_computes(schema: StructType) -> str | None:
+    """What of new rows is computed by an expression, or handed out; None when nothing is.
+
+    CHECK constraints don't count: many are plain predicates, and the writer tries each.
+    """
+    for field in schema.fields:
+        for key, reason in _NEEDS_AN_ENGINE.items():
+            if key in field.metadata:
+                return f"column {field.name!r:.80} {reason}"
     return None

@@ -136,9 +136,8 @@ def test_identity_columns_keep_their_numbers(lake):
     table.update("id = 1", {"n": "11"})
     with pytest.raises(ValidationError, match="identity"):
         table.update("id = 1", {"k": "5"})
-    with pytest.raises(UnsupportedFeatureError, match="identity"):
-        merged(table)
-    assert found(table) == [(1, 11, None)]
+    merged(table)
+    assert found(table) == [(1, 5, None), (9, 50, 1)]
 
 
 def test_append_only_tables_refuse(lake):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from deltasql.data.arrow_schema import from_arrow, to_arrow
 from deltasql.data.conform import conform
+from deltasql.data.writing.properties import FileOptions
 from deltasql.errors import (
     LogFormatError,
     SchemaMismatchError,
@@ -174,7 +175,7 @@ def test_big_data_is_split_and_streams_are_too() -> None:
     table = pa.table({"a": pa.array(range(3_000_000)), "s": ["x"] * 3_000_000})
     store, metadata = new_store(), metadata_of(from_arrow(table.schema))
     for data in (table, table.to_reader(max_chunksize=100_000)):
-        files = write_out(store, metadata, data, target_file_size=1 << 20)
+        files = write_out(store, metadata, data, options=FileOptions(target_file_size=1 << 20))
         assert len(files) == 3
         bounds = [json.loads(file.stats or "") for file in files]
         assert sum(bound["numRecords"] for bound in bounds) == 3_000_000

@@ -8,6 +8,7 @@ from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.spec.actions import DomainMetadata, Protocol
 from deltasql.spec.features import FEATURES, FENCE, features_of, needed_features, stored_properties
 from deltasql.spec.protocol import (
+    arrow_writer_computes,
     arrow_writer_obstacle,
     check_readable,
     check_well_formed,
@@ -293,6 +294,19 @@ def test_later_versions_are_refused(reader, writer):
         (column("c", metadata={"delta.identity.step": 1}), "identity"),
         (column("c", metadata={"delta.invariants": "{}"}), "invariant"),
         (column("c", metadata={"CURRENT_DEFAULT": "1"}), "default"),
+    ],
+)
+def test_columns_that_are_computed(field, word):
+    schema = StructType((column("id"), field))
+    assert word in arrow_writer_computes(schema)
+    assert arrow_writer_obstacle(schema, {}) is None
+    inside = StructType((column("id"), StructField("s", StructType((field,)))))
+    assert word in arrow_writer_obstacle(inside, {})
+
+
+@pytest.mark.parametrize(
+    ("field", "word"),
+    [
         (column("c", "variant"), "variant"),
         (StructField("c", StructType((column("d", "void"),))), "void"),
     ],

@@ -33,7 +33,7 @@ _AS_WRITTEN = (
 class Engine:
     """Queries over Arrow streams and over tables of their own, in bounded memory."""
 
-    def __init__(self, memory_limit: str) -> None:
+    def __init__(self, memory_limit: str, *, keeps_order: bool = False) -> None:
         duckdb = _duckdb()
         self._folder = tempfile.TemporaryDirectory(prefix="deltasql-")
         self._failure: BaseException | None = None
@@ -44,7 +44,7 @@ class Engine:
                 config={
                     "memory_limit": memory_limit,
                     "temp_directory": self._folder.name,
-                    "preserve_insertion_order": "false",
+                    "preserve_insertion_order": str(keeps_order).lower(),
                 }
             )
             for statement in (*_SETTINGS, _NO_PUSHDOWN):

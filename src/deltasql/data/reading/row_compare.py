@@ -79,7 +79,9 @@ def compare_columns(left: Values, operator: str, right: Values) -> Mask:
         if pa.types.is_null(side.type):
             return pc.and_kleene(constant(side, value=False), constant(other, value=True))
     if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
-        return _compare_floats(left.cast(pa.float64()), operator, right.cast(pa.float64()))
+        # As in Spark a long beside a double is the nearest double.
+        left, right = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
+        return _compare_floats(left, operator, right)
     if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
         # Room for 38 digits on both sides of the point.
         wide = pa.decimal256(76, max(_scale(left.type), _scale(right.type)))

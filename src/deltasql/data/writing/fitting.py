@@ -11,10 +11,9 @@ from deltasql.data.conform import conform
 from deltasql.data.layout import Layout, layout_of
 from deltasql.data.reading.row_filter import row_mask
 from deltasql.data.writing.lengths import check_lengths
-from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
+from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError
 from deltasql.log.predicates.predicate import Predicate, bind, parse
 from deltasql.spec.actions import Metadata
-from deltasql.spec.schema import StructType
 
 
 def fitted(metadata: Metadata, data: Any) -> pa.Table | pa.RecordBatchReader:
@@ -24,43 +23,40 @@ def fitted(metadata: Metadata, data: Any) -> pa.Table | pa.RecordBatchReader:
     if not (layout.takes_any and isinstance(data, pa.Table) and data.schema.equals(layout.logical)):
         data = conform(data, layout.schema, arrow_schema=layout.logical)
         data = check_lengths(data, layout.limits)
-    return _checked(data, layout)
+    return checked(data, layout)
 
 
 def check_from_arrow(metadata: Metadata) -> None:
-    """Raise unless rows of the table can be written from Arrow, its rules enforced."""
+    """Raise unless rows of the table can be written from Arrow alone, its rules enforced."""
     _must_fit_arrow(layout_of(metadata))
 
 
-def _must_fit_arrow(layout: Layout) -> None:
+def check_types(layout: Layout) -> None:
+    """Raise unless the table's types and rules are such as can be written without Spark."""
     if layout.obstacle is not None:
-        raise UnsupportedFeatureError(
-            "these rows can't be written from Arrow",
-            cause=layout.obstacle,
-            remedy="write the table with Spark (see docs/features.md)",
-        )
-    for _, text in layout.constraints:
-        _constraint(layout.schema, text)
+        raise _unwritable(layout.obstacle, "write the table with Spark (see docs/features.md)")
 
 
-def _checked(
+def _must_fit_arrow(layout: Layout) -> None:
+    check_types(layout)
+    if layout.computes is not None:
+        raise _unwritable(layout.computes, "write the table with Spark, or with append")
+
+
+def _unwritable(cause: str, remedy: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        "these rows can't be written from Arrow", cause=cause, remedy=remedy
+    )
+
+
+def checked(
     rows: pa.Table | pa.RecordBatchReader, layout: Layout
 ) -> pa.Table | pa.RecordBatchReader:
     """The rows, with every CHECK constraint of the table enforced."""
     for name, text in layout.constraints:
-        rows = _each(rows, _constraint(layout.schema, text), f"CHECK constraint {name}: {text}")
+        predicate = bind(parse(text), layout.schema)
+        rows = _each(rows, predicate, f"CHECK constraint {name}: {text}")
     return rows
-
-
-def _constraint(schema: StructType, text: str) -> Predicate:
-    try:
-        return bind(parse(text), schema)
-    except ValidationError as error:
-        raise UnsupportedFeatureError(
-            f"the CHECK constraint {text!r} can't be enforced here",
-            cause=error.problem,
-            remedy="write the table with Spark",
-        ) from None
 
 
 def must_satisfy(

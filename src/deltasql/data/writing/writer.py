@@ -6,13 +6,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltasql.data.layout import Layout, check_conformed, to_physical
+from deltasql.data.writing.lanes import Lanes, OpenFile
 from deltasql.data.writing.partitioning import Values, split
+from deltasql.data.writing.properties import FileOptions, options_of
+from deltasql.data.writing.repeating import repeating
 from deltasql.data.writing.stats import Collector
 from deltasql.errors import SchemaMismatchError
 from deltasql.log.feed import CHANGE_FOLDER
@@ -31,7 +35,10 @@ _UPLOADS = 8
 # Of so few rows a dictionary does not pay, nor do bounds beside those that the log has: to make
 # them is half of the work.
 _FEW_ROWS = 64
-_SUFFIX = "-c000.snappy.parquet"
+# From so many rows on it pays to look which columns repeat their values.
+_MANY_ROWS = 1 << 16
+_SUFFIX = "-c000"
+_ENDING = ".snappy.parquet"
 _OPTIONS: dict[str, Any] = {
     "compression": "snappy",
     "version": "2.6",
@@ -48,6 +55,7 @@ class Naming(NamedTuple):
     folder: str = ""
 
 
+PLAIN = FileOptions()
 ROWS = Naming("part")
 CHANGES = Naming("cdc", f"{CHANGE_FOLDER}/")
 
@@ -59,7 +67,7 @@ def write_files(
     data: pa.Table | pa.RecordBatchReader,
     new_id: Callable[[], str],
     now_ms: Callable[[], int],
-    target_file_size: int = DEFAULT_FILE_SIZE,
+    options: FileOptions = PLAIN,
     naming: Naming = ROWS,
     abandon: Callable[[Sequence[str]], None] | None = None,
 ) -> list[AddFile]:
@@ -74,7 +82,7 @@ def write_files(
             layout=layout,
             new_id=new_id,
             now_ms=now_ms,
-            target_file_size=target_file_size,
+            options=options,
             naming=naming,
             abandon=abandon,
         )
@@ -107,7 +115,7 @@ def write_partition(
         layout=layout,
         new_id=new_id,
         now_ms=now_ms,
-        target_file_size=target_file_size,
+        options=FileOptions(target_file_size=target_file_size),
         naming=ROWS,
         abandon=abandon,
     )
@@ -153,7 +161,7 @@ class _Output:
         layout: Layout,
         new_id: Callable[[], str],
         now_ms: Callable[[], int],
-        target_file_size: int,
+        options: FileOptions,
         naming: Naming,
         abandon: Callable[[Sequence[str]], None] | None,
     ) -> None:
@@ -162,10 +170,22 @@ class _Output:
         self._abandon = abandon
         self._new_id = new_id
         self._now_ms = now_ms
-        self._target = target_file_size
+        self._target = options.target_file_size or DEFAULT_FILE_SIZE
+        self._ending, self._group_size = _ENDING, None
+        self._options: dict[str, Any] | None = None
+        if options.properties is not None:
+            self._ending = options.properties.ending
+            self._group_size = options.properties.row_group_size
+            self._options = {**_OPTIONS, **options_of(options.properties, layout)}
         self._uploads = _Uploads(objects)
         self._files: list[AddFile] = []
-        self._open: _OpenFile | None = None
+        self._lock = Lock()
+        self._lanes = Lanes(
+            open_file=self._begin,
+            finish=self._end,
+            group_rows=lambda stored: self._group_size or _group_rows(stored),
+            target_size=self._target,
+        )
 
     def write_all(self, data: pa.Table | pa.RecordBatchReader) -> list[AddFile]:
         """Write the data; returns the adds of its files."""
@@ -173,12 +193,12 @@ class _Output:
 
     def write_stored(self, groups: Iterable[pa.Table], values: Values) -> list[AddFile]:
         """Write what belongs to one partition, as it is stored; returns the adds of its files."""
-        return self._finished(map(partial(self._append_stored, values=values), groups), values)
+        return self._finished(map(partial(self._lanes.append, values=values), groups), values)
 
     def _finished(self, steps: Iterable[None], values: Values) -> list[AddFile]:
         try:
             deque(steps, maxlen=0)
-            self._close(values)
+            self._lanes.close(values)
             self._uploads.finish()
         except BaseException as error:
             self._uploads.stop()
@@ -191,34 +211,23 @@ class _Output:
     def _write(self, table: pa.Table) -> None:
         check_conformed(table.schema, self._layout)
         if not self._layout.partition:
-            self._append(table, ())
+            self._lanes.append(to_physical(table, self._layout), ())
             return
         for values, part in split(table, self._layout):
-            self._append(part, values)
-            self._close(values)
+            self._lanes.append(to_physical(part, self._layout), values)
+            self._lanes.close(values)
 
-    def _append(self, table: pa.Table, values: Values) -> None:
-        """Write a table to the open file."""
-        self._append_stored(to_physical(table, self._layout), values)
+    def _begin(self, schema: pa.Schema) -> _OpenFile:
+        return _OpenFile(self._layout, schema, self._options)
 
-    def _append_stored(self, stored: pa.Table, values: Values) -> None:
-        rows = _group_rows(stored)
-        for start in range(0, stored.num_rows, rows):
-            if self._open is None:
-                self._open = _OpenFile(self._layout, stored.schema)
-            self._open.write(stored if rows >= stored.num_rows else stored.slice(start, rows))
-            if self._open.size() >= self._target:
-                self._close(values)
-
-    def _close(self, values: Values) -> None:
-        if self._open is None:
-            return
-        data, stats = self._open.finish()
-        self._open = None
-        self._put(data, stats, values)
+    def _end(self, file: OpenFile, values: Values) -> None:
+        data, stats = file.finish()
+        with self._lock:
+            self._put(data, stats, values)
 
     def _put(self, data: pa.Buffer, stats: str, values: Values) -> None:
-        key = f"{self._naming.beginning}-{len(self._files):05d}-{self._new_id()}{_SUFFIX}"
+        number = f"{len(self._files):05d}-{self._new_id()}{_SUFFIX}"
+        key = f"{self._naming.beginning}-{number}{self._ending}"
         partition: dict[str, str | None] = {}
         if values:
             names = [item.physical_name for item in self._layout.partition]
@@ -240,10 +249,13 @@ class _Output:
 class _OpenFile:
     """A Parquet file in the making, in memory: stores take whole objects."""
 
-    __slots__ = ("_collector", "_schema", "_sink", "_writer")
+    __slots__ = ("_collector", "_options", "_schema", "_sink", "_writer")
 
-    def __init__(self, layout: Layout, schema: pa.Schema) -> None:
+    def __init__(
+        self, layout: Layout, schema: pa.Schema, options: dict[str, Any] | None = None
+    ) -> None:
         self._schema = schema
+        self._options = options
         self._sink = pa.BufferOutputStream()
         self._collector = Collector(layout.leaves)
         self._writer: pq.ParquetWriter | None = None
@@ -251,14 +263,12 @@ class _OpenFile:
     def write(self, table: pa.Table) -> None:
         self._collector.add(table)
         if self._writer is None:
-            many = table.num_rows > _FEW_ROWS
-            self._writer = pq.ParquetWriter(
-                self._sink,
-                self._schema,
-                use_dictionary=many,
-                write_statistics=many,
-                **_OPTIONS,
-            )
+            options = self._options
+            if options is None:
+                many = table.num_rows > _FEW_ROWS
+                dictionaries = repeating(table) if table.num_rows > _MANY_ROWS else many
+                options = {**_OPTIONS, "use_dictionary": dictionaries, "write_statistics": many}
+            self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
         self._writer.write_table(table, row_group_size=table.num_rows)
 
     def size(self) -> int:

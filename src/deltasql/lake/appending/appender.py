@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
+from deltasql.data.computing.completing import completed_table
 from deltasql.data.conform import as_arrow
-from deltasql.data.writing import fitting
 from deltasql.errors import ConfigError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.appending import batch
@@ -150,12 +150,13 @@ class Appender:
         if not isinstance(data, pa.Table):
             rows = as_arrow(data)
             data = rows if isinstance(rows, pa.Table) else rows.read_all()
+        limit = self._table.memory_limit
         metadata = self._table._lake.states.current(self._table.table_id).metadata
         try:
-            fitted = fitting.fitted(metadata, data)
+            fitted = completed_table(metadata, data, memory_limit=limit)
         except Exception:  # noqa: BLE001 - raised again, unless the schema has changed
             metadata = self._table._lake.states.refresh(self._table.table_id).metadata
-            fitted = fitting.fitted(metadata, data)
+            fitted = completed_table(metadata, data, memory_limit=limit)
         txn: Txn | None = txns[0] if txns else None
         return Entry(
             data, fitted, metadata, txn, Receipt(), time.monotonic(), fitted.nbytes, waiter

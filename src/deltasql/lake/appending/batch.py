@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from deltasql.data.writing import fitting
+from deltasql.data.computing.completing import completed_table
 from deltasql.errors import (
     CommitError,
     MetadataChangedError,
@@ -43,7 +43,7 @@ def _commit(table: Table, entries: Sequence[Entry]) -> None:
     attempts = 0
     while entries := [entry for entry in entries if not entry.receipt.done()]:
         state = table._lake.states.current(table.table_id)
-        entries = _fitting(entries, state.metadata)
+        entries = _fitting(entries, state.metadata, table.memory_limit)
         if not entries:
             return
         write = _written(table, state, entries)
@@ -65,13 +65,13 @@ def _commit(table: Table, entries: Sequence[Entry]) -> None:
         _leave_out_seen(table, entries)
 
 
-def _fitting(entries: Sequence[Entry], metadata: Metadata) -> list[Entry]:
+def _fitting(entries: Sequence[Entry], metadata: Metadata, limit: str) -> list[Entry]:
     """Those whose rows fit the table as it is now; the others are told."""
     kept = []
     for entry in entries:
         if entry.metadata is not metadata:
             try:
-                entry.fitted = fitting.fitted(metadata, entry.data)
+                entry.fitted = completed_table(metadata, entry.data, memory_limit=limit)
             except Exception as error:  # noqa: BLE001 - it is this caller's alone
                 entry.fail(error)
                 continue

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.data.expressions import dialect
-from deltasql.data.expressions.engine import Engine, quoted
+from deltasql.data.expressions.engine import quoted
 from deltasql.data.expressions.predicates import understood
-from deltasql.data.expressions.scope import Relation, Scope
-from deltasql.data.expressions.types import engine_type
+from deltasql.data.expressions.session import Session, relation_of
 from deltasql.data.reading.placed import FILE, as_places
 from deltasql.data.reading.scan import ROW
 from deltasql.errors import DeltaSqlError, ValidationError
@@ -25,38 +23,6 @@ from deltasql.spec.actions import AddFile
 
 TARGET = "target"
 Places = dict[int, "array[int]"]
-
-
-class Session:
-    """The engine of one operation, started when it is first needed, and its instant."""
-
-    def __init__(self, memory_limit: str, moment: str) -> None:
-        self._memory_limit = memory_limit
-        self._closing = ExitStack()
-        self._engine: Engine | None = None
-        self.moment = moment
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._closing.close()
-
-    @property
-    def engine(self) -> Engine:
-        """The engine."""
-        if self._engine is None:
-            self._engine = self._closing.enter_context(Engine(self._memory_limit))
-        return self._engine
-
-    def translator(self, *relations: Relation) -> dialect.Translator:
-        """What renders expressions over some relations."""
-        return dialect.Translator(Scope(self.engine, relations), self.moment)
-
-
-def table_relation(state: TableState, alias: str = TARGET) -> Relation:
-    """A table as expressions see it."""
-    return Relation(alias, {item.name: engine_type(item.type) for item in state.schema.fields})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +49,7 @@ def condition_of(session: Session, state: TableState, text: str) -> Condition:
         # More than the log has words for.
         pass
     node = dialect.parse(session.engine, text)
-    relation = table_relation(state)
+    relation = relation_of(state.schema, TARGET)
     translator = session.translator(relation)
     sql = translator.condition(node)
 

@@ -1,4 +1,4 @@
-"""What a merge did, under the names that stock Delta has for it."""
+"""What a merge was asked for, and what it did, under the names that stock Delta has for it."""
 
 from __future__ import annotations
 
@@ -36,4 +36,23 @@ def merge_metrics(
         "numTargetChangeFilesAdded": len(files.changes),
         **{f"numTargetDeletionVectors{name}": count for name, count in files.vectors.items()},
         **clock.metrics(),
+    }
+
+
+def merge_params(merge: Merge) -> dict[str, object]:
+    """What the merge was asked for, as the history tells it."""
+
+    def told(side: str) -> list[dict[str, str]]:
+        return [
+            {"actionType": clause.verb}
+            | ({} if clause.condition is None else {"predicate": clause.condition})
+            for clause in merge.clauses
+            if clause.side == side
+        ]
+
+    return {
+        "predicate": [merge.condition],
+        "matchedPredicates": told("matched"),
+        "notMatchedPredicates": told("not matched"),
+        "notMatchedBySourcePredicates": told("not matched by source"),
     }

@@ -18,7 +18,7 @@ from deltasql.data.arrow_schema import arrow_type
 from deltasql.data.expressions import types
 from deltasql.data.expressions.dialect import Node, Translator
 from deltasql.data.expressions.predicates import conjuncts, understood
-from deltasql.lake.dml.conditions import Session
+from deltasql.data.expressions.session import Session
 from deltasql.lake.dml.merge_source import MergeSource
 from deltasql.log.predicates.predicate import (
     And,

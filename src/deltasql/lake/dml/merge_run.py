@@ -8,24 +8,31 @@ from itertools import chain
 
 import pyarrow as pa
 
+from deltasql.data.computing.identity import (
+    Numbers,
+    is_identity,
+    marks_of,
+    numbers_of,
+    with_marks,
+)
+from deltasql.data.computing.new_rows import NewRows, name_parts
 from deltasql.data.expressions import dialect
 from deltasql.data.expressions.engine import quoted
 from deltasql.data.expressions.scope import OWN
+from deltasql.data.expressions.session import Session, relation_of
 from deltasql.data.reading.placed import FILE
 from deltasql.data.reading.scan import ROW
 from deltasql.errors import SchemaMismatchError, ValidationError
 from deltasql.lake import writing
-from deltasql.lake.dml.conditions import Places, Session, gathered, table_relation
+from deltasql.lake.dml.conditions import Places, gathered
 from deltasql.lake.dml.merge_builder import Clause, Merge, Side
-from deltasql.lake.dml.merge_metrics import merge_metrics
+from deltasql.lake.dml.merge_metrics import merge_metrics, merge_params
 from deltasql.lake.dml.merge_pruning import MergePruning
 from deltasql.lake.dml.merge_source import SOURCE_ROW, MergeSource
-from deltasql.lake.dml.new_rows import NewRows, name_parts, refuse_identity
 from deltasql.lake.dml.operation import Clock, RowFiles, TableAt
 from deltasql.lake.dml.row_changes import Outcome
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
-from deltasql.spec.properties import IDENTITY_START
 
 PAIRS = f"{OWN}pairs"
 CLAUSE = f"{OWN}clause"
@@ -58,12 +65,12 @@ class _Run:
         self._session, self._merge = prepared.session, prepared.merge
         self._source = prepared.source
         self._table, self._changes = _evolved(table, prepared)
-        self._target = table_relation(self._table.state, self._merge.target_alias)
-        self._rows = NewRows(self._session, self._table.state)
+        state = self._table.state
+        self._target = relation_of(state.schema, self._merge.target_alias)
+        self._rows = NewRows(self._session, state.schema, state.properties)
         self._files = RowFiles(self._table)
         self._alias = quoted(self._merge.target_alias)
-        if self._merge.of("not matched"):
-            refuse_identity(self._table.state.schema)
+        self._numbers = [numbers_of(item) for item in state.schema.fields if is_identity(item)]
 
     def outcome(self) -> Outcome:
         """Find what is touched, write what comes in its place."""
@@ -82,13 +89,19 @@ class _Run:
         )
         write = self._files.outcome(
             operation="MERGE",
-            params=_params(merge),
+            params=merge_params(merge),
             predicate=predicate,
             used=self._used(candidates, lost),
-            changes=self._changes,
+            changes=self._changed(),
             metrics=metrics,
         )
         return write, metrics
+
+    def _changed(self) -> list[Action]:
+        """The changes of metadata, with how far the identity columns have come."""
+        before = self._table.state.metadata
+        after = with_marks(before, marks_of(self._numbers))
+        return writing.numbered(before, after, self._changes)
 
     # --- which rows -----------------------------------------------------------------------
 
@@ -229,17 +242,18 @@ class _Run:
         self, clauses: Sequence[int], candidates: Sequence[AddFile], places: Places
     ) -> Iterator[pa.RecordBatch]:
         """Rows of the table with what their clauses make of them."""
-        engine, hidden = self._session.engine, self._rows.hidden
+        engine, hidden = self._session.engine, self._table.hidden
         both = self._session.translator(self._target, self._source.relation)
         only = self._session.translator(self._target)
-        made, explicit = {}, set()
+        made: dict[int, dict[str, str]] = {}
+        explicit: list[set[str]] = []
         for number in clauses:
             clause = self._merge.clauses[number]
             translator = only if clause.side == "not matched by source" else both
             given = self._given(clause)
             alias = self._merge.target_alias
             made[number] = self._rows.values(translator, given, old=alias, alias=alias)
-            explicit |= self._rows.set_names(given, alias)
+            explicit.append(self._rows.set_names(given, alias))
         chosen = [
             f"{_cased(f'pairs.{CLAUSE}', {n: made[n][name] for n in clauses})} AS {quoted(name)}"
             for name in self._target.columns
@@ -247,6 +261,7 @@ class _Run:
         if hidden:
             # The same row, as of this version.
             chosen += [f"{self._alias}.{quoted(hidden[0])}", _nothing(hidden[1])]
+        always = explicit[0].intersection(*explicit)
         reader = self._table.rows
         batches = reader.read(candidates, only=places, ids=True)
         with engine.reading(reader.schema(None, ids=True), batches) as name:
@@ -256,7 +271,8 @@ class _Run:
                 f"AND pairs.{FILE} = {self._alias}.{FILE} "
                 f"LEFT JOIN {self._source.sql} ON {quoted(self._merge.source_alias)}.{SOURCE_ROW} "
                 f"= pairs.{SOURCE_ROW}",
-                explicit,
+                always,
+                partly=set().union(*explicit) - always,
             )
 
     def _inserted_rows(self) -> Iterator[pa.RecordBatch]:
@@ -265,12 +281,9 @@ class _Run:
         source = self._session.translator(self._source.relation)
         clause = self._clause("not matched", source)
         numbers = [n for n, c in enumerate(self._merge.clauses) if c.side == "not matched"]
-        made, explicit = {}, set()
-        for number in numbers:
-            given = self._given(self._merge.clauses[number])
-            alias = self._merge.target_alias
-            made[number] = self._rows.values(source, given, old=None, alias=alias)
-            explicit |= self._rows.set_names(given, alias)
+        target = self._merge.target_alias
+        given = {number: self._given(self._merge.clauses[number]) for number in numbers}
+        explicit = [self._rows.set_names(values, target) for values in given.values()]
         absent = (
             f"SELECT *, {clause} AS {CLAUSE} FROM {self._source.sql} WHERE {SOURCE_ROW} NOT IN "  # noqa: S608
             f"(SELECT {SOURCE_ROW} FROM {PAIRS} WHERE {SOURCE_ROW} IS NOT NULL)"
@@ -280,15 +293,28 @@ class _Run:
             f"SELECT {CLAUSE}, count(*) FROM ({absent}) WHERE {CLAUSE} >= 0 GROUP BY 1"  # noqa: S608
         )
         self._inserted = dict(counted)
+        # Also where no row is inserted: what can't be set is told.
+        always = explicit[0].intersection(*explicit)
+        handed = self._handed_out(sum(self._inserted.values()), always)
+        made = {
+            number: self._rows.values(source, values, old=None, alias=target, numbers=handed)
+            for number, values in given.items()
+        }
         if not counted:
             return
         chosen = [
             f"{_cased(f'{alias}.{CLAUSE}', {n: made[n][name] for n in numbers})} AS {quoted(name)}"
             for name in self._target.columns
         ]
-        chosen += [_nothing(name) for name in self._rows.hidden]
+        chosen += [_nothing(name) for name in self._table.hidden]
         query = f"SELECT {', '.join(chosen)} FROM ({absent}) AS {alias} WHERE {CLAUSE} >= 0"  # noqa: S608
-        yield from self._rows.made(query, explicit)
+        yield from self._rows.made(query, always, partly=set().union(*explicit) - always)
+
+    def _handed_out(self, count: int, explicit: set[str]) -> dict[str, str]:
+        """The numbers of so many inserted rows, as SQL, for identity columns that need some."""
+        return {
+            item.name: _number(item, count) for item in self._numbers if item.name not in explicit
+        }
 
     def _given(self, clause: Clause) -> dict[str, str]:
         """What a clause sets; one for all columns sets those of the source."""
@@ -298,9 +324,7 @@ class _Run:
         alias, fields = quoted(self._merge.source_alias), self._table.state.schema.fields
         wanted = [item for item in fields if item.name.lower() not in clause.without]
         missing = [
-            item.name
-            for item in wanted
-            if item.name.lower() not in there and IDENTITY_START not in item.metadata
+            item.name for item in wanted if item.name.lower() not in there and not is_identity(item)
         ]
         if missing and not self._merge.evolves:
             raise SchemaMismatchError(
@@ -321,6 +345,11 @@ def _cased(clause: str, values: dict[int, str]) -> str:
         return next(iter(values.values()))
     parts = [f"WHEN {number} THEN {sql}" for number, sql in values.items()]
     return f"CASE {clause} {' '.join(parts)} END"
+
+
+def _number(item: Numbers, count: int) -> str:
+    first = item.reserve(count)
+    return f"(CAST({first} AS BIGINT) + CAST({item.step} AS BIGINT) * (row_number() OVER () - 1))"
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -353,20 +382,3 @@ def _evolved(table: TableAt, prepared: Prepared) -> tuple[TableAt, list[Action]]
     state = replace(table.state, metadata=metadata, protocol=protocol)
     assert isinstance(metadata, Metadata)
     return table.with_state(state), changes
-
-
-def _params(merge: Merge) -> dict[str, object]:
-    def told(side: str) -> list[dict[str, str]]:
-        return [
-            {"actionType": clause.verb}
-            | ({} if clause.condition is None else {"predicate": clause.condition})
-            for clause in merge.clauses
-            if clause.side == side
-        ]
-
-    return {
-        "predicate": [merge.condition],
-        "matchedPredicates": told("matched"),
-        "notMatchedPredicates": told("not matched"),
-        "notMatchedBySourcePredicates": told("not matched by source"),
-    }

@@ -9,8 +9,8 @@ import pyarrow as pa
 from deltasql.data.conform import as_arrow
 from deltasql.data.expressions.engine import quoted
 from deltasql.data.expressions.scope import OWN, Relation
+from deltasql.data.expressions.session import Session
 from deltasql.errors import SchemaMismatchError
-from deltasql.lake.dml.conditions import Session
 
 SOURCE_ROW = f"{OWN}source"
 SOURCE_TABLE = f"{OWN}source_rows"

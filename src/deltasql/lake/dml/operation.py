@@ -18,8 +18,9 @@ from deltasql.data.layout import Layout, layout_of
 from deltasql.data.reading.placed import PlacedRows, id_columns
 from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.lengths import check_lengths
+from deltasql.data.writing.properties import FileOptions
 from deltasql.data.writing.vectors import Mark, live_rows, row_count, with_old, write_vectors
-from deltasql.data.writing.writer import NewFile, write_files
+from deltasql.data.writing.writer import PLAIN, NewFile, write_files
 from deltasql.lake import writing
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.conflict import Reads
@@ -41,6 +42,7 @@ class TableAt:
     objects: ObjectStore
     snapshot: Snapshot
     abandon: Abandon
+    options: FileOptions = PLAIN
 
     @property
     def state(self) -> TableState:
@@ -55,6 +57,11 @@ class TableAt:
     def rows(self) -> PlacedRows:
         """What reads its rows with their places."""
         return PlacedRows(self.objects, self.state)
+
+    @property
+    def hidden(self) -> list[str]:
+        """The columns of row ids, where the table tracks its rows."""
+        return [item.name for item in id_columns(self.state)]
 
 
 @dataclass(slots=True)
@@ -208,6 +215,7 @@ class RowFiles:
             data=pa.RecordBatchReader.from_batches(layout.logical, _under(batches, layout.logical)),
             new_id=writing.new_id,
             now_ms=writing.now_ms,
+            options=self._table.options,
             abandon=self._table.abandon,
         )
         self.added += written

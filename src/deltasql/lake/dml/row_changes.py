@@ -6,18 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from deltasql.data.computing.new_rows import NewRows
 from deltasql.data.expressions.engine import quoted
+from deltasql.data.expressions.session import Session, relation_of
 from deltasql.lake import writing
 from deltasql.lake.dml.conditions import (
     TARGET,
     Condition,
     Places,
-    Session,
     condition_of,
     find_rows,
-    table_relation,
 )
-from deltasql.lake.dml.new_rows import NewRows
 from deltasql.lake.dml.operation import Clock, RowFiles, TableAt, new_files, rows_in
 from deltasql.log.removal import every_row, sort_by_match
 from deltasql.spec.actions import AddFile
@@ -79,15 +78,16 @@ class _Updated:
     def __init__(self, session: Session, table: TableAt, values: Mapping[str, str]) -> None:
         self._session = session
         self._table = table
-        self._rows = NewRows(session, table.state)
-        translator = session.translator(table_relation(table.state))
+        state = table.state
+        self._rows = NewRows(session, state.schema, state.properties)
+        translator = session.translator(relation_of(state.schema, TARGET))
         self._values = self._rows.values(translator, values, old=TARGET, alias=TARGET)
         self._explicit = self._rows.set_names(values, TARGET)
 
     def made(self, candidates: Sequence[AddFile], places: Places) -> Iterator[pa.RecordBatch]:
         """The new rows in place of those at some places."""
         chosen = [f"{sql} AS {quoted(name)}" for name, sql in self._values.items()]
-        hidden = self._rows.hidden
+        hidden = self._table.hidden
         if hidden:
             # The same row, as of this version.
             chosen += [f"{quoted(TARGET)}.{quoted(hidden[0])}", _nothing(hidden[1])]

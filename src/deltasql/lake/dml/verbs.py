@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from deltasql.data.expressions.session import Session
+from deltasql.data.writing.properties import FileOptions, WriterProperties
+from deltasql.data.writing.writer import PLAIN
 from deltasql.errors import (
     CommitError,
     CommitStateUnknownError,
@@ -14,7 +17,7 @@ from deltasql.errors import (
 )
 from deltasql.lake import writing
 from deltasql.lake.dml import merge_run, row_changes
-from deltasql.lake.dml.conditions import TARGET, Session
+from deltasql.lake.dml.conditions import TARGET
 from deltasql.lake.dml.literals import assignments
 from deltasql.lake.dml.merge_builder import SOURCE, Merge, MergeBuilder
 from deltasql.lake.dml.operation import TableAt
@@ -29,6 +32,15 @@ T = TypeVar("T")
 Operation = Callable[[Session, TableAt], row_changes.Outcome]
 
 
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How an operation is committed: how often it is tried again, and what is said of it."""
+
+    retries: int
+    metadata: Mapping[str, Any] | None
+    options: FileOptions
+
+
 class TableVerbs:
     """The verbs of a table; each is one commit."""
 
@@ -41,20 +53,26 @@ class TableVerbs:
         app_id: str | None = None,
         app_version: int | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
+        max_commit_retries: int | None = None,
+        writer: WriterProperties | None = None,
+        target_file_size: int | None = None,
     ) -> WriteResult:
         """Delete the rows of a condition, by default all; returns the version, with metrics.
 
-        A conflict with another writer runs it again, on the newer version, up to `retries` times.
-        With `app_id` and `app_version` it happens once, however often it is called.
+        A conflict with another writer runs it again, on the newer version, up to `retries` times
+        (`max_commit_retries` is the same). With `app_id` and `app_version` it happens once,
+        however often it is called. `writer` and `target_file_size` say how files are written.
         """
         wanted = one_of(where, predicate)
 
         def run(session: Session, table: TableAt) -> row_changes.Outcome:
             return row_changes.delete(session, table, wanted)
 
-        return self._run(run, retries, writing.txn_actions(app_id, app_version), commit_metadata)
+        options = FileOptions(writer, target_file_size)
+        wishes = Wishes(retries_of(retries, max_commit_retries), commit_metadata, options)
+        return self._run(run, wishes, writing.txn_actions(app_id, app_version))
 
-    def update(
+    def update(  # noqa: PLR0913 - the public names
         self,
         where: str | None = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002 - delta-spark's name
@@ -66,6 +84,9 @@ class TableVerbs:
         app_id: str | None = None,
         app_version: int | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
+        max_commit_retries: int | None = None,
+        writer: WriterProperties | None = None,
+        target_file_size: int | None = None,
     ) -> WriteResult:
         """Set columns in the rows of a condition, by default in all.
 
@@ -78,9 +99,11 @@ class TableVerbs:
         def run(session: Session, table: TableAt) -> row_changes.Outcome:
             return row_changes.update(session, table, wanted, values)
 
-        return self._run(run, retries, writing.txn_actions(app_id, app_version), commit_metadata)
+        options = FileOptions(writer, target_file_size)
+        wishes = Wishes(retries_of(retries, max_commit_retries), commit_metadata, options)
+        return self._run(run, wishes, writing.txn_actions(app_id, app_version))
 
-    def merge(
+    def merge(  # noqa: PLR0913 - the public names
         self,
         source: Any,
         on: str | None = None,
@@ -92,41 +115,38 @@ class TableVerbs:
         app_id: str | None = None,
         app_version: int | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
+        max_commit_retries: int | None = None,
+        writer: WriterProperties | None = None,
+        target_file_size: int | None = None,
     ) -> MergeBuilder[WriteResult]:
         """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`."""
         txn = writing.txn_actions(app_id, app_version)
         merge = merge_of(source, one_of(on, predicate), source_alias, target_alias)
+        options = FileOptions(writer, target_file_size)
+        wishes = Wishes(retries_of(retries, max_commit_retries), commit_metadata, options)
 
         def execute(asked: Merge) -> WriteResult:
             with new_session(cast("Table", self).memory_limit) as session:
                 run = merge_run.prepared(session, asked)
-                return self._run(run, retries, txn, commit_metadata)
+                return self._run(run, wishes, txn)
 
         return MergeBuilder(merge, execute)
 
-    def _run(
-        self,
-        operation: Operation,
-        retries: int,
-        txn: Sequence[Action],
-        metadata: Mapping[str, Any] | None,
-    ) -> WriteResult:
+    def _run(self, operation: Operation, wishes: Wishes, txn: Sequence[Action]) -> WriteResult:
         table = cast("Table", self)
-        if retries < 0:
-            raise ValidationError(f"retries can't be {retries}", remedy="pass 0 or more")
         with table.present():
-            for attempt in range(retries + 1):
-                write, result = _at(table, operation)
+            for attempt in range(wishes.retries + 1):
+                write, result = _at(table, operation, wishes.options)
                 if write is None and not txn:
                     return result
                 if write is None:
                     write = writing.Write(actions=(), operation="WRITE")
                 try:
-                    return table.commit_write(write, txn, metadata)
+                    return table.commit_write(write, txn, wishes.metadata)
                 except (CommitStateUnknownError, VersionConflictError):
                     raise
                 except CommitError:
-                    if attempt == retries:
+                    if attempt == wishes.retries:
                         raise
         raise AssertionError("unreachable")
 
@@ -181,12 +201,25 @@ class TransactionVerbs:
         return result.metrics
 
 
+def retries_of(ours: int, theirs: int | None) -> int:
+    """How often an operation is run again, under our name or that of delta-rs."""
+    found = ours if theirs is None else theirs
+    if found < 0:
+        raise ValidationError(f"retries can't be {found}", remedy="pass 0 or more")
+    return found
+
+
 def _at(
-    table: Table | TransactionTable, operation: Operation
+    table: Table | TransactionTable, operation: Operation, options: FileOptions = PLAIN
 ) -> tuple[writing.Write | None, WriteResult]:
     """What an operation does to the table as it is now."""
     snapshot = table.snapshot()
-    at = TableAt(objects=table.objects, snapshot=snapshot, abandon=table.abandon(snapshot.version))
+    at = TableAt(
+        objects=table.objects,
+        snapshot=snapshot,
+        abandon=table.abandon(snapshot.version),
+        options=options,
+    )
     with new_session(table.memory_limit) as session, snapshot.held():
         write, metrics = operation(session, at)
     return write, WriteResult(snapshot.version, metrics)
@@ -194,7 +227,7 @@ def _at(
 
 def new_session(memory_limit: str) -> Session:
     """An engine for one operation, at the present instant."""
-    return Session(memory_limit, datetime.now(UTC).isoformat(sep=" "))
+    return Session(memory_limit)
 
 
 def one_of(ours: T | None, theirs: T | None) -> T | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltasql.commit import CommitRequest
 from deltasql.commit.discarding import Abandon
 from deltasql.data.writing.change_files import ChangeWriter
+from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.data.writing.writer import NewFile
 from deltasql.lake import writing
 from deltasql.lake.arguments import checked
@@ -144,18 +145,48 @@ class TransactionTable(TransactionVerbs):
             Reads.all() if predicate is None else Reads.where(predicate, files=files)
         )
 
-    def append(self, data: Any) -> None:
+    def append(
+        self,
+        data: Any,
+        *,
+        writer: WriterProperties | None = None,
+        target_file_size: int | None = None,
+    ) -> None:
         """Add rows when the transaction commits."""
         self._must_be_open()
         abandon = self._table.abandon(self._version)
-        self.take(writing.append(self.objects, self._pinned().state, data, abandon=abandon))
+        self.take(
+            writing.append(
+                self.objects,
+                self._pinned().state,
+                data,
+                memory_limit=self.memory_limit,
+                options=FileOptions(writer, target_file_size),
+                abandon=abandon,
+            )
+        )
 
-    def overwrite(self, data: Any, where: str | None = None) -> None:
+    def overwrite(
+        self,
+        data: Any,
+        where: str | None = None,
+        *,
+        writer: WriterProperties | None = None,
+        target_file_size: int | None = None,
+    ) -> None:
         """Put rows in place of those that satisfy `where`, by default of all of them."""
         self._must_be_open()
         abandon = self._table.abandon(self._version)
         self.take(
-            writing.overwrite(self.objects, self._pinned(), data, where=where, abandon=abandon)
+            writing.overwrite(
+                self.objects,
+                self._pinned(),
+                data,
+                where=where,
+                memory_limit=self.memory_limit,
+                options=FileOptions(writer, target_file_size),
+                abandon=abandon,
+            )
         )
 
     def commit(

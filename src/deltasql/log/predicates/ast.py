@@ -10,11 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from deltasql.errors import ValidationError
 from deltasql.spec.schema import DeltaType
+
+
+class WithExponent(Decimal):
+    """A number that was written with an exponent: a double in Spark, here with all its digits."""
 
 
 @dataclass(frozen=True, slots=True)

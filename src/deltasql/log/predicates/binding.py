@@ -23,12 +23,15 @@ from deltasql.log.predicates.ast import (
     Not,
     Or,
     Predicate,
+    WithExponent,
 )
 from deltasql.spec.partition_values import INTEGER_BITS, parse_value
 from deltasql.spec.schema import DeltaType, Primitive, StructType
 
 _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
 _FLOATS = ("float", "double")
+# Beyond it every long is on one side, however it is rounded.
+_LARGEST = 2**64
 
 
 def bind(predicate: Predicate, schema: StructType) -> Predicate:
@@ -37,8 +40,7 @@ def bind(predicate: Predicate, schema: StructType) -> Predicate:
         case Comparison(operator, left, right):
             return _bind_comparison(operator, resolve(left, schema), right, schema)
         case In(column, values):
-            bound = resolve(column, schema)
-            return In(bound, tuple(_coerce(value, bound) for value in values))
+            return _bind_in(resolve(column, schema), values)
         case Like(column, pattern):
             return Like(_text_column(resolve(column, schema)), pattern)
         case IsNull(column):
@@ -66,7 +68,60 @@ def _bind_comparison(
         return Comparison(operator, left, other)
     if right.value is None:
         return IsNull(left) if operator == "<=>" else Constant(None)
+    if _rounds(right.value, left):
+        return _as_doubles(operator, left, float(right.value))
     return Comparison(operator, left, Literal(_coerce(right.value, left)))
+
+
+def _bind_in(column: Column, values: tuple[Any, ...]) -> Predicate:
+    rounded = [value for value in values if _rounds(value, column)]
+    exact = In(column, tuple(_coerce(item, column) for item in values if item not in rounded))
+    if not rounded:
+        return exact
+    return Or((exact, *(_as_doubles("=", column, float(value)) for value in rounded)))
+
+
+def _rounds(value: Any, column: Column) -> bool:
+    """Whether longs beside a literal lose digits: as in Spark, beside a double they are doubles."""
+    is_long = isinstance(column.type, Primitive) and column.type.name == "long"
+    is_double = isinstance(value, float | WithExponent)
+    return is_long and is_double and 2**53 <= abs(value) <= _LARGEST
+
+
+def _as_doubles(operator: str, column: Column, literal: float) -> Predicate:
+    """A comparison of longs with a double, told by the longs that are that double."""
+    low = high = int(literal)
+    step = int(math.ulp(literal))
+    # Between a double and the next there are so many longs, and half of them are as near to it.
+    while float(low - 1) == literal:
+        low = _last(low, -step, literal)
+    while float(high + 1) == literal:
+        high = _last(high, step, literal)
+    below, above = Comparison("<", column, Literal(low)), Comparison(">", column, Literal(high))
+    match operator:
+        case "<":
+            return below
+        case ">":
+            return above
+        case "<=":
+            return Comparison("<=", column, Literal(high))
+        case ">=":
+            return Comparison(">=", column, Literal(low))
+        case "<>":
+            return Or((below, above))
+    same = And((Comparison(">=", column, Literal(low)), Comparison("<=", column, Literal(high))))
+    return same if operator == "=" else And((Not(IsNull(column)), same))
+
+
+def _last(start: int, step: int, literal: float) -> int:
+    """The farthest long in a direction that is still this double."""
+    found = start
+    while step:
+        if float(found + step) == literal:
+            found += step
+        else:
+            step = int(step / 2)
+    return found
 
 
 # --- columns --------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from deltasql.log.predicates.ast import (
     Not,
     Or,
     Predicate,
+    WithExponent,
     like_parts,
     satisfies,
 )
@@ -304,6 +305,8 @@ class _Parser:
             self.fail("a number that some column can hold", position)
         self.advance()
         signed = value.copy_negate() if negative else value
+        if "e" in text.lower():
+            return WithExponent(signed)
         return int(signed) if text.isdigit() else signed
 
     def string(self) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltasql.commit.discarding import Abandon, Discarder
+from deltasql.data.writing.vectors import live_rows
 from deltasql.errors import ValidationError
 from deltasql.lake import writing
 from deltasql.lake.snapshot import Snapshot
@@ -261,6 +262,7 @@ def _write(
     reads: Reads | None = None,
     **more: Any,
 ) -> writing.Write:
+    gone = list(gone)
     removed = removes(gone, deletion_timestamp=writing.now_ms())
     params: dict[str, Any] = {"mode": mode, "partitionBy": list(plan.metadata.partition_columns)}
     if more.get("predicate"):
@@ -275,7 +277,20 @@ def _write(
         reads=reads or Reads.nothing(),
         read_version=snapshot.version,
         files=files,
+        metrics=_metrics(files, gone if mode == "Overwrite" else None),
     )
+
+
+def _metrics(
+    files: Sequence[AddFile | CdcFile], gone: Sequence[Removable] | None
+) -> dict[str, int]:
+    """What stock Delta says of such a write, as far as the files tell."""
+    adds = [item for item in files if isinstance(item, AddFile)]
+    found = writing.written(adds, sum(live_rows(add) or 0 for add in adds))
+    if gone is None:
+        return found
+    sizes = [add.size for add in gone]
+    return {**found, "numRemovedFiles": len(sizes), "numRemovedBytes": sum(sizes)}
 
 
 def _adds(snapshot: Snapshot, predicate: Predicate | None) -> list[AddFile]:

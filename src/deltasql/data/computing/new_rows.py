@@ -1,4 +1,4 @@
-"""The rows that an update or a merge writes: their values, and the rules of the table they obey.
+"""The rows that a write brings: their values, and the rules of the table they obey.
 
 Defaults, generated columns, CHECK constraints and invariants are expressions of the table's own.
 They are evaluated by the same engine and in the same words as the user's; a table whose rules it
@@ -8,33 +8,33 @@ has no words for is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltasql.data.computing.identity import is_identity, takes_values
 from deltasql.data.expressions import dialect
 from deltasql.data.expressions.engine import quoted, text
-from deltasql.data.expressions.scope import OWN, Relation
+from deltasql.data.expressions.scope import OWN
+from deltasql.data.expressions.session import Session, relation_of
 from deltasql.data.expressions.types import engine_type
-from deltasql.data.reading.placed import id_columns
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
-from deltasql.lake.dml.conditions import Session
-from deltasql.log.state import TableState
 from deltasql.spec import codec
 from deltasql.spec.features import type_names
 from deltasql.spec.properties import (
     CONSTRAINT_PREFIX,
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
-    IDENTITY_START,
     INVARIANTS,
 )
+from deltasql.spec.protocol import inner_expression
 from deltasql.spec.schema import StructField, StructType
 
 _PART = re.compile(r'`((?:[^`]|``)+)`|"((?:[^"]|"")+)"|([^.`"]+)')
-_ROW = "row"
+ROW = "row"
+_DEFAULT = "DEFAULT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,16 @@ class Rule:
 class NewRows:
     """Makes the rows of a table from expressions over the relations of an operation."""
 
-    def __init__(self, session: Session, state: TableState) -> None:
+    def __init__(self, session: Session, schema: StructType, properties: Mapping[str, str]) -> None:
         self._session = session
-        self._state = state
-        self._schema = state.schema
-        self._row = Relation(
-            _ROW, {item.name: engine_type(item.type) for item in self._schema.fields}
-        )
+        self._schema = schema
+        self._row = relation_of(schema, ROW)
         self._generated = {
             item.name: str(item.metadata[GENERATION_EXPRESSION])
             for item in self._schema.fields
             if GENERATION_EXPRESSION in item.metadata
         }
-        self._checks = list(self._rules())
+        self._checks = list(self._rules(properties))
 
     # --- values -------------------------------------------------------------------------
 
@@ -71,16 +68,25 @@ class NewRows:
         *,
         old: str | None,
         alias: str,
+        numbers: Mapping[str, str] | None = None,
     ) -> dict[str, str]:
-        """The SQL of each column: as set, else as it was in `old`, else its default or null."""
+        """The SQL of each column: as set, else as it was in `old`, else its default or null.
+
+        `numbers` is the SQL of identity columns for rows that are new. A column that is set to
+        DEFAULT is as in a new row that does not set it.
+        """
         found: dict[str, str] = {}
         inside: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         for key, expression in given.items():
             parts = self._parts(key, alias)
             item = self._field(parts[0])
-            _must_be_settable(item, is_update=old is not None)
             if item.name in found or (item.name in inside and len(parts) == 1):
                 raise ValidationError(f"{key!r:.80} is set twice", remedy="set it once")
+            if len(parts) == 1 and _is_default(expression):
+                _must_be_settable(item, is_update=old is not None, is_default=True)
+                found[item.name] = self._value(item, numbers or {}, None)
+                continue
+            _must_be_settable(item, is_update=old is not None)
             node = dialect.parse(self._session.engine, expression)
             if len(parts) == 1:
                 found[item.name] = translator.value(node, engine_type(item.type))
@@ -91,6 +97,7 @@ class NewRows:
         for name, fields in inside.items():
             base = f"{quoted(old or '')}.{quoted(name)}"
             found[name] = _with_fields(base, self._field(name), fields)
+        found = {**(numbers or {}), **found}
         return {item.name: self._value(item, found, old) for item in self._schema.fields}
 
     def _value(self, item: StructField, found: Mapping[str, str], old: str | None) -> str:
@@ -106,9 +113,18 @@ class NewRows:
             return self._session.translator().value(node, engine_type(item.type))
         return nothing
 
+    def completing(self, filled: Collection[str]) -> dict[str, str]:
+        """The SQL of each column of rows that have some: the others' default, or null."""
+        found = {name: f"{quoted(ROW)}.{quoted(name)}" for name in filled}
+        return {item.name: self._value(item, found, None) for item in self._schema.fields}
+
     def set_names(self, given: Mapping[str, str], alias: str) -> set[str]:
-        """The columns that a clause sets."""
-        return {self._field(self._parts(key, alias)[0]).name for key in given}
+        """The columns that a clause sets to values of its own."""
+        return {
+            self._field(self._parts(key, alias)[0]).name
+            for key, expression in given.items()
+            if not _is_default(expression)
+        }
 
     def _parts(self, key: str, alias: str) -> tuple[str, ...]:
         parts = name_parts(key)
@@ -130,46 +146,52 @@ class NewRows:
 
     # --- rows ---------------------------------------------------------------------------
 
-    def made(self, query: str, explicit: set[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of a query that has every column; `explicit` are generated ones that were set.
+    def made(
+        self, query: str, explicit: Collection[str], *, partly: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a query that has every column; `explicit` are columns that were set.
 
-        Raises `SchemaMismatchError` for rows that break a rule of the table.
+        Generated columns are computed, or have to be what they were set to; those that were set
+        in some rows only are `partly` explicit, and null in the others. Raises
+        `SchemaMismatchError` for rows that break a rule of the table.
         """
-        must_be_writable(self._state.schema)
+        must_be_writable(self._schema)
         generated = {
             name: self._over_row(expression, self._field(name))
             for name, expression in self._generated.items()
         }
         filled = [
-            f"{sql} AS {quoted(name)}" for name, sql in generated.items() if name not in explicit
+            f"{sql} AS {quoted(name)}"
+            for name, sql in generated.items()
+            if name not in {*explicit, *partly}
+        ]
+        filled += [
+            f"coalesce({quoted(ROW)}.{quoted(name)}, {sql}) AS {quoted(name)}"
+            for name, sql in generated.items()
+            if name in partly
         ]
         rules = [
             *self._checks,
             *(
-                Rule(f"the generation expression of {name}", _same(_ROW, name, sql))
+                Rule(f"the generation expression of {name}", _same(ROW, name, sql))
                 for name, sql in generated.items()
-                if name in explicit
+                if name in explicit or name in partly
             ),
         ]
         if filled:
-            query = f"SELECT * REPLACE ({', '.join(filled)}) FROM ({query}) AS {quoted(_ROW)}"  # noqa: S608
+            query = f"SELECT * REPLACE ({', '.join(filled)}) FROM ({query}) AS {quoted(ROW)}"  # noqa: S608
         asked = [f"{rule.sql} AS {OWN}rule_{n}" for n, rule in enumerate(rules)]
         chosen = ", ".join(["*", *asked])
-        query = f"SELECT {chosen} FROM ({query}) AS {quoted(_ROW)}"  # noqa: S608
+        query = f"SELECT {chosen} FROM ({query}) AS {quoted(ROW)}"  # noqa: S608
         for batch in self._session.engine.stream(query):
             yield _obeying(batch, rules)
-
-    @property
-    def hidden(self) -> list[str]:
-        """The columns of row ids, where the table tracks its rows."""
-        return [item.name for item in id_columns(self._state)]
 
     def _over_row(self, expression: str, item: StructField) -> str:
         node = dialect.parse(self._session.engine, expression)
         return self._session.translator(self._row).value(node, engine_type(item.type))
 
-    def _rules(self) -> Iterator[Rule]:
-        for key, condition in self._state.properties.items():
+    def _rules(self, properties: Mapping[str, str]) -> Iterator[Rule]:
+        for key, condition in properties.items():
             if key.startswith(CONSTRAINT_PREFIX):
                 name = key.removeprefix(CONSTRAINT_PREFIX)
                 yield Rule(f"CHECK constraint {name}: {condition}", self._rule(condition))
@@ -185,13 +207,14 @@ class NewRows:
 
 def must_be_writable(schema: StructType) -> None:
     """Raise `UnsupportedFeatureError` where rows of the table can't be written from Arrow."""
-    for name in type_names(schema):
-        if name in ("variant", "void"):
-            raise UnsupportedFeatureError(
-                "these rows can't be written from Arrow",
-                cause=f"the schema has a column of type {name}",
-                remedy="write the table with Spark (see docs/features.md)",
-            )
+    odd = [name for name in type_names(schema) if name in ("variant", "void")]
+    cause = f"the schema has a column of type {odd[0]}" if odd else inner_expression(schema)
+    if cause is not None:
+        raise UnsupportedFeatureError(
+            "these rows can't be written from Arrow",
+            cause=cause,
+            remedy="write the table with Spark (see docs/features.md)",
+        )
 
 
 def name_parts(key: str) -> tuple[str, ...]:
@@ -241,25 +264,19 @@ def _invariant(given: str) -> str:
     return condition
 
 
-def _must_be_settable(item: StructField, *, is_update: bool) -> None:
-    if IDENTITY_START not in item.metadata:
+def _is_default(expression: object) -> bool:
+    return isinstance(expression, str) and expression.strip().upper() == _DEFAULT
+
+
+def _must_be_settable(item: StructField, *, is_update: bool, is_default: bool = False) -> None:
+    if not is_identity(item) or (not is_update and (is_default or takes_values(item))):
         return
     raise ValidationError(
         f"the column {item.name!r} can't be set",
-        cause="it is an identity column" + (", and rows keep their number" if is_update else ""),
-        remedy="leave it out; rows of this table are inserted with Spark",
+        cause="it is an identity column"
+        + (", and rows keep their number" if is_update else ", GENERATED ALWAYS"),
+        remedy="leave it out; the table numbers its rows",
     )
-
-
-def refuse_identity(schema: StructType) -> None:
-    """Raise `UnsupportedFeatureError` if inserted rows would need numbers of their own."""
-    for item in schema.fields:
-        if IDENTITY_START in item.metadata:
-            raise UnsupportedFeatureError(
-                f"rows can't be inserted: {item.name!r} is an identity column",
-                cause="handing out identity values needs Spark",
-                remedy="insert with Spark (see docs/features.md)",
-            )
 
 
 def _nested(item: StructField, path: Sequence[str], key: str, *, is_insert: bool) -> StructField:

@@ -1,0 +1,1 @@
+"""What a table computes of its rows: generated, default and identity columns, and its rules."""

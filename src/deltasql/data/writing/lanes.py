@@ -1,0 +1,97 @@
+"""Rows of one place on their way into files: one after the other, or several side by side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import pyarrow as pa
+
+from deltasql.data.writing.partitioning import Values
+
+# What a thread encodes at least, and how many do so at once.
+_WORTH_A_THREAD = 32 << 20
+_MOST = 4
+
+
+class OpenFile(Protocol):
+    """A file in the making."""
+
+    def write(self, table: pa.Table) -> None:
+        """Add a row group."""
+
+    def size(self) -> int:
+        """How many bytes there are so far."""
+
+    def finish(self) -> tuple[pa.Buffer, str]:
+        """The whole file, and its stats."""
+
+
+class Lanes:
+    """Open files of one place: one, or as many as processors encode a large table into.
+
+    `finish` gets full files, from any thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        open_file: Callable[[pa.Schema], OpenFile],
+        finish: Callable[[OpenFile, Values], None],
+        group_rows: Callable[[pa.Table], int],
+        target_size: int,
+    ) -> None:
+        self._open_file = open_file
+        self._finish = finish
+        self._group_rows = group_rows
+        self._target = target_size
+        self._files: list[OpenFile | None] = [None]
+
+    def append(self, stored: pa.Table, values: Values) -> None:
+        """Write a table to the open file, or contiguous parts of a large one to several."""
+        count = _side_by_side(stored)
+        if count == 1:
+            self._write(0, stored, values)
+            return
+        self._files += [None] * (count - len(self._files))
+        # Rows that belong together stay together: the bounds of files are narrow.
+        size = -(-stored.num_rows // count)
+        with ThreadPoolExecutor(count, thread_name_prefix="deltasql-encode") as pool:
+            parts = [
+                pool.submit(self._write, lane, stored.slice(lane * size, size), values)
+                for lane in range(count)
+            ]
+        for part in parts:
+            part.result()
+
+    def close(self, values: Values) -> None:
+        """Finish the files that are open."""
+        for lane in range(len(self._files)):
+            self._close(lane, values)
+
+    def _write(self, lane: int, stored: pa.Table, values: Values) -> None:
+        rows = self._group_rows(stored)
+        for start in range(0, stored.num_rows, rows):
+            file = self._files[lane]
+            if file is None:
+                file = self._files[lane] = self._open_file(stored.schema)
+            file.write(stored if rows >= stored.num_rows else stored.slice(start, rows))
+            if file.size() >= self._target:
+                self._close(lane, values)
+
+    def _close(self, lane: int, values: Values) -> None:
+        file, self._files[lane] = self._files[lane], None
+        if file is not None:
+            self._finish(file, values)
+
+
+def _side_by_side(stored: pa.Table) -> int:
+    """How many files of a table are encoded at once: as many as there are processors for it."""
+    if stored.num_rows < _MOST or stored.nbytes < 2 * _WORTH_A_THREAD:
+        return 1
+    # Not all systems tell which processors this process may use.
+    told = getattr(os, "sched_getaffinity", None)
+    processors = len(told(0)) if told else os.cpu_count() or 1
+    return max(1, min(_MOST, processors, int(stored.nbytes) // _WORTH_A_THREAD))
