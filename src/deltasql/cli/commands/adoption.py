@@ -21,6 +21,7 @@ def register(app: typer.Typer) -> None:
             "deltasql adopt ./old/orders sales.orders",
             "deltasql adopt ./old/orders --abandon",
         ],
+        resume="the same command goes on with the adoption, --abandon gives it up",
     )(adopt)
     command(
         app,
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
             "deltasql recover s3://bucket/lake --dry-run",
             "deltasql recover s3://bucket/lake",
         ],
+        resume="the same command adopts the tables that are left",
     )(recover)
     command(app, "release", examples=["deltasql release sales.orders --yes"])(release)
 
@@ -163,10 +165,10 @@ def release(
 
     Everything is mirrored, then the fence is removed; deltasql only reads it then.
     """
-    if not yes:
-        typer.confirm(f"Hand {table!r} back? deltasql will not write it any more", abort=True)
     with session.lake() as lake:
         released = lake.table(table)
+        if not yes:
+            typer.confirm(f"Hand {table!r} back? deltasql will not write it any more", abort=True)
         version = released.release()
         told = {"table": table, "version": version, "location": released.location}
     session.out.done(f"{table} is plain Delta again, from version {version}", told)
