@@ -12,21 +12,29 @@ from deltasql.lake.table import Table
 from deltasql.log.conflict import FileKey, Reads
 from deltasql.log.predicates.ast import Or
 from deltasql.log.state import TableState
-from deltasql.spark.catalog import blocks
-from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new
+from deltasql.spark.catalog import blocks, dropping
+from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new, must_keep_timestamps
 from deltasql.spark.catalog.places import Places
 from deltasql.spark.catalog.snapshots import understood
 from deltasql.spark.catalog.staging import refused
 from deltasql.spark.catalog.writers import Writers
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, CommitInfo
+from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, RemoveFile
+from deltasql.store.interface import Committed
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
 
+# Whatever else a commit has changes what a snapshot is without its files.
+_OF_FILES = frozenset((AddFile, RemoveFile, CdcFile, CommitInfo))
+
+
 class Commits:
-    """Answers to commits: the version."""
+    """Answers to commits: the version.
+
+    And its time, if the snapshot that was read is the new one in all but version, time and files.
+    """
 
     def __init__(self, lake: Lake, places: Places, writers: Writers) -> None:
         self._lake = lake
@@ -36,25 +44,31 @@ class Commits:
     @property
     def answers(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
         """By verb."""
-        return {"commit": self._commit}
+        return {"commit": self._commit, "drop_feature": self._may_drop}
 
-    def _commit(self, question: Mapping[str, Any]) -> int:
+    def _may_drop(self, question: Mapping[str, Any]) -> None:
+        """Whether a feature can be dropped from a table: Delta would find out half-way."""
+        table_id = self._lake.table(question["name"]).table_id
+        dropping.check(question["feature"], self._lake.states.refresh(table_id))
+
+    def _commit(self, question: Mapping[str, Any]) -> dict[str, int]:
         try:
             return self._committed(question)
         finally:
             self._writers.end(question)
 
-    def _committed(self, question: Mapping[str, Any]) -> int:
+    def _committed(self, question: Mapping[str, Any]) -> dict[str, int]:
         files, actions = _taken(Path(question["actions"]))
         block = blocks.of(question, self._lake)
         if "create" in question:
             if block is not None:
                 raise refused("CREATE TABLE")
-            return self._create(question, actions)
+            return {"version": self._create(question, actions)}
         table = self._places.pinned(question["path"], question["table_id"])
         if block is not None:
             state = block.newest(table).snapshot.state
-            return block.stage(table, actions, _reads(question, files, state), question)
+            staged = block.stage(table, actions, _reads(question, files, state), question)
+            return {"version": staged}
         return self._append(table, question, actions, files)
 
     def _create(self, question: Mapping[str, Any], actions: Sequence[Action]) -> int:
@@ -78,11 +92,12 @@ class Commits:
         question: Mapping[str, Any],
         actions: Sequence[Action],
         files: Sequence[str],
-    ) -> int:
+    ) -> dict[str, int]:
         read_version = question["read_version"]
         is_pinned = question.get("pinned", False)
         state = self._lake.states.current(table.table_id)
         info = _info(actions)
+        must_keep_timestamps(info)
         request = table.request(
             fitted(actions, state, high_water_mark=question["high_water_mark"]),
             operation=info.operation or "WRITE",
@@ -95,11 +110,20 @@ class Commits:
         # Delta's own id: asked for by it, a lost answer is found again.
         request.commit_id = question["txn_id"]
         request.may_arrive = question.get("again", False)
+        request.dropping = dropping.dropped_by(info.operation, request.operation_params)
         if info.engine_info:
             request.engine = f"{info.engine_info} {self._lake.engine_info}"
         done = table.send(request)
         table.mirror_commit(request, done)
-        return done.version
+        answer = {"version": done.version}
+        if (
+            isinstance(done, Committed)
+            and done.version == read_version + 1
+            and not state.row_tracking
+            and _OF_FILES.issuperset(map(type, actions))
+        ):
+            answer["timestamp"] = done.in_commit_timestamp
+        return answer
 
 
 def _taken(path: Path) -> tuple[list[str], list[Action]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from deltasql.store.browsing.sums import SumLog
 
 if TYPE_CHECKING:
-    from deltasql.store.interface import VersionRecord
+    from deltasql.store.interface import TableRecord, VersionRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +104,9 @@ class BrowseLog(SumLog, Protocol):
 
     def browse_table(self, name: str) -> TableListing | None:
         """The live table of that name."""
+
+    def newest(self, name: str) -> tuple[TableRecord, int] | None:
+        """The live table of that name, and its newest version."""
 
     def summary(self) -> Summary:
         """The lake in numbers."""

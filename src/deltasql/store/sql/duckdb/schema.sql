@@ -551,6 +551,15 @@ COMMENT ON COLUMN dl_maintenance_jobs.ended_at IS 'When it was done, or given up
 COMMENT ON COLUMN dl_maintenance_jobs.size_bytes IS 'How many bytes it deleted or wrote';
 COMMENT ON COLUMN dl_maintenance_jobs.outcome IS 'What came of it; begins with failed: if it failed';
 
+CREATE TABLE dl_namespaces (
+    name        VARCHAR NOT NULL,
+    properties  VARCHAR NOT NULL,
+    PRIMARY KEY (name)
+);
+COMMENT ON TABLE dl_namespaces IS 'Namespaces that were created or described; a table''s name is enough for its own';
+COMMENT ON COLUMN dl_namespaces.name IS 'Words with dots between them';
+COMMENT ON COLUMN dl_namespaces.properties IS 'Its properties and its comment, JSON';
+
 CREATE VIEW dl_add_files AS
     SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,
            modification_time, deletion_vector, dv_key

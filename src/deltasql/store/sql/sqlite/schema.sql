@@ -321,6 +321,12 @@ CREATE TABLE dl_maintenance_jobs (  -- What upkeep in the background is to do, i
     PRIMARY KEY (job_id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE dl_namespaces (  -- Namespaces that were created or described; a table's name is enough for its own
+    name        TEXT NOT NULL,  -- Words with dots between them
+    properties  TEXT NOT NULL,  -- Its properties and its comment, JSON
+    PRIMARY KEY (name)
+) STRICT, WITHOUT ROWID;
+
 CREATE VIEW dl_add_files AS  -- Every add action
     SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,
            modification_time, deletion_vector, dv_key
