@@ -157,9 +157,10 @@ class Rewriter:
 
             def fill() -> None:
                 for share in islice(left, 2 * threads - len(waiting)):
-                    waiting.append(
-                        share if isinstance(share, AddFile) else pool.submit(self._whole, share)
-                    )
+                    if isinstance(share, AddFile):
+                        waiting.append(share)
+                    else:
+                        waiting.append(pool.submit(self._whole, share))
 
             fill()
             try:

@@ -88,10 +88,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
     @property
     def kind(self) -> str:
         """`live`, `released` for one handed back to plain Delta, or `read-only`."""
-        reason = self.read_only
-        if reason is None:
-            return "live"
-        return "released" if is_released(reason) else "read-only"
+        return kind_of(self.read_only)
 
     @property
     def version(self) -> int:
@@ -380,3 +377,10 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
             f"({from_ms(head.last_ict).isoformat()})",
             remedy="ask for one of these",
         )
+
+
+def kind_of(read_only_reason: str | None) -> str:
+    """See `Table.kind`."""
+    if read_only_reason is None:
+        return "live"
+    return "released" if is_released(read_only_reason) else "read-only"

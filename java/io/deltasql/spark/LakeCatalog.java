@@ -125,15 +125,16 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     return (CatalogTable) Scala.build(TABLE, table);
   }
 
-  /** Delta finds out half-way that a feature stays: what it has turned off by then stays off. */
+  /** A feature goes by the lake's own verb: Delta's would rest on checkpoints of its own. */
   @Override
   public Table alterTable(Identifier ident, TableChange... changes) {
-    for (TableChange change : changes) {
-      if (change instanceof DropFeature && !isPathIdentifier(ident) && !find(ident).isNull()) {
-        lake().ask(
-            Bridge.question("drop_feature")
-                .put("name", Names.of(ident))
-                .put("feature", ((DropFeature) change).featureName()));
+    boolean isFeature = changes.length == 1 && changes[0] instanceof DropFeature;
+    if (isFeature && !isPathIdentifier(ident) && !find(ident).isNull()) {
+      DropFeature wanted = (DropFeature) changes[0];
+      var question = Bridge.question("drop_feature").put("name", Names.of(ident));
+      question.put("feature", wanted.featureName()).put("truncate", wanted.truncateHistory());
+      if (lake().ask(question.put("block", Blocks.current())).asBoolean()) {
+        return loadTable(ident);
       }
     }
     return super.alterTable(ident, changes);

@@ -94,12 +94,18 @@ def tables(
 
     A table is live, read-only, or released: handed back to plain Delta.
     """
+    from deltasql.lake.table import kind_of
+
     with session.lake() as lake:
         gone = [item for item in lake.dropped() if fnmatchcase(item.name, pattern)]
+        # In two queries, however many there are; one that was created in between is left out.
+        records, heads = ([], {}) if dropped else (lake.store.tables(), lake.store.heads())
         here = [
-            (table.name, table.version, table.location, table.read_only, table.kind)
-            for table in ([] if dropped else lake.tables(pattern))
-        ]
+            (item.name, heads[item.table_id].version, item.location, item.read_only_reason,
+             kind_of(item.read_only_reason))
+            for item in records
+            if item.table_id in heads and fnmatchcase(item.name, pattern)
+        ]  # fmt: skip
     if everything and not dropped:
         columns: tuple[str, ...] = ("table", "kind", "version", "location", "dropped_at", "id")
         rows: list[tuple[Any, ...]] = [

@@ -12,7 +12,7 @@ from deltasql.lake.table import Table
 from deltasql.log.conflict import FileKey, Reads
 from deltasql.log.predicates.ast import Or
 from deltasql.log.state import TableState
-from deltasql.spark.catalog import blocks, dropping
+from deltasql.spark.catalog import blocks
 from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new, must_keep_timestamps
 from deltasql.spark.catalog.places import Places
 from deltasql.spark.catalog.snapshots import understood
@@ -44,12 +44,7 @@ class Commits:
     @property
     def answers(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
         """By verb."""
-        return {"commit": self._commit, "drop_feature": self._may_drop}
-
-    def _may_drop(self, question: Mapping[str, Any]) -> None:
-        """Whether a feature can be dropped from a table: Delta would find out half-way."""
-        table_id = self._lake.table(question["name"]).table_id
-        dropping.check(question["feature"], self._lake.states.refresh(table_id))
+        return {"commit": self._commit}
 
     def _commit(self, question: Mapping[str, Any]) -> dict[str, int]:
         try:
@@ -110,7 +105,6 @@ class Commits:
         # Delta's own id: asked for by it, a lost answer is found again.
         request.commit_id = question["txn_id"]
         request.may_arrive = question.get("again", False)
-        request.dropping = dropping.dropped_by(info.operation, request.operation_params)
         if info.engine_info:
             request.engine = f"{info.engine_info} {self._lake.engine_info}"
         done = table.send(request)

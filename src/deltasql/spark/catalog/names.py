@@ -15,6 +15,7 @@ from deltasql.places import place_of
 from deltasql.spark.catalog.places import Places, plain
 from deltasql.spark.catalog.staging import refused
 from deltasql.spec import codec
+from deltasql.spec.features import FENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,7 @@ class Names:
             "place": self._place,
             "drop": self._drop,
             "rename": self._rename,
+            "drop_feature": self._drop_feature,
             "namespaces": self._list_namespaces,
             "namespace": self._namespace,
             "create_namespace": self._create_namespace,
@@ -119,6 +121,15 @@ class Names:
             self._lake.rename_table(name, to)
         except TableExistsError:
             raise TableExistsError(f"there is a table {to} already") from None
+
+    def _drop_feature(self, question: Mapping[str, Any]) -> bool:
+        """The lake's own verb; False for what the table does not have, of which Delta tells."""
+        table, feature = self._lake.table(question["name"]), question["feature"]
+        state = table.snapshot().state
+        if feature == FENCE or feature not in state.reader_features | state.writer_features:
+            return False
+        table.drop_feature(feature, truncate_history=question["truncate"])
+        return True
 
     # --- namespaces -----------------------------------------------------------------------
 

@@ -358,6 +358,9 @@ CREATE TABLE dl_mirror_leases (
     mirrored_version  bigint,
     total_files       bigint,
     total_bytes       bigint,
+    due_version       bigint,
+    actions_since     bigint,
+    checkpoint_actions  bigint,
     PRIMARY KEY (table_id, work)
 );
 COMMENT ON TABLE dl_mirror_leases IS 'Who mirrors a table now: one run per table and kind of work at a time';
@@ -369,6 +372,9 @@ COMMENT ON COLUMN dl_mirror_leases.expires_at IS 'When the lease ends by the dat
 COMMENT ON COLUMN dl_mirror_leases.mirrored_version IS 'Newest version in the mirror';
 COMMENT ON COLUMN dl_mirror_leases.total_files IS 'Live files at that version';
 COMMENT ON COLUMN dl_mirror_leases.total_bytes IS 'Their size';
+COMMENT ON COLUMN dl_mirror_leases.due_version IS 'Newest version at which a checkpoint fell due';
+COMMENT ON COLUMN dl_mirror_leases.actions_since IS 'Actions in the commit files after it';
+COMMENT ON COLUMN dl_mirror_leases.checkpoint_actions IS 'Actions in the newest checkpoint';
 
 CREATE TABLE dl_trusted_versions (
     table_id     bigint NOT NULL,

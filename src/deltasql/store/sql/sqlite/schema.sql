@@ -201,6 +201,9 @@ CREATE TABLE dl_mirror_leases (  -- Who mirrors a table now: one run per table a
     mirrored_version  INTEGER,  -- Newest version in the mirror
     total_files       INTEGER,  -- Live files at that version
     total_bytes       INTEGER,  -- Their size
+    due_version       INTEGER,  -- Newest version at which a checkpoint fell due
+    actions_since     INTEGER,  -- Actions in the commit files after it
+    checkpoint_actions  INTEGER,  -- Actions in the newest checkpoint
     PRIMARY KEY (table_id, work)
 ) STRICT, WITHOUT ROWID;
 -- The mirror looks for the few versions that are not done.
