@@ -83,7 +83,7 @@ def test_recover(program, lake, tmp_path):
         ["sales.lines", "adopted", "1"],
         ["sales.orders", "adopted", "1"],
     ]
-    assert "00000000000000000000.json" in done.rows[0][5]
+    assert "00000000000000000000.json" in done.rows[0][3]
     (tmp_path / "lake" / "broken" / "_delta_log" / f"{0:020}.json").unlink()
     (tmp_path / "lake" / "broken" / "_delta_log").rmdir()
     again = program("recover", "./lake")

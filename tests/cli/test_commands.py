@@ -43,8 +43,8 @@ def test_no_command_but_init_and_migrate_makes_a_database(program):
 
 def test_tables(program, orders):
     done = program("tables")
-    assert done.out.splitlines()[0] == "table\tversion\tlocation\tread_only"
-    assert done.rows == [["sales.orders", "2", orders.location, ""]]
+    assert done.out.splitlines()[0] == "table\tversion\tlocation\tread_only\tkind"
+    assert done.rows == [["sales.orders", "2", orders.location, "", "live"]]
     assert program("tables", "other.*").rows == []
     found = program("tables", "sales.*", "--output", "json").json
     (told,) = found
@@ -53,6 +53,7 @@ def test_tables(program, orders):
         "version": 2,
         "location": orders.location,
         "read_only": None,
+        "kind": "live",
     }
     assert program("--output", "json", "tables").json == found
 

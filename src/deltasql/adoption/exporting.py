@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -48,7 +48,13 @@ class ExportReport:
 
 
 def export(
-    log: LogStore, source: ObjectStore, place: ObjectStore, target: Target, *, copy_data: bool
+    log: LogStore,
+    source: ObjectStore,
+    place: ObjectStore,
+    target: Target,
+    *,
+    copy_data: bool,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ExportReport:
     """Write the log of a table to another place.
 
@@ -69,7 +75,9 @@ def export(
         if record.body:
             publish(place, LOG + commit_name(record.version), names.body(record.body))
         versions += 1
-    copied, missing = copy_objects(source, place, names.found)
+        if progress is not None:
+            progress(versions, head.version - head.earliest_version + 1)
+    copied, missing = copy_objects(source, place, names.found, progress)
     return ExportReport(
         location=place.location,
         version=head.version,
@@ -227,10 +235,17 @@ def _tombstones(batches: Any, names: Names) -> Iterator[pa.RecordBatch]:
 # --- files ------------------------------------------------------------------------------------
 
 
-def copy_objects(source: ObjectStore, place: ObjectStore, keys: set[str]) -> tuple[int, int]:
+def copy_objects(
+    source: ObjectStore,
+    place: ObjectStore,
+    keys: set[str],
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[int, int]:
     """Copy objects in bounded memory; how many, and how many were not there any more."""
     copied = missing = 0
-    for key in sorted(keys):
+    for number, key in enumerate(sorted(keys)):
+        if progress is not None:
+            progress(number, len(keys))
         found = source.head(key)
         if found is None:
             # Vacuumed: old versions refer to it, and nobody can read them there either.

@@ -14,6 +14,7 @@ from deltasql.cli.commands import (
     configuring,
     database,
     demo,
+    doctor,
     dropping,
     looking,
     maintaining,
@@ -102,6 +103,7 @@ for register in (
     maintaining.register,
     retaining.register,
     serving.register,
+    doctor.register,
 ):
     register(app)
 for group in (altering.app, mirror.app, maintenance.app, database.app, configuring.app):
@@ -140,7 +142,8 @@ def run(arguments: list[str]) -> int:
         report(error, as_json=session.out.is_json, debug=session.debug)
         return FAILED
     if code == INTERRUPTED:
-        print("interrupted; what was committed stays committed", file=sys.stderr)
+        told = f"; {session.resume}" if session.resume else ""
+        print(f"interrupted; what was committed stays committed{told}", file=sys.stderr)
     return code if isinstance(code, int) else DONE
 
 

@@ -39,21 +39,27 @@ class Output:
         style: Callable[[Sequence[Any]], str | None] = lambda _: None,
         title: str = "",
         brief: Sequence[str] = (),
+        fold: bool = True,
     ) -> None:
         """Rows under headings: drawn, tab-separated in a pipe, or a JSON array of objects.
 
-        `brief` names the columns that a terminal has room for.
+        `brief` names the columns for people; JSON has all of them. On a terminal columns in which
+        nothing stands are left out, unless `fold` says that each of them counts.
         """
         if self.is_json:
             _write_array(dict(zip(columns, row, strict=True)) for row in rows)
-        elif sys.stdout.isatty():
-            places = [columns.index(name) for name in brief or columns]
+            return
+        places = [columns.index(name) for name in brief or columns]
+        if sys.stdout.isatty():
+            from deltasql.cli.drawing import draw
+
             styled = [([row[place] for place in places], style(row)) for row in rows]
-            _draw([columns[place] for place in places], styled, title)
-        else:
-            _line("\t".join(cell(name) for name in columns))
-            for row in rows:
-                _line("\t".join(cell(value) for value in row))
+            keep = 1 if fold else len(places)
+            draw([columns[place] for place in places], styled, title, keep)
+            return
+        _line("\t".join(cell(columns[place]) for place in places))
+        for row in rows:
+            _line("\t".join(cell(row[place]) for place in places))
 
     def record(self, values: Mapping[str, Any]) -> None:
         """One thing: its properties line by line, or a JSON object."""
@@ -61,7 +67,9 @@ class Output:
             _line(dumps(values, indent=2))
             return
         if sys.stdout.isatty():
-            _draw_record(values)
+            from deltasql.cli.drawing import draw_record
+
+            draw_record(values)
             return
         for key, value in values.items():
             _line(f"{cell(key)}\t{cell(value)}")
@@ -111,38 +119,3 @@ def _write_array(items: Iterable[Mapping[str, Any]]) -> None:
         sys.stdout.write("[\n" if count == 1 else ",\n")
         sys.stdout.write("  " + dumps(item))
     sys.stdout.write("\n]\n" if count else "[]\n")
-
-
-def _draw(
-    columns: Sequence[str],
-    rows: Sequence[tuple[Sequence[Any], str | None]],
-    title: str,
-) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(box=box.SIMPLE_HEAD, title=Text(printable(title)) if title else None)
-    grid.title_justify = "left"
-    for position, name in enumerate(columns):
-        right = all(isinstance(row[position], int | float) for row, _ in rows) and bool(rows)
-        heading = Text(printable(name).replace("_", " "), style="bold")
-        grid.add_column(heading, justify="right" if right else "left", overflow="fold")
-    for row, style in rows:
-        # Text, not str: nothing in a value is markup.
-        grid.add_row(*(Text(cell(value)) for value in row), style=style)
-    Console(highlight=False).print(grid)
-
-
-def _draw_record(values: Mapping[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column()
-    grid.add_column(overflow="fold")
-    for key, value in values.items():
-        grid.add_row(Text(printable(str(key)), style="bold"), Text(cell(value)))
-    Console(highlight=False).print(grid)

@@ -69,6 +69,8 @@ class Session:
     settings: list[str] = field(default_factory=list)
     output: Format = Format.TEXT
     debug: bool = False
+    # How to go on, for whoever interrupts.
+    resume: str = ""
 
     def take(self, **given: Any) -> None:
         """Take options that were given."""
@@ -119,9 +121,12 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def command(
-    app: typer.Typer, name: str, *, examples: Sequence[str]
+    app: typer.Typer, name: str, *, examples: Sequence[str], resume: str = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function that takes a session first a command, with the shared options."""
+    """Make a function that takes a session first a command, with the shared options.
+
+    `resume` says how one goes on after an interruption.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, include_extras=True)
@@ -143,6 +148,7 @@ def command(
         def run(context: typer.Context, **given: Any) -> None:
             session = context.find_root().obj
             session.take(**{key: given.pop(key) for key in SHARED})
+            session.resume = resume
             try:
                 function(session, **given)
             except BrokenPipeError:

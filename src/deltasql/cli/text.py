@@ -52,6 +52,21 @@ def cell(value: Any) -> str:
             return printable(plain if isinstance(plain, str) else dumps(plain))
 
 
+def in_units(size: int) -> str:
+    """A number of bytes for people: 1.2 MB."""
+    amount = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:,.3g} TB" if amount < 1000 else f"{amount:,.0f} TB"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 file, 1,200 files."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def dumps(value: Any, *, indent: int | None = None) -> str:
     """JSON that is safe to show: what is escaped stays valid inside its string."""
     text = json.dumps(jsonable(value), ensure_ascii=False, indent=indent, allow_nan=False)

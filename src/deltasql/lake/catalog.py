@@ -6,7 +6,6 @@ import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,12 +21,14 @@ from deltasql.errors import (
     LocationTakenError,
     TableExistsError,
     TableNotFoundError,
+    ValidationError,
 )
 from deltasql.lake import locations, new_table, writing
 from deltasql.lake.adoption import LakeAdoptions
 from deltasql.lake.appending import Appender
 from deltasql.lake.arguments import checked
-from deltasql.lake.history import HistoryEntry
+from deltasql.lake.looking.auditing import AuditEntry
+from deltasql.lake.looking.lake import LakeLooks
 from deltasql.lake.mirror import LakeMirror
 from deltasql.lake.object_stores import ObjectStores
 from deltasql.lake.table import Table
@@ -35,13 +36,12 @@ from deltasql.lake.transaction import Transaction
 from deltasql.lake.upkeep import purging, recovering
 from deltasql.lake.upkeep.maintaining import LakeUpkeep
 from deltasql.lake.upkeep.purging import DroppedTable, PurgeReport
-from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.mirror.engine import MirrorEngine
 from deltasql.settings import keys
 from deltasql.settings.secrets import mask
 from deltasql.settings.sources import Configuration, resolve, user_name
 from deltasql.spec.actions import Action
-from deltasql.spec.properties import TIMESTAMPS
+from deltasql.spec.properties import TIMESTAMPS, canonical
 from deltasql.spec.schema import StructType
 from deltasql.store.connect import open_log
 from deltasql.store.interface import LogStore, NameTaken
@@ -50,6 +50,8 @@ from deltasql.version import __version__
 
 if TYPE_CHECKING:
     from deltasql.store.claims import Sources
+
+__all__ = ["AuditEntry", "Lake", "connect", "open_lake"]
 
 
 def connect(
@@ -92,23 +94,15 @@ def open_lake(configuration: Configuration) -> Lake:
         store,
         url=mask(url),
         location=location,
-        committer=configuration.text("committer") or user_name(),
+        committer=configuration.text("committer") or store.role() or user_name(),
         settings=settings,
         storage=configuration.storage,
         opening={**configuration.arguments, "location": location},
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
-    """A version of some table, for the audit."""
-
-    table: str
-    entry: HistoryEntry
-
-
 @checked
-class Lake(LakeAdoptions, LakeUpkeep):
+class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
     """Tables whose log is in one SQL database."""
 
     def __init__(
@@ -193,7 +187,8 @@ class Lake(LakeAdoptions, LakeUpkeep):
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> Table:
-        """Create a table; with `exists_ok` an existing one is returned as it is.
+        """Create a table; with `exists_ok` an existing one is returned as it is, if it has the
+        `properties`.
 
         With `data` its version 0 has these rows, and their schema if no other is given; `writer`
         and `target_file_size` (in bytes) say how their files are written. A `location` must be
@@ -204,7 +199,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
         existing = self.store.table(name)
         if existing is not None:
             if exists_ok:
-                return Table(self, existing)
+                return _having(Table(self, existing), properties)
             raise _exists(name)
         rows, options = new_table.rows_of(data), FileOptions(writer, target_file_size)
         actions = new_table.version_zero(
@@ -231,7 +226,7 @@ class Lake(LakeAdoptions, LakeUpkeep):
                 created = create(self.place(name))
         if created is None and not exists_ok:
             raise _exists(name)
-        return created or self.table(name)
+        return created or _having(self.table(name), properties)
 
     def create_or_replace_table(
         self,
@@ -263,10 +258,6 @@ class Lake(LakeAdoptions, LakeUpkeep):
         if record is None:
             raise _missing(name)
         return Table(self, record)
-
-    def tables(self) -> list[Table]:
-        """All tables, by name."""
-        return [Table(self, record) for record in self.store.tables()]
 
     def rename_table(self, name: str, new_name: str) -> Table:
         """Give a table another name; its files stay where they are."""
@@ -318,11 +309,6 @@ class Lake(LakeAdoptions, LakeUpkeep):
         """
         return Transaction(self, app_id=app_id, app_version=app_version)
 
-    def audit(self, start: Timestamp, end: Timestamp) -> list[AuditEntry]:
-        """What was committed from `start` up to `end`, by whom, over all tables, in order."""
-        found = self.store.audit(to_ms(start), to_ms(end))
-        return [AuditEntry(name, HistoryEntry.of(record)) for name, record in found]
-
     @property
     def reader_options(self) -> dict[str, str]:
         """The storage options as delta-rs calls them, for readers of the mirror."""
@@ -367,6 +353,22 @@ class Lake(LakeAdoptions, LakeUpkeep):
         """Where a new table of that name goes."""
         new_table.check_name(name)
         return locations.default_place(self, name)
+
+
+def _having(table: Table, properties: Mapping[str, str] | None) -> Table:
+    """A table that was there already; `ValidationError` if it lacks properties asked for."""
+    wanted = canonical(properties or {})
+    found = table.snapshot(table.version).properties if wanted else {}
+    other = sorted(key for key, value in wanted.items() if found.get(key) != value)
+    if other:
+        shown = ", ".join(f"{key} is {found.get(key, 'not set')}" for key in other)
+        raise ValidationError(
+            f"{table.name} exists, with other properties",
+            cause=f"{shown}; the table was left as it is",
+            remedy="set them with set_properties(), or leave properties= out",
+            key=other[0],
+        )
+    return table
 
 
 def _exists(name: str) -> TableExistsError:

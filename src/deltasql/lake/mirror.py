@@ -11,12 +11,14 @@ from deltasql.adoption.exporting import ExportReport, export
 from deltasql.errors import DeltaSqlError, TableNotFoundError
 from deltasql.lake.arguments import checked
 from deltasql.lake.locations import check
+from deltasql.lake.looking.html import Listing
 from deltasql.lake.upkeep.background import upkeep_beside
 from deltasql.maintenance.presence import Presence
 from deltasql.mirror.cleanup import CleanupReport, cleanup
 from deltasql.mirror.released import is_released
 from deltasql.mirror.repairing.repair import repair
 from deltasql.mirror.repairing.report import RepairReport
+from deltasql.mirror.validation.digests import Advance
 from deltasql.mirror.validation.validate import ValidationReport, validate
 from deltasql.mirror.worker import Worker
 from deltasql.places import place_of
@@ -100,13 +102,13 @@ class LakeMirror:
         # Of tables that lack nothing there is little to say, and most are among them.
         behind = {item.table_id: item for item in store.open_backlog()}
         records, heads = store.tables(), store.heads()
-        return [
+        return Listing(
             _status(behind[record.table_id], now, is_released=is_released(record.read_only_reason))
             if record.table_id in behind
             else _whole(record, heads[record.table_id].version)
             for record in sorted(records, key=lambda record: record.table_id)
             if record.table_id in heads
-        ]
+        )
 
     def validate(self, progress: Progress | None = None) -> LakeValidationReport:
         """Compare the mirror of every table with SQL; what can't be read is in its report.
@@ -127,6 +129,27 @@ class LakeMirror:
             if progress is not None:
                 progress(number, len(tables), report)
         return LakeValidationReport(reports)
+
+    def repair(
+        self, progress: Callable[[int, int, RepairReport], None] | None = None
+    ) -> dict[str, RepairReport]:
+        """Repair the mirror of every table that is ours to write, by name.
+
+        Nothing is forced or taken back: see `Table.mirror` for that.
+        """
+        tables = [table for table in self._lake.tables() if table.read_only is None]
+        reports = {}
+        for number, table in enumerate(tables, start=1):
+            try:
+                report = table.mirror.repair()
+            except TableNotFoundError:
+                continue  # dropped since
+            except DeltaSqlError as error:
+                report = RepairReport(table=table.name, errors=[f"{error.problem}: {error.cause}"])
+            reports[table.name] = report
+            if progress is not None:
+                progress(number, len(tables), report)
+        return reports
 
 
 @checked
@@ -159,6 +182,7 @@ class TableMirror:
         force: bool = False,  # noqa: FBT001, FBT002 - the public name
         *,
         take_back: bool = False,
+        progress: Advance | None = None,
     ) -> RepairReport:
         """Write again what was deleted or cut off: of one version, or wherever there is a gap.
 
@@ -176,11 +200,14 @@ class TableMirror:
                 version=version,
                 force=force,
                 taking_back=lake.commits if take_back else None,
+                progress=progress,
             )
         finally:
             lake.states.forget(table.table_id)
 
-    def validate(self, version: int | None = None) -> ValidationReport:
+    def validate(
+        self, version: int | None = None, *, progress: Advance | None = None
+    ) -> ValidationReport:
         """Compare the mirror with SQL: every commit file's digest, and the snapshot that
         readers see, by default at the newest mirrored version.
         """
@@ -191,9 +218,12 @@ class TableMirror:
             table.target,
             version=version,
             options=lake.reader_options,
+            progress=progress,
         )
 
-    def export(self, location: str, *, copy_data: bool = False) -> ExportReport:
+    def export(
+        self, location: str, *, copy_data: bool = False, progress: Advance | None = None
+    ) -> ExportReport:
         """Write the whole log to another place.
 
         Data files stay where they are and are referred to by absolute paths; with `copy_data`
@@ -204,7 +234,9 @@ class TableMirror:
         place = lake.objects(_free_place(lake, location))
         # Refuses a released table that others have written since: SQL's newest version is old.
         table.snapshot()
-        return export(lake.store, table.objects, place, table.target, copy_data=copy_data)
+        return export(
+            lake.store, table.objects, place, table.target, copy_data=copy_data, progress=progress
+        )
 
     def cleanup(self, dry_run: bool = True) -> CleanupReport:  # noqa: FBT001, FBT002
         """Delete from the mirror what `delta.logRetentionDuration` no longer asks for.

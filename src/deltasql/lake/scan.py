@@ -10,8 +10,9 @@ import pyarrow as pa
 from deltasql.data.reading.dataset import dataset_of
 from deltasql.data.reading.reader import output_schema, read_files
 from deltasql.data.writing.vectors import live_rows
-from deltasql.errors import ValidationError
+from deltasql.errors import DeltaSqlError, ValidationError
 from deltasql.lake.arguments import checked
+from deltasql.lake.looking.html import failed, html_table
 from deltasql.log.predicates.predicate import Constant, Predicate
 from deltasql.log.removal import sort_by_match
 from deltasql.objectstore import ObjectStore
@@ -36,11 +37,37 @@ class Scan:
         *,
         predicate: Predicate | None,
         columns: Sequence[str] | None,
+        limit: int | None = None,
     ) -> None:
+        if limit is not None and limit < 0:
+            raise ValidationError(
+                f"the limit of a scan can't be {limit}",
+                cause="it is how many rows to return at most",
+                remedy="give 0 or more, or leave it out for all of them",
+            )
+        self._limit = limit
         self._snapshot = snapshot
         self._objects = objects
         self._predicate = predicate
         self._columns = columns
+
+    def __repr__(self) -> str:
+        limited = "" if self._limit is None else f", at most {self._limit} rows"
+        return f"<Scan of version {self._snapshot.version}: {len(self.schema)} columns{limited}>"
+
+    def _repr_html_(self) -> str:
+        shown = Scan(
+            self._snapshot,
+            self._objects,
+            predicate=self._predicate,
+            columns=self._columns,
+            limit=10 if self._limit is None else min(10, self._limit),
+        )
+        try:
+            rows = zip(*(map(str, column) for column in shown.to_arrow().columns), strict=True)
+            return html_table(self.schema.names, rows, note="the first 10 rows at most")
+        except DeltaSqlError as error:
+            return failed(repr(self), error)
 
     @property
     def schema(self) -> pa.Schema:
@@ -49,7 +76,8 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows batch by batch, in bounded memory."""
-        return self._held(self._read(self._snapshot.adds(self._predicate), self._columns))
+        batches = self._held(self._read(self._snapshot.adds(self._predicate), self._columns))
+        return batches if self._limit is None else _first(batches, self._limit)
 
     def _read(
         self, adds: Iterator[AddFile], columns: Sequence[str] | None
@@ -75,6 +103,10 @@ class Scan:
 
     def count(self) -> int:
         """How many rows there are; files that the log is sure of are not read."""
+        found = self._count()
+        return found if self._limit is None else min(found, self._limit)
+
+    def _count(self) -> int:
         state, predicate = self._snapshot.state, self._predicate
         adds = self._snapshot.adds(predicate)
         found = sort_by_match(adds, predicate or Constant(value=True), state.schema)
@@ -121,6 +153,7 @@ class Scan:
                 self._objects,
                 predicate=self._predicate,
                 columns=self._columns if with_columns is None else with_columns,
+                limit=self._limit,
             )
             for batch in scan.to_batches():
                 frame = pl.from_arrow(batch)
@@ -153,7 +186,25 @@ class Scan:
         For local tables without deletion vectors and column mapping; `UnsupportedFeatureError` for
         others. The condition of the scan has left out files; the rows are the dataset's to filter.
         """
+        if self._limit is not None:
+            raise ValidationError(
+                "a dataset reads whole files",
+                cause=f"the scan has a limit of {self._limit} rows",
+                remedy="leave limit= out, and take the dataset's head()",
+            )
         return dataset_of(self._objects, self._snapshot.state, self._snapshot.adds(self._predicate))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+
+def _first(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    """The first rows; no batch is read after those that have them."""
+    left = limit
+    if left == 0:
+        return
+    for batch in batches:
+        yield batch.slice(0, left)
+        left -= min(left, batch.num_rows)
+        if left == 0:
+            return

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.reading.deletion import deleted_in
 from deltasql.lake.arguments import checked
+from deltasql.lake.looking.html import html_record, schema_html
 from deltasql.lake.scan import Scan
 from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
 from deltasql.log.pruning.files import Pruner, is_partition_only, matching_partitions
@@ -69,6 +70,13 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"<Snapshot version {self.version} at {self.timestamp.isoformat()}>"
+
+    def _repr_html_(self) -> str:
+        told = {
+            "committed": self.timestamp,
+            "partitioned by": ", ".join(self.metadata.partition_columns),
+        }
+        return html_record(f"version {self.version}", told) + schema_html(self.schema)
 
     def with_state(self, state: TableState) -> Snapshot:
         """The same files under other metadata: that of an uncommitted transaction."""
@@ -164,9 +172,19 @@ class Snapshot:
             if (key := (add.path, add.dv_id)) in keys
         }
 
-    def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
-        """The rows, lazily."""
-        return Scan(self, self._objects, predicate=self.bind(where), columns=columns)
+    def scan(
+        self,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """The rows, lazily; `limit` is how many at most."""
+        predicate = self.bind(where)
+        return Scan(self, self._objects, predicate=predicate, columns=columns, limit=limit)
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """Some rows, to see what they look like."""
+        return self.scan(limit=rows).to_arrow()
 
     def count(self, where: str | None = None) -> int:
         """How many rows there are; from the log alone where that is exact."""

@@ -17,6 +17,7 @@ from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.errors import (
     CommitError,
     CommitStateUnknownError,
+    DeltaSqlError,
     MetadataChangedError,
     ProtocolChangedError,
     ValidationError,
@@ -30,6 +31,7 @@ from deltasql.lake.dml.changed_rows import changed_rows
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.verbs import TableVerbs, retries_of
 from deltasql.lake.history import Change, HistoryEntry
+from deltasql.lake.looking.html import Listing, failed, html_record, schema_html
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.scan import Scan
 from deltasql.lake.snapshot import Overlay, Snapshot
@@ -37,8 +39,10 @@ from deltasql.lake.table_commits import TableCommits
 from deltasql.lake.upkeep.maintaining import TableUpkeep, gone, writes
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
+from deltasql.mirror.released import is_released
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
+from deltasql.store.browsing.sums import TableSums
 from deltasql.store.expiring.expired import has_expired
 from deltasql.telemetry import metrics
 
@@ -58,6 +62,24 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
     def __repr__(self) -> str:
         return f"<Table {self.name}>"
 
+    def _repr_html_(self) -> str:
+        try:
+            snapshot, sums = self.snapshot(self.version), self.size
+        except DeltaSqlError as error:
+            return failed(self.name, error)
+        told = {
+            "kind": self.kind,
+            "version": snapshot.version,
+            "committed": snapshot.timestamp,
+            "location": self.location,
+            "partitioned by": ", ".join(snapshot.metadata.partition_columns),
+            "rows": sums.rows,
+            "files": sums.files,
+            "bytes": sums.size_bytes,
+            "old bytes": sums.old_bytes,
+        }
+        return html_record(self.name, told) + schema_html(snapshot.schema)
+
     @property
     def mirror(self) -> TableMirror:
         """The table's mirror."""
@@ -67,6 +89,11 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
     def read_only(self) -> str | None:
         """Why the table can't be written; None if it can."""
         return self._lake.store.read_only_reason(self.table_id)
+
+    @property
+    def kind(self) -> str:
+        """`live`, `released` for one handed back to plain Delta, or `read-only`."""
+        return kind_of(self.read_only)
 
     @property
     def version(self) -> int:
@@ -140,9 +167,26 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         at_ms = None if timestamp is None else to_ms(timestamp)
         must_be_current(self._lake.store, self.objects, self.target, state, at_ms=at_ms)
 
-    def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
-        """The rows of the newest version, lazily: `.to_arrow()`, `.to_batches()`, …"""
-        return self.snapshot().scan(where, columns)
+    def scan(
+        self,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """The rows of the newest version, lazily: `.to_arrow()`, `.to_batches()`, …
+
+        `limit` is how many rows at most; which ones is not promised.
+        """
+        return self.snapshot().scan(where, columns, limit)
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """Some rows, to see what they look like; no more files are read than that takes."""
+        return self.scan(limit=rows).to_arrow()
+
+    @property
+    def size(self) -> TableSums:
+        """The newest version in numbers: rows, files, bytes, partitions, and what is old."""
+        return self._lake.store.table_sums(self.table_id)
 
     def count(self, where: str | None = None) -> int:
         """How many rows there are; from the log alone where that is exact."""
@@ -161,7 +205,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
                 remedy="give 0 or more, or leave it out for all of them",
             )
         found = self._lake.store.history(self.table_id, limit=limit)
-        return [HistoryEntry.of(record) for record in found]
+        return Listing(HistoryEntry.of(record) for record in found)
 
     def changes(self, from_version: int, to_version: int | None = None) -> list[Change]:
         """What the versions from `from_version` up to and including `to_version` did."""
@@ -372,3 +416,10 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
             f"({from_ms(head.last_ict).isoformat()})",
             remedy="ask for one of these",
         )
+
+
+def kind_of(read_only_reason: str | None) -> str:
+    """See `Table.kind`."""
+    if read_only_reason is None:
+        return "live"
+    return "released" if is_released(read_only_reason) else "read-only"

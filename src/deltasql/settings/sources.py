@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import platform
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from deltasql.settings.secrets import mask, mask_address
 FILE_NAME: Final = "deltasql.toml"
 NAMES: Final = ("url", "location", "committer")
 _PREFIX: Final = keys.VARIABLE_PREFIX
+# Names that tell nobody apart.
+_NOBODY: Final = frozenset({"root", "unknown"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +161,14 @@ def _must_not_run(found: Configuration, path: Path) -> None:
 
 
 def user_name() -> str:
-    """Whoever runs this process: the committer, where none is set."""
+    """Whoever runs this process: the committer, where neither the settings nor the database
+    name one. Everybody in a container is root: then the host says more.
+    """
     try:
-        return getpass.getuser()
+        name = getpass.getuser()
     except (KeyError, OSError):
-        return "unknown"
+        name = "unknown"
+    return name if name not in _NOBODY else f"{name}@{platform.node()}"
 
 
 def known_keys() -> list[str]:

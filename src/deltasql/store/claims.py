@@ -16,7 +16,12 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from deltasql.errors import CommitError, LocationTakenError, TableNotFoundError
+from deltasql.errors import (
+    CommitError,
+    LocationTakenError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from deltasql.places import overlap, place_of
 from deltasql.store.rows import Row
 
@@ -103,6 +108,16 @@ class ClaimLog(Protocol):
         nothing has happened, and what it allows nobody changes before the purge has begun.
         """
 
+    def undrop_table(self, table_id: int, name: str) -> bool:
+        """Bring a dropped table back under a name that is free, at its newest version.
+
+        False if there is no such dropped table, or its purge has begun; `LocationTakenError` if
+        another table is at its place by now, `TableExistsError` if one has the name.
+        """
+
+    def role(self) -> str | None:
+        """Whom the database takes us for; None where it has no users."""
+
     def known_files(self, table_id: int) -> pa.RecordBatchReader:
         """Path and deletion vector (JSON) of all that any version of a table names, in bounded
         memory; changes have no vector. A path may come more than once.
@@ -174,6 +189,31 @@ class ClaimQueries:
                 check(ask)
             ask("purges_begin", table_id=table_id)
             return PurgeRecord(record, reason)
+
+    def undrop_table(self, table_id: int, name: str) -> bool:
+        with self._placing("bringing a table back") as ask:
+            found = [row for row in ask("tables_dropped") if row[0] == table_id]
+            if not found:
+                return False
+            record, place = _dropped(found[0]), found[0][-1]
+            if record.is_purging:
+                return False
+            if ask("table_by_name", name=name):
+                raise TableExistsError(
+                    f"there is a table {name} already",
+                    cause=f"the dropped table {record.name} can't have its name",
+                    remedy="bring it back under another name: lake.undrop(…, new_name=…)",
+                )
+            # Given up to an adoption, or taken since by another spelling.
+            here = place_of(record.location)
+            for claim in overlapping(ask, place or here, table_id=table_id):
+                raise taken(record.location, place or here, claim)
+            ask("head_restore", table_id=table_id)
+            ask("table_restore", table_id=table_id, name=name)
+            return True
+
+    def role(self) -> str | None:
+        return None
 
     def known_files(self, table_id: int) -> pa.RecordBatchReader:
         query = self._text("files_known").format(table_id=int(table_id))

@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
             "deltasql adopt s3://bucket/clone sales.clone --allow s3://bucket/old/orders",
             "deltasql adopt ./old/orders --abandon",
         ],
+        resume="the same command goes on with the adoption, --abandon gives it up",
     )(adopt)
     command(
         app,
@@ -41,6 +42,7 @@ def register(app: typer.Typer) -> None:
             "deltasql recover s3://bucket/lake --dry-run",
             "deltasql recover s3://bucket/lake",
         ],
+        resume="the same command adopts the tables that are left",
     )(recover)
     command(app, "release", examples=["deltasql release sales.orders --yes"])(release)
 
@@ -179,10 +181,10 @@ def release(
 
     Everything is mirrored, then the fence is removed; deltasql only reads it then.
     """
-    if not yes:
-        typer.confirm(f"Hand {table!r} back? deltasql will not write it any more", abort=True)
     with session.lake() as lake:
         released = lake.table(table)
+        if not yes:
+            typer.confirm(f"Hand {table!r} back? deltasql will not write it any more", abort=True)
         version = released.release()
         told = {"table": table, "version": version, "location": released.location}
     session.out.done(f"{table} is plain Delta again, from version {version}", told)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deltasql.cli.session import Session, command
-from deltasql.errors import ConfigError
+from deltasql.errors import ConfigError, StoreError
 from deltasql.settings.secrets import mask_address, without_secrets
+
+if TYPE_CHECKING:
+    from deltasql.objectstore import ObjectStore
 
 app = typer.Typer(name="config", help="The settings in force.", no_args_is_help=True)
 
@@ -39,6 +43,10 @@ def init(
     file: Annotated[
         bool, typer.Option(help="Write deltasql.toml, so that other commands need no options.")
     ] = True,
+    probe: Annotated[
+        bool,
+        typer.Option(help="Write, list, read and delete an object in the location, as a test."),
+    ] = True,
 ) -> None:
     """Create a lake, and a deltasql.toml that names it.
 
@@ -48,6 +56,8 @@ def init(
     session.url = database or session.url
     with session.lake(creating=True) as lake:
         url, location = session.configuration().text("url") or "", lake.location
+        if probe and location:
+            _probe(lake.objects(location))
         written = _write_file(url, session.location and location) if file else None
         shown = location and mask_address(location)
         values = {"url": lake.url, "location": shown, "file": written}
@@ -58,6 +68,16 @@ def init(
         session.out.note(
             f"secrets were left out of {written}: set PGPASSWORD, DELTASQL_URL or DELTASQL_LOCATION"
         )
+
+
+def _probe(objects: ObjectStore) -> None:
+    from deltasql.lake.looking.probing import probe
+
+    try:
+        probe(objects)
+    except StoreError as error:
+        hint = "the database is ready; run init again, or with --no-probe"
+        raise replace(error, remedy=f"{error.remedy}; {hint}") from None
 
 
 def _write_file(url: str, location: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Tables taken out of the lake: drop, purge."""
+"""Tables taken out of the lake, and brought back: drop, undrop, purge."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltasql.cli.session import Session, TableName, command
+from deltasql.errors import TableNotFoundError
 
 if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
     from deltasql.lake.upkeep.purging import PurgeReport
 
+Dropped = Annotated[
+    str,
+    typer.Argument(help="A dropped table, by its name or id.", metavar="TABLE", show_default=False),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation.")]
 
 
@@ -21,11 +27,18 @@ def register(app: typer.Typer) -> None:
         app,
         "drop",
         examples=["deltasql drop sales.orders --yes", "deltasql drop sales.orders --purge"],
+        resume="deltasql tables --dropped tells whether it was; purge continues a purge",
     )(drop)
+    command(
+        app,
+        "undrop",
+        examples=["deltasql undrop sales.orders", "deltasql undrop 7 --new-name sales.orders_old"],
+    )(undrop)
     command(
         app,
         "purge",
         examples=["deltasql tables --dropped", "deltasql purge sales.orders --yes"],
+        resume="the same command continues the purge",
     )(purge)
 
 
@@ -41,25 +54,24 @@ def drop(
 
     Its files and its history stay until it is purged; the name is free at once.
     """
-    if not yes:
-        what = "Drop {!r}, and delete its log and files?" if purge else "Drop {!r}?"
-        typer.confirm(what.format(table), abort=True)
     with session.lake() as lake:
+        found = lake.table(table)
+        if not yes:
+            what = "Drop {!r}, and delete its log and files?" if purge else "Drop {!r}?"
+            typer.confirm(what.format(found.name), abort=True)
         report = lake.drop_table(table, purge=purge)
     if report is None:
-        session.out.done(f"{table} is dropped; purge deletes its files", {"table": table})
+        session.out.done(
+            f"{table} is dropped; undrop brings it back, purge deletes its files",
+            {"table": table},
+        )
         return
     _tell(session, report)
 
 
 def purge(
     session: Session,
-    table: Annotated[
-        str,
-        typer.Argument(
-            help="A dropped table, by its name or id.", metavar="TABLE", show_default=False
-        ),
-    ],
+    table: Dropped,
     yes: Yes = False,
 ) -> None:
     """Delete the files, the log and the rows of a dropped table.
@@ -67,13 +79,44 @@ def purge(
     Deletes only files that its log names; everything else at its location stays, and is listed.
     The same command continues a purge that was interrupted.
     """
-    if not yes:
-        typer.confirm(f"Delete the log and the files of {table!r} for good?", abort=True)
     with session.lake() as lake:
-        named = {item.name for item in lake.dropped()}
-        is_id = table.isdecimal() and table not in named
-        report = lake.purge(int(table) if is_id else table)
+        chosen = _chosen(lake, table)
+        if not yes:
+            typer.confirm(f"Delete the log and the files of {table!r} for good?", abort=True)
+        report = lake.purge(chosen)
     _tell(session, report)
+
+
+def undrop(
+    session: Session,
+    table: Dropped,
+    new_name: Annotated[
+        str | None,
+        typer.Option("--new-name", help="Its name, if another has its old one.", metavar="NAME"),
+    ] = None,
+) -> None:
+    """Bring back a table that was dropped and not purged.
+
+    With all of its versions, where it was.
+    """
+    with session.lake() as lake:
+        found = lake.undrop(_chosen(lake, table), new_name=new_name)
+        told = {"table": found.name, "version": found.version, "location": found.location}
+    session.out.done(f"{told['table']} is back, at version {told['version']}", told)
+
+
+def _chosen(lake: Lake, table: str) -> str | int:
+    """The dropped table that is meant, by its name or id; raises if there is none."""
+    found = lake.dropped()
+    if table in {item.name for item in found}:
+        return table
+    if table.isdecimal() and int(table) in {item.table_id for item in found}:
+        return int(table)
+    raise TableNotFoundError(
+        f"there is no dropped table {table}",
+        cause="it was never dropped, or it is purged already",
+        remedy="deltasql tables --dropped lists them",
+    )
 
 
 def _tell(session: Session, report: PurgeReport) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deltasql.cli.session import Session, TableName, command
-from deltasql.cli.text import jsonable
+from deltasql.cli.text import in_units, jsonable
 
 if TYPE_CHECKING:
     from deltasql.lake.history import HistoryEntry
+    from deltasql.lake.looking.auditing import AuditEntry
     from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
 
@@ -43,6 +43,7 @@ def register(app: typer.Typer) -> None:
             "deltasql tables",
             "deltasql tables 'sales.*' --output json",
             "deltasql tables --dropped",
+            "deltasql tables --all",
         ],
     )(tables)
     command(
@@ -71,7 +72,7 @@ def register(app: typer.Typer) -> None:
         app,
         "audit",
         examples=[
-            "deltasql audit --from 2026-11-01",
+            "deltasql audit --since 1d --table 'sales.*'",
             "deltasql audit --from 2026-11-01T08:00 --to 2026-11-01T09:00 --output json",
         ],
     )(audit)
@@ -85,32 +86,52 @@ def tables(
     dropped: Annotated[
         bool, typer.Option("--dropped", help="List tables that were dropped and not purged.")
     ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="List both those that are there and the dropped ones.")
+    ] = False,
 ) -> None:
-    """List the tables of the lake."""
+    """List the tables of the lake.
+
+    A table is live, read-only, or released: handed back to plain Delta.
+    """
+    from deltasql.lake.table import kind_of
+
     with session.lake() as lake:
-        if dropped:
-            columns: tuple[str, ...] = ("id", "table", "dropped_at", "is_purging", "location")
-            rows: list[tuple[Any, ...]] = [
-                (item.table_id, item.name, item.dropped_at, item.is_purging, item.location)
-                for item in lake.dropped()
-                if fnmatchcase(item.name, pattern)
-            ]
-        else:
-            columns = ("table", "version", "location", "read_only")
-            # In two queries, however many there are; one that was created in between is left out.
-            records, heads = lake.store.tables(), lake.store.heads()
-            rows = [
-                (item.name, heads[item.table_id].version, item.location, item.read_only_reason)
-                for item in records
-                if item.table_id in heads and fnmatchcase(item.name, pattern)
-            ]
-    # Few tables are read-only: the column is shown where one is.
-    brief = columns if dropped or any(row[3] for row in rows) else columns[:3]
-    session.out.table(columns, rows, brief=brief)
+        gone = [item for item in lake.dropped() if fnmatchcase(item.name, pattern)]
+        # In two queries, however many there are; one that was created in between is left out.
+        records, heads = ([], {}) if dropped else (lake.store.tables(), lake.store.heads())
+        here = [
+            (item.name, heads[item.table_id].version, item.location, item.read_only_reason,
+             kind_of(item.read_only_reason))
+            for item in records
+            if item.table_id in heads and fnmatchcase(item.name, pattern)
+        ]  # fmt: skip
+    if everything and not dropped:
+        columns: tuple[str, ...] = ("table", "kind", "version", "location", "dropped_at", "id")
+        rows: list[tuple[Any, ...]] = [
+            (name, kind, version, location, None, None) for name, version, location, _, kind in here
+        ]
+        rows += [
+            (item.name, item.kind, None, item.location, item.dropped_at, item.table_id)
+            for item in gone
+        ]
+    elif dropped:
+        columns = ("id", "table", "dropped_at", "is_purging", "location")
+        rows = [
+            (item.table_id, item.name, item.dropped_at, item.is_purging, item.location)
+            for item in gone
+        ]
+    else:
+        columns = ("table", "version", "location", "read_only", "kind")
+        rows = list(here)
+    session.out.table(columns, rows)
 
 
 def show(session: Session, table: TableName, version: Version = None, as_of: AsOf = None) -> None:
-    """Show a table: schema, properties, size."""
+    """Show a table: schema, properties, size.
+
+    Old files are those of earlier versions alone: vacuum deletes them.
+    """
     with session.lake() as lake:
         found = lake.table(table)
         if version is None and as_of is None:
@@ -124,6 +145,7 @@ def show(session: Session, table: TableName, version: Version = None, as_of: AsO
         return
     columns = described.pop("schema")
     properties = described.pop("properties")
+    described = {key: _worded(key, value) for key, value in described.items()}
     out.record({**described, **{f"property {key}": value for key, value in properties.items()}})
     out.table(
         ("column", "type", "nullable"),
@@ -131,21 +153,48 @@ def show(session: Session, table: TableName, version: Version = None, as_of: AsO
     )
 
 
-def _described(table: Table, snapshot: Snapshot) -> dict[str, Any]:
+def _worded(key: str, value: Any) -> Any:
+    """A value of the description for people: bytes in units, numbers in groups of three."""
+    if value is None or isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if key.endswith("bytes"):
+        return in_units(value)
+    return f"{value:,}" if key in _NUMBERS else value
+
+
+_NUMBERS = ("rows", "files", "partitions", "old files")
+
+
+def _sized(table: Table, snapshot: Snapshot) -> dict[str, Any]:
+    """How large a table is; of an earlier version what its own files tell."""
+    if snapshot.version == table.version:
+        sums = table.size
+        return {
+            "rows": sums.rows,
+            "files": sums.files,
+            "bytes": sums.size_bytes,
+            "partitions": sums.partitions if snapshot.metadata.partition_columns else None,
+            "old files": sums.old_files,
+            "old bytes": sums.old_bytes,
+        }
     count = size = 0
     for batch in snapshot.file_batches():
         count += batch.num_rows
         size += sum(batch.column("size").to_pylist())
+    return {"rows": snapshot.count(), "files": count, "bytes": size}
+
+
+def _described(table: Table, snapshot: Snapshot) -> dict[str, Any]:
     return {
         "table": table.name,
+        "kind": table.kind,
         "location": table.location,
         "sources": [source or "anywhere" for source in table.sources],
         "read only": table.read_only,
         "version": snapshot.version,
         "timestamp": snapshot.timestamp,
         "partitioned by": list(snapshot.metadata.partition_columns),
-        "files": count,
-        "bytes": size,
+        **_sized(table, snapshot),
         "reader version": snapshot.protocol.min_reader_version,
         "writer version": snapshot.protocol.min_writer_version,
         "features": sorted(
@@ -230,7 +279,7 @@ def scan(
         found = snapshot.scan(where, names)
         rows = _rows(found.to_batches())
         shown = list(islice(rows, limit)) if limit else rows
-        session.out.table(found.schema.names, shown)
+        session.out.table(found.schema.names, shown, fold=False)
         if limit and next(rows, None) is not None:
             session.out.note(f"the first {limit} rows; --limit 0 shows all")
 
@@ -251,17 +300,37 @@ def _values(column: Any) -> list[Any]:
 def audit(
     session: Session,
     start: Annotated[
-        str, typer.Option("--from", help="From this time on, ISO-8601.", metavar="TIME")
-    ] = "1970-01-01",
+        str | None, typer.Option("--from", help="From this time on, ISO-8601.", metavar="TIME")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", help="From so long ago on, e.g. 1d or 90m.", metavar="DURATION"),
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option("--table", help="Which tables; * and ? are wildcards.", metavar="PATTERN"),
+    ] = None,
     end: Annotated[
         str | None, typer.Option("--to", help="Up to this time; now by default.", metavar="TIME")
     ] = None,
 ) -> None:
-    """List who committed what, over all tables."""
+    """List who committed what, over all tables.
+
+    With the rows and files that each version added and removed; a file that is written anew
+    counts with all of its rows.
+    """
     with session.lake() as lake:
-        found = lake.audit(start, end or datetime.now(UTC).replace(year=9999))
+        found = lake.audit(start, end, since=since, table=pattern, changes=True)
     session.out.table(
-        ("table", *_HISTORY),
-        [(item.table, *_entry(item.entry)) for item in found],
-        brief=("table", *_BRIEF),
+        ("table", *_HISTORY, *_CHANGED),
+        [(item.table, *_entry(item.entry), *_changed(item)) for item in found],
+        brief=("table", *_BRIEF, *_CHANGED),
     )
+
+
+_CHANGED = ("rows_added", "rows_removed", "files_added", "files_removed")
+
+
+def _changed(item: AuditEntry) -> tuple[int, ...]:
+    assert item.changed is not None, "it was asked for"
+    return tuple(getattr(item.changed, name) for name in _CHANGED)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltasql.cli.session import AnyTable, DryRun, EnforceRetention, Session, TableName, command
+from deltasql.cli.text import in_units
 
 if TYPE_CHECKING:
     from deltasql.maintenance.vacuuming.report import VacuumReport
@@ -23,6 +24,7 @@ def register(app: typer.Typer) -> None:
             "deltasql vacuum sales.orders --delete",
             'deltasql vacuum --retention "30 days" --delete',
         ],
+        resume="the same command goes on",
     )(vacuum)
     command(
         app,
@@ -33,6 +35,7 @@ def register(app: typer.Typer) -> None:
             "deltasql optimize sales.orders --zorder-by customer --zorder-by day",
             "deltasql optimize sales.orders --purge",
         ],
+        resume="the same command writes what is left together",
     )(optimize)
     command(
         app,
@@ -77,9 +80,21 @@ def vacuum(
 def _tell(session: Session, report: VacuumReport) -> None:
     done = "would go" if report.dry_run else "gone"
     told = (
-        f"{report.table}: {report.count} files {done} ({report.bytes} bytes): {report.dead} dead, "
-        f"{report.vectors} deletion vectors, {report.changes} changes, {report.orphans} orphans"
+        f"{report.table}: {report.count} files {done} ({in_units(report.bytes)})"
+        if report.count
+        else f"{report.table}: no file {done}"
     )
+    parts = [
+        f"{number} {word}"
+        for number, word in (
+            (report.dead, "dead"),
+            (report.vectors, "deletion vectors"),
+            (report.changes, "changes"),
+            (report.orphans, "orphans"),
+        )
+        if number
+    ]
+    told += f": {', '.join(parts)}" if parts else ""
     session.out.done(told, asdict(report))
 
 
@@ -118,9 +133,9 @@ def optimize(
         )
     told = done.metrics
     session.out.done(
-        f"{table}: {told['numRemovedFiles']} files ({told['numRemovedBytes']} bytes) became "
-        f"{told['numAddedFiles']} ({told['numAddedBytes']} bytes) in {len(done.versions)} commits"
-        + (f"; {done.skipped} bins were left to the next run" if done.skipped else ""),
+        f"{table}: {told['numRemovedFiles']} files ({in_units(told['numRemovedBytes'])}) became "
+        f"{told['numAddedFiles']} ({in_units(told['numAddedBytes'])}) in {len(done.versions)} "
+        "commits" + (f"; {done.skipped} bins were left to the next run" if done.skipped else ""),
         asdict(done),
     )
 

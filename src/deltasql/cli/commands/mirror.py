@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deltasql.cli.failures import BEHIND, FAILED
-from deltasql.cli.session import Session, TableName, command, complete_table
+from deltasql.cli.session import AnyTable, Session, TableName, command, complete_table
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
     from deltasql.lake.mirror import MirrorStatus
+    from deltasql.mirror.repairing.report import RepairReport
     from deltasql.mirror.validation.validate import ValidationReport
 
 app = typer.Typer(
@@ -49,7 +50,6 @@ def status(session: Session, tables: Tables = None) -> None:
         _STATUS,
         [tuple(getattr(item, name) for name in _STATUS) for item in found],
         style=lambda row: "red" if row[7] else "yellow" if row[3] else None,
-        brief=(*_STATUS[:5], "is_paused", "is_released", "error_message"),
     )
     if any(_is_behind(item) for item in found):
         raise typer.Exit(BEHIND)
@@ -141,11 +141,13 @@ def _watched(lake: Lake, advance: Any) -> Iterator[None]:
         "deltasql mirror repair sales.orders",
         "deltasql mirror repair sales.orders --version=7",
         "deltasql mirror repair sales.orders --take-back",
+        "deltasql mirror repair --all",
     ],
+    resume="the same command goes on: what is written whole stays",
 )
 def repair(
     session: Session,
-    table: TableName,
+    table: AnyTable = None,
     version: Annotated[
         int | None,
         typer.Option("--version", help="This version only.", metavar="N", min=0),
@@ -157,18 +159,58 @@ def repair(
         bool,
         typer.Option("--take-back", help="Take versions that only the mirror has into SQL again."),
     ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every table that is ours to write.")
+    ] = False,
 ) -> None:
     """Write again what was deleted or truncated.
 
     The exit code is 3 if drift remains.
     """
-    with session.lake() as lake:
-        report = lake.table(table).mirror.repair(version, force, take_back=take_back)
-    session.out.record({"ok": report.ok, **asdict(report)})
-    if report.errors:
+    if everything == (table is not None):
+        raise typer.BadParameter("name a table, or pass --all", param_hint="TABLE")
+    if everything and (version is not None or force or take_back):
+        raise typer.BadParameter("--all takes none of --version, --force and --take-back")
+    with session.lake() as lake, session.out.progress("comparing commits") as advance:
+        if table is not None:
+            report = lake.table(table).mirror.repair(
+                version, force, take_back=take_back, progress=advance
+            )
+            reports = [report]
+        else:
+            found = lake.mirror.repair(lambda done, total, _: advance(done, total))
+            reports = list(found.values())
+    if table is not None:
+        _show_repair(session, reports[0])
+    else:
+        _show_repairs(session, reports)
+    if any(report.errors for report in reports):
         raise typer.Exit(FAILED)
-    if not report.ok:
+    if not all(report.ok for report in reports):
         raise typer.Exit(BEHIND)
+
+
+def _show_repair(session: Session, report: RepairReport) -> None:
+    """What was found and done; of what was not, nothing."""
+    values = {"ok": report.ok, **asdict(report)}
+    if not session.out.is_json:
+        values = {key: value for key, value in values.items() if value or key in ("ok", "table")}
+        if report.ok and len(values) == 2:
+            values["found"] = "nothing to repair"
+    session.out.record(values)
+
+
+def _show_repairs(session: Session, reports: Sequence[RepairReport]) -> None:
+    names = ("table", "ok", "restored", "checkpoints", "mirrored", "conflicts", "ahead", "errors")
+    session.out.table(
+        names,
+        [tuple(_listed(getattr(report, name)) for name in names) for report in reports],
+        style=lambda row: None if row[1] else "red",
+    )
+
+
+def _listed(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
 @command(
@@ -194,8 +236,12 @@ def validate(
         if tables:
             reports = []
             for number, name in enumerate(tables, start=1):
-                reports.append(lake.table(name).mirror.validate(version))
-                advance(number, len(tables))
+                table = lake.table(name)
+                if len(tables) == 1:
+                    reports.append(table.mirror.validate(version, progress=advance))
+                else:
+                    reports.append(table.mirror.validate(version))
+                    advance(number, len(tables))
         else:
             found = lake.mirror.validate(lambda done, total, _: advance(done, total))
             reports = list(found.tables.values())
@@ -248,6 +294,7 @@ def _findings(report: ValidationReport) -> str:
     examples=[
         "deltasql mirror export sales.orders s3://elsewhere/orders --copy-data",
     ],
+    resume="the same command goes on where it stopped",
 )
 def export(
     session: Session,
@@ -263,8 +310,8 @@ def export(
 
     Without --copy-data the copy refers to the data files where they are.
     """
-    with session.lake() as lake:
-        report = lake.table(table).mirror.export(place, copy_data=copy_data)
+    with session.lake() as lake, session.out.progress("exporting") as advance:
+        report = lake.table(table).mirror.export(place, copy_data=copy_data, progress=advance)
     session.out.record(asdict(report))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+from deltasql.lake.looking.html import html_record
+
 
 class WriteResult(int):
     """The version that a write became, with what it did as `metrics`.
@@ -29,6 +31,9 @@ class WriteResult(int):
 
     def __repr__(self) -> str:
         return f"WriteResult({int(self)}, {self.metrics})"
+
+    def _repr_html_(self) -> str:
+        return html_record(f"version {int(self)}", self.metrics)
 
     def __str__(self) -> str:
         return int.__repr__(self)

@@ -127,12 +127,17 @@ class TransactionTable(TransactionVerbs):
         )
         return found.with_state(state)
 
-    def scan(self, where: str | None = None, columns: Sequence[str] | None = None) -> Scan:
+    def scan(
+        self,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Scan:
         """The rows, lazily; what is read here is part of the conflict check."""
         self._must_be_open()
         snapshot = self.snapshot()
         self.has_read(snapshot.bind(where))
-        return snapshot.scan(where, columns)
+        return snapshot.scan(where, columns, limit)
 
     def has_read(
         self, predicate: Predicate | None, files: frozenset[FileKey] | None = None

@@ -19,6 +19,7 @@ from deltasql.errors import (
 )
 from deltasql.lake import writing
 from deltasql.lake.arguments import checked
+from deltasql.lake.looking.html import html_table
 from deltasql.lake.table import Table
 from deltasql.lake.transaction.table import TransactionTable
 from deltasql.lake.upkeep.maintaining import must_be_ready
@@ -63,6 +64,14 @@ class Transaction:
         self._present = ExitStack()
         self.id = writing.new_id()
         self.versions: Mapping[str, int] = {}
+
+    def __repr__(self) -> str:
+        state = "open" if self._is_open else "ended" if self._is_used else "not begun"
+        told = ", ".join(f"{name} at {version}" for name, version in self.versions.items())
+        return f"<Transaction {state}{': ' if told else ''}{told}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(("table", "version"), self.versions.items(), title=repr(self)[1:-1])
 
     def __enter__(self) -> Self:
         if self._is_used:

@@ -46,6 +46,7 @@ __all__ = [
     "must_be_allowed",
     "must_not_be_ahead",
     "purge",
+    "undrop",
 ]
 
 
@@ -61,6 +62,11 @@ class DroppedTable:
     location: str
     dropped_at: datetime
     is_purging: bool
+
+    @property
+    def kind(self) -> str:
+        """`dropped`: what `Table.kind` is for tables that are there."""
+        return "dropped"
 
 
 def dropped(lake: Lake) -> list[DroppedTable]:
@@ -118,6 +124,23 @@ def purge(lake: Lake, table: str | int) -> PurgeReport:
     if begun is None:
         raise _gone(table)
     return _carry_out(lake, begun)
+
+
+def undrop(lake: Lake, table: str | int, new_name: str | None) -> Table:
+    """See `Lake.undrop`."""
+    record = _find(lake.store, table)
+    name = new_name or record.name
+    if record.is_purging:
+        raise ValidationError(
+            f"{record.name} can't be brought back",
+            cause="its purge has begun, and files of it may be gone",
+            remedy=f"finish the purge: lake.purge({record.table_id})",
+        )
+    if not lake.store.undrop_table(record.table_id, name):
+        raise _gone(table)
+    lake.states.forget(record.table_id)
+    logger.info("undropped", extra={"table": name})
+    return lake.table(name)
 
 
 def drop_and_purge(lake: Lake, table: Table) -> PurgeReport:

@@ -37,7 +37,7 @@ from deltasql.mirror.repairing.checkpoints import (
 from deltasql.mirror.repairing.report import RepairReport
 from deltasql.mirror.retained import first_kept
 from deltasql.mirror.take_back import take_back
-from deltasql.mirror.validation.digests import commit_digests, differing
+from deltasql.mirror.validation.digests import Advance, commit_digests, differing
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
 from deltasql.store.interface import CommitRecord, LogStore
@@ -52,6 +52,7 @@ def repair(
     version: int | None = None,
     force: bool = False,
     taking_back: CommitLoop | None = None,
+    progress: Advance | None = None,
 ) -> RepairReport:
     """Repair a table's mirror: one version alone, or all of it, commit files read and compared.
 
@@ -67,7 +68,7 @@ def repair(
         try:
             run.versions_ahead(version, taking_back=taking_back)
             if not is_released(log.read_only_reason(target.table_id)):
-                run.commit_files(version)
+                run.commit_files(version, progress)
                 run.publish_pending(version)
         except LeaseLostError:
             run.report.errors.append("the lease was lost to another process: repair again")
@@ -165,7 +166,7 @@ class _Repair:
 
     # --- commit files ---------------------------------------------------------------------
 
-    def commit_files(self, version: int | None) -> None:
+    def commit_files(self, version: int | None, progress: Advance | None = None) -> None:
         """Compare them with SQL in order, and write what is missing or broke off."""
         first = first_kept(self._log, self._target.table_id, self._listing, self._head)
         self._first = first
@@ -181,7 +182,7 @@ class _Repair:
         digests = commit_digests(self._log, self._target.table_id)
         last = self._head if version is None else version
         present = [v for v in self._listing.commits if after < v <= last and v in digests]
-        others = set(differing(self._objects, digests, present))
+        others = set(differing(self._objects, digests, present, progress))
         if self._must_stop(digests, others, version):
             return
         for record in self._log.commits(self._target.table_id, after=after, upto=version):

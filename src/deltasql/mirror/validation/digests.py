@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeAlias
 
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.objectstore import ObjectStore
@@ -14,6 +14,8 @@ from deltasql.store.interface import LogStore
 # What an adopted version has that came with a checkpoint and without its commit file.
 _NO_FILE: Final = sha256(b"").digest()
 _PARALLEL: Final = 8
+# Told how much is done, of how much.
+Advance: TypeAlias = Callable[[int, int], None]
 
 
 def commit_digests(log: LogStore, table_id: int) -> dict[int, bytes]:
@@ -26,11 +28,15 @@ def commit_digests(log: LogStore, table_id: int) -> dict[int, bytes]:
 
 
 def differing(
-    objects: ObjectStore, digests: Mapping[int, bytes], versions: Iterable[int]
+    objects: ObjectStore,
+    digests: Mapping[int, bytes],
+    versions: Iterable[int],
+    progress: Advance | None = None,
 ) -> list[int]:
     """Those of the versions, in order, whose commit file has other bytes than were committed.
 
-    Every one of them is read: of an object's bytes its size says nothing.
+    Every one of them is read: of an object's bytes its size says nothing. `progress` is told how
+    many were read, of how many.
     """
 
     def is_other(version: int) -> bool:
@@ -38,5 +44,11 @@ def differing(
 
     present = sorted(versions)
     with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="deltasql-digests") as pool:
+        others = []
         found = zip(present, pool.map(is_other, present), strict=True)
-        return [version for version, other in found if other]
+        for count, (version, other) in enumerate(found, start=1):
+            if other:
+                others.append(version)
+            if progress is not None:
+                progress(count, len(present))
+        return others

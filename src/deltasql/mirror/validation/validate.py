@@ -15,7 +15,7 @@ from deltasql.mirror.checkpoints.content import restated_metadata, restated_prot
 from deltasql.mirror.engine import Target
 from deltasql.mirror.retained import first_kept
 from deltasql.mirror.validation.cross_check import independent_view
-from deltasql.mirror.validation.digests import commit_digests, differing
+from deltasql.mirror.validation.digests import Advance, commit_digests, differing
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile
 from deltasql.store.file_rows import from_batch
@@ -72,6 +72,7 @@ def validate(
     *,
     version: int | None = None,
     options: Mapping[str, str] | None = None,
+    progress: Advance | None = None,
 ) -> ValidationReport:
     """Compare a table's mirror with SQL; `options` are the independent reader's own."""
     listing = list_log(objects)
@@ -94,7 +95,7 @@ def validate(
     )
     report.foreign_versions = sorted(number for number in listing.commits if number > head.version)
     # Also before the first version is mirrored: what lies there is what readers see.
-    _compare_commits(log, objects, target, listing, newest, report)
+    _compare_commits(log, objects, target, listing, newest, report, progress)
     if newest >= head.earliest_version:
         _compare_snapshots(log, objects, target, listing, report, options)
     report.first_drift = _first_drift(report)
@@ -119,6 +120,7 @@ def _compare_commits(
     listing: LogListing,
     newest: int,
     report: ValidationReport,
+    progress: Advance | None,
 ) -> None:
     first = first_kept(log, target.table_id, listing, newest)
     digests = commit_digests(log, target.table_id)
@@ -128,7 +130,7 @@ def _compare_commits(
         if first <= version <= newest and version not in listing.commits
     )
     present = [v for v in digests if v >= first and v in listing.commits]
-    report.digest_mismatches += differing(objects, digests, present)
+    report.digest_mismatches += differing(objects, digests, present, progress)
 
 
 # --- snapshots ------------------------------------------------------------------------

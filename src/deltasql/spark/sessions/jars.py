@@ -1,8 +1,11 @@
-"""Delta's jars: resolved once into a folder of our own, and found there ever after."""
+"""Delta's jars, and those of object stores: resolved once into a folder of our own, and found
+there ever after.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +18,7 @@ from typing import IO
 from deltasql.errors import ConfigError
 from deltasql.spark.sessions import jar_digests
 from deltasql.spark.sessions.environment import delta_package
+from deltasql.spark.sessions.filesystems import Packages, packages_for
 
 VARIABLE = "DELTASQL_SPARK_JARS"
 _OURS = ("io.delta_", "io.unitycatalog_")
@@ -34,7 +38,8 @@ import sys
 from pyspark.sql import SparkSession
 package, excludes, folder = sys.argv[1:]
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-builder = builder.config("spark.jars.packages", package).config("spark.jars.excludes", excludes)
+builder = builder.config("spark.jars.packages", package)
+builder = builder.config("spark.jars.excludes", excludes) if excludes else builder
 builder.config("spark.jars.ivy", folder).getOrCreate().stop()
 """
 
@@ -52,6 +57,56 @@ def find(folder: str | Path | None = None) -> list[Path]:
             remedy=f"put the jars of {delta_package()} there, or leave {VARIABLE} and jars= out",
         )
     return found
+
+
+def known() -> Path | None:
+    """The folder that has Delta's jars, without fetching them; None while there is none."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return find(named)[0].parent
+    folder = _cache() / delta_package().replace(":", "_")
+    return folder if _jars_in(folder) else None
+
+
+def find_client(location: str | None, folder: str | Path | None = None) -> list[Path]:
+    """The jars with which Spark reaches a location, resolved from Maven; none where Spark has
+    them, or where a folder with all jars was named.
+    """
+    packages = packages_for(location)
+    if packages is None or folder or os.environ.get(VARIABLE):
+        return []
+    where = _cache() / packages.wanted[0].replace(":", "_")
+    if not where.is_dir():
+        _resolve_client(packages, where)
+    return sorted(where.glob("*.jar"))
+
+
+def _resolve_client(packages: Packages, folder: Path) -> None:
+    """Fill the folder with what Spark has not, under whatever version."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    there = {_artifact(jar) for jar in _spark_jars()}
+    with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as work:
+        _fetch(",".join(packages.wanted), Path(work), excludes=",".join(packages.without))
+        ready = Path(work) / "ready"
+        ready.mkdir()
+        for jar in (Path(work) / "jars").glob("*.jar"):
+            # Ivy puts the group before the name.
+            name = jar.name.partition("_")[2] or jar.name
+            if _artifact(Path(name)) not in there:
+                jar.rename(ready / name)
+        with suppress(OSError):
+            ready.rename(folder)
+
+
+def _artifact(jar: Path) -> str:
+    """A jar's name without its version."""
+    return re.split(r"-\d", jar.stem, maxsplit=1)[0]
+
+
+def _spark_jars() -> list[Path]:
+    import pyspark
+
+    return list((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
 
 
 def _jars_in(folder: Path) -> list[Path]:
@@ -90,12 +145,14 @@ def _resolve(package: str, folder: Path) -> None:
             ready.rename(folder)
 
 
-def _fetch(package: str, work: Path) -> None:
+def _fetch(package: str, work: Path, *, excludes: str = _NOT_OURS) -> None:
     started = time.monotonic()
-    _tell(f"deltasql: fetching {package}, once …")
+    # The first of several; the others come with it.
+    shown = package.partition(",")[0]
+    _tell(f"deltasql: fetching {shown}, once …")
     with tempfile.TemporaryFile("w+") as log:
         child = subprocess.Popen(
-            [sys.executable, "-c", RESOLVE, package, _NOT_OURS, str(work)],
+            [sys.executable, "-c", RESOLVE, package, excludes, str(work)],
             stdout=log,
             stderr=log,
             env={key: text for key, text in os.environ.items() if key not in _NOT_FOR_THE_CHILD},
@@ -108,7 +165,7 @@ def _fetch(package: str, work: Path) -> None:
                 child.wait()
         if child.returncode != 0:
             raise _not_fetched(package, _reason(log, time.monotonic() - started))
-    _tell(f"deltasql: fetched {package} in {time.monotonic() - started:.0f} s")
+    _tell(f"deltasql: fetched {shown} in {time.monotonic() - started:.0f} s")
 
 
 def _watch(child: subprocess.Popen[bytes], work: Path, started: float) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltasql.lake.catalog import Lake, connect
+from deltasql.settings.sources import resolve
 from deltasql.spark.catalog.attaching import attach_catalog
 from deltasql.spark.database import Database
 from deltasql.spark.sessions import jars as delta_jars
@@ -20,6 +21,7 @@ from deltasql.spark.sessions.environment import (
     spark_release,
 )
 from deltasql.spark.sessions.failures import no_native_route
+from deltasql.spark.sessions.filesystems import check_filesystem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,11 +36,14 @@ def session(
     master: str | None = None,
     jars: str | Path | None = None,
     config: Mapping[str, str] | None = None,
+    location: str | None = None,
 ) -> SparkSession:
     """A session with Delta in it; its jars are fetched the first time, which is shown.
 
-    `jars` names a folder that holds them already, as DELTASQL_SPARK_JARS does. `config` has
-    the last word on every setting; `master` is Spark's, by default all cores of this machine.
+    For a `location` on S3, by default the one that DELTASQL_LOCATION or deltasql.toml names, it
+    brings Hadoop's client as well, of the version that fits this Spark. `jars` names a folder
+    that holds all of them already, as DELTASQL_SPARK_JARS does. `config` has the last word on
+    every setting; `master` is Spark's, by default all cores of this machine.
     Delta's catalog is not set: under a catalog of another make Spark can't load tables that
     were made by CREATE TABLE … USING deltasql.
     """
@@ -46,7 +51,9 @@ def session(
     check_java()
     from pyspark.sql import SparkSession
 
-    paths = ",".join(str(jar) for jar in delta_jars.find(jars))
+    place = location or resolve().text("location")
+    found = [*delta_jars.find(jars), *delta_jars.find_client(place, jars)]
+    paths = ",".join(map(str, found))
     given = dict(config or {})
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
@@ -90,6 +97,8 @@ def attach(
     profile = name or profiles.DEFAULT
     database = Database(spark, opened, profile)
     check_native(spark, database.gateway)
+    if opened.location:
+        check_filesystem(spark, opened.location)
     register(spark, profiles.keep(opened, profile))
     if catalog is not None:
         attach_catalog(database, catalog)

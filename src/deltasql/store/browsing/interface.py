@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from deltasql.store.browsing.sums import SumLog
+
 if TYPE_CHECKING:
     from deltasql.store.interface import TableRecord, VersionRecord
 
@@ -92,7 +94,7 @@ class ListedFile:
     version: int
 
 
-class BrowseLog(Protocol):
+class BrowseLog(SumLog, Protocol):
     """Pages of what is in the log. Each answer is one statement, on indexes, with a limit."""
 
     def browse_tables(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any
-
 from deltasql.store.bodies import unpack
 from deltasql.store.browsing.interface import (
     BehindTable,
@@ -14,17 +11,14 @@ from deltasql.store.browsing.interface import (
     Summary,
     TableListing,
 )
+from deltasql.store.browsing.sums import SumQueries
 from deltasql.store.embedded.reading import NO_LIMIT, to_table, to_version
 from deltasql.store.interface import TableRecord, VersionRecord
 from deltasql.store.rows import Row, key_of
 
 
-class BrowseQueries(ABC):
+class BrowseQueries(SumQueries):
     """What people look at; a dialect says how a query is run."""
-
-    @abstractmethod
-    def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
-        """All rows of a named query."""
 
     def browse_tables(
         self, *, search: str = "", after: str = "", most: int = 100

@@ -89,6 +89,9 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries, Bro
     def pool_usage(self) -> tuple[int, int]:
         return self._connections.usage()
 
+    def role(self) -> str | None:
+        return self._connections.user
+
     def describe(self) -> Mapping[str, str]:
         """Server version and durability settings, for reports."""
         ((is_open,),) = self._rows("everybody_may_create")

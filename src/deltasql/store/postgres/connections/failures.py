@@ -11,6 +11,7 @@ from psycopg_pool import PoolClosed, PoolTimeout
 
 from deltasql.errors import DatabaseError, DeltaSqlError, StoreTimeoutError
 from deltasql.store.embedded.committing import added_twice, doubled_path
+from deltasql.store.postgres.connections.remedies import remedy_for
 
 # What the functions in SQL refuse, by the states that they raise.
 _REFUSALS = {"DL001": doubled_path, "DL002": added_twice}
@@ -75,7 +76,7 @@ def translate(error: Exception, doing: str, *, at_commit: bool = False) -> Delta
     return DatabaseError(
         f"PostgreSQL failed while {doing}",
         cause=_text(error),
-        remedy="see the cause; a lost connection is safe to try again",
+        remedy=remedy_for(error),
         is_refusal=is_refusal,
         is_transient=is_rollback or _is_lost(error),
     )

@@ -56,6 +56,8 @@ class Connections:
         self.lock_timeout: str | None = f"{limits.lock_ms}ms"
         self._arrow = ArrowConnections(self._conninfo, size=size, places=self)
         self._pool: ConnectionPool[LogConnection] | None = None
+        # Whom the server takes us for, wherever that was set.
+        self.user: str | None = None
         self.servers = ServerWatch()
         self._opening = threading.Lock()
         forget_after_fork(self)
@@ -65,6 +67,7 @@ class Connections:
         with translated("connecting"):
             with psycopg.connect(self._conninfo, autocommit=True) as connection:
                 direct = not is_pooled(connection)
+                self.user = connection.info.user or None
             if direct and "options" not in psycopg.conninfo.conninfo_to_dict(self._conninfo):
                 options = self._limits.options
                 self._conninfo = make_conninfo(self._conninfo, options=options.for_statements)

@@ -50,6 +50,29 @@ LEFT JOIN dl_purges AS g ON g.table_id = t.table_id
 WHERE t.dropped_id <> 0 AND t.dropped_at IS NOT NULL
 ORDER BY t.name, t.table_id;
 
+-- name: head_restore
+-- As it was when the table was dropped: nothing has been committed since.
+INSERT INTO dl_table_heads
+    (table_id, current_version, last_ict, earliest_version, metadata_version, protocol_version)
+SELECT v.table_id, v.version, v.in_commit_timestamp,
+       (SELECT CASE WHEN e.horizon > o.version THEN e.horizon ELSE o.version END
+        FROM (SELECT min(version) AS version FROM dl_table_versions
+              WHERE table_id = :table_id) AS o,
+             (SELECT coalesce(max(horizon), 0) AS horizon FROM dl_expirations
+              WHERE table_id = :table_id) AS e),
+       (SELECT max(version) FROM dl_metadata_updates WHERE table_id = :table_id),
+       (SELECT max(version) FROM dl_protocol_updates WHERE table_id = :table_id)
+FROM dl_table_versions AS v
+WHERE v.table_id = :table_id AND v.version = (
+    SELECT max(version) FROM dl_table_versions WHERE table_id = :table_id)
+RETURNING table_id;
+
+-- name: table_restore
+UPDATE dl_tables
+SET dropped_id = 0, dropped_at = NULL, name = :name
+WHERE table_id = :table_id AND dropped_id <> 0 AND dropped_at IS NOT NULL
+RETURNING table_id;
+
 -- name: purges_begin
 INSERT INTO dl_purges (table_id)
 VALUES (:table_id)

@@ -1,0 +1,1 @@
+"""What people ask a lake: what changed, how large it is, whether its location can be used."""

@@ -1,0 +1,96 @@
+"""What notebooks show: plain HTML tables, that nothing in a value can break out of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from html import escape
+from typing import Any, Final, TypeVar
+
+from deltasql.errors import DeltaSqlError
+
+T = TypeVar("T")
+# Nobody reads more in a cell of a notebook.
+_MOST_ROWS: Final = 20
+_LONGEST: Final = 200
+
+
+class Listing(list[T]):
+    """A list that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        columns = _columns(self[0]) if self else []
+        rows = ([_value(item, name) for name in columns] for item in self[:_MOST_ROWS])
+        return html_table(columns, rows, note=more(len(self)))
+
+
+def more(count: int) -> str:
+    """What is said of rows that are not shown."""
+    return f"{count:,} in all, the first {_MOST_ROWS} shown" if count > _MOST_ROWS else ""
+
+
+def html_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "", note: str = ""
+) -> str:
+    """Rows under headings."""
+    heading = "".join(f"<th>{_text(name.replace('_', ' '))}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_text(value)}</td>" for value in row) + "</tr>" for row in rows
+    )
+    caption = f"<p><b>{_text(title)}</b></p>" if title else ""
+    below = f"<p><small>{_text(note)}</small></p>" if note else ""
+    return f"{caption}<table><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def html_record(title: str, values: Mapping[str, Any]) -> str:
+    """One thing: its properties line by line, without those that are empty."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{_text(key)}</th><td>{_text(value)}</td></tr>"
+        for key, value in values.items()
+        if value is not None and value not in ("", [], {}, ())
+    )
+    return f"<p><b>{_text(title)}</b></p><table><tbody>{rows}</tbody></table>"
+
+
+def schema_html(schema: Any) -> str:
+    """The columns of an Arrow schema."""
+    rows = [(field.name, field.type, "" if field.nullable else "not null") for field in schema]
+    return html_table(("column", "type", ""), rows)
+
+
+def failed(title: str, error: DeltaSqlError) -> str:
+    """What a notebook shows of a thing that can't be looked at: showing must not fail."""
+    return html_record(title, {"problem": error.problem, "cause": error.cause})
+
+
+def _columns(item: object) -> list[str]:
+    """The fields of a value, those of an entry within it in their place."""
+    if not is_dataclass(item):
+        return ["name", "location"] if hasattr(item, "location") else ["value"]
+    names: list[str] = []
+    for found in fields(item):
+        inner = getattr(item, found.name)
+        names += _columns(inner) if is_dataclass(inner) else [found.name]
+    return names
+
+
+def _value(item: object, name: str) -> Any:
+    if name == "value" and not hasattr(item, name):
+        return item
+    if hasattr(item, name):
+        return getattr(item, name)
+    assert is_dataclass(item), "a column comes from the item or from a value within it"
+    inner = [getattr(item, found.name) for found in fields(item)]
+    return next((getattr(value, name) for value in inner if hasattr(value, name)), None)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        value = value.isoformat(sep=" ", timespec="seconds")
+    elif isinstance(value, int) and not isinstance(value, bool):
+        value = f"{value:,}"
+    text = str(value)
+    return escape(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")

@@ -1,0 +1,75 @@
+"""The questions that people ask of a whole lake: which tables, what changed, what was dropped."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, cast
+
+from deltasql.errors import DeltaSqlError
+from deltasql.lake import new_table
+from deltasql.lake.looking import auditing
+from deltasql.lake.looking.auditing import AuditEntry
+from deltasql.lake.looking.html import Listing, failed, html_table, more
+from deltasql.lake.table import Table
+from deltasql.lake.upkeep import purging
+from deltasql.log.timestamps import Timestamp, from_ms
+
+if TYPE_CHECKING:
+    from deltasql.lake.catalog import Lake
+
+
+class LakeLooks:
+    """Looking at a lake."""
+
+    def tables(self, pattern: str | None = None) -> list[Table]:
+        """The tables, by name; with a pattern such as `silver.*` those whose names it fits.
+
+        `table.kind` tells which are read-only or released; `dropped` lists those that are gone.
+        """
+        lake = cast("Lake", self)
+        return Listing(
+            Table(lake, record)
+            for record in lake.store.tables()
+            if pattern is None or fnmatchcase(record.name, pattern)
+        )
+
+    def audit(
+        self,
+        start: Timestamp | None = None,
+        end: Timestamp | None = None,
+        *,
+        since: timedelta | str | None = None,
+        table: str | None = None,
+        changes: bool = False,
+    ) -> list[AuditEntry]:
+        """What was committed from `start` up to `end`, by whom, over all tables, in order.
+
+        `since` is how long ago instead, such as `1d`; `table` a pattern of names, such as
+        `sales.*`. With `changes` each entry has the files, bytes and rows that it added and
+        removed.
+        """
+        return auditing.audit(
+            cast("Lake", self), start=start, end=end, since=since, table=table, changes=changes
+        )
+
+    def _repr_html_(self) -> str:
+        lake = cast("Lake", self)
+        try:
+            listed = lake.store.browse_tables(most=20)
+            total = lake.store.summary().tables
+        except DeltaSqlError as error:
+            return failed(repr(self), error)
+        rows = [(item.name, item.version, from_ms(item.last_ict), item.location) for item in listed]
+        columns = ("table", "version", "last commit", "location")
+        return html_table(columns, rows, title=lake.url, note=more(total))
+
+    def undrop(self, table: str | int, *, new_name: str | None = None) -> Table:
+        """Bring back a table that was dropped and not purged, by its name or id.
+
+        With all of its versions, where it was; under `new_name` if the name is taken by now.
+        """
+        lake = cast("Lake", self)
+        if new_name is not None:
+            new_table.check_name(new_name)
+        return purging.undrop(lake, table, new_name)

@@ -1,0 +1,105 @@
+"""A sample of a mirror beside SQL: the newest commit files, and whether somebody went on.
+
+Quick enough to be done all the time: a deleted or changed commit file at the end of the log, where
+readers are, is found without reading all of it. `validate` looks at everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from deltasql.delta_log.listing import list_log
+from deltasql.delta_log.names import LOG, commit_name
+from deltasql.errors import StoreError
+from deltasql.mirror.engine import Target
+from deltasql.mirror.retained import first_kept
+from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.failures import ObjectNotFoundError
+from deltasql.store.interface import LogStore
+
+_NO_FILE: Final = sha256(b"").digest()
+TAIL: Final = 10
+
+
+@dataclass(slots=True, kw_only=True)
+class DriftSample:
+    """What a look at the newest commit files found; `looked_at` is how many were read."""
+
+    table: str
+    looked_at: int = 0
+    missing_versions: list[int] = field(default_factory=list)
+    digest_mismatches: list[int] = field(default_factory=list)
+    foreign_versions: list[int] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether what was looked at is as SQL has it."""
+        return not (
+            self.missing_versions or self.digest_mismatches or self.foreign_versions or self.error
+        )
+
+    @property
+    def told(self) -> str:
+        """What was found, in words; empty where all is well."""
+        words = {
+            "missing": self.missing_versions,
+            "changed": self.digest_mismatches,
+            "written by somebody else": self.foreign_versions,
+        }
+        parts = [
+            f"version{'s' * (len(found) > 1)} {_shown(found)} {what}"
+            for what, found in words.items()
+            if found
+        ]
+        return "; ".join([*parts, *([self.error] if self.error else [])])
+
+
+def sample(log: LogStore, objects: ObjectStore, target: Target, *, tail: int = TAIL) -> DriftSample:
+    """Compare the newest `tail` commit files of a table's mirror with what was committed."""
+    found = DriftSample(table=target.name)
+    try:
+        _look(log, objects, target, tail, found)
+    except StoreError as error:
+        found.error = f"{error.problem}: {error.cause}"
+    return found
+
+
+def _look(
+    log: LogStore, objects: ObjectStore, target: Target, tail: int, found: DriftSample
+) -> None:
+    # Before the objects: whoever commits meanwhile is no stranger.
+    head = log.head(target.table_id)
+    if head is None:
+        return
+    newest = log.browse_versions(target.table_id, before=head.version + 1, most=tail)
+    for item in newest:
+        record = item.record
+        if not item.json_written or record.digest == _NO_FILE:
+            continue
+        found.looked_at += 1
+        try:
+            body = objects.read(LOG + commit_name(record.version))
+        except ObjectNotFoundError:
+            found.missing_versions.append(record.version)
+            continue
+        if sha256(body).digest() != record.digest:
+            found.digest_mismatches.append(record.version)
+    if found.missing_versions:
+        # Those that log cleanup took are not missing.
+        first = first_kept(log, target.table_id, list_log(objects), head.version)
+        found.missing_versions = [v for v in found.missing_versions if v >= first]
+    following = head.version + 1
+    if objects.head(LOG + commit_name(following)) is not None:
+        now = log.head(target.table_id)
+        if now is not None and now.version < following:
+            found.foreign_versions.append(following)
+    for versions in (found.missing_versions, found.digest_mismatches):
+        versions.sort()
+
+
+def _shown(versions: Sequence[int]) -> str:
+    return ", ".join(map(str, versions[:3])) + ", …" * (len(versions) > 3)

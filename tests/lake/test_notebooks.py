@@ -1,0 +1,46 @@
+"""What a notebook shows: short, right, and safe whatever is in the rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import deltasql
+
+EVIL = "<script>alert(1)</script>"
+
+
+def test_everything_that_a_cell_ends_with(sqlite_url, tmp_path):
+    with deltasql.connect(sqlite_url, location=str(tmp_path / "lake"), committer=EVIL) as lake:
+        table = lake.create_table(
+            "sales.orders", pa.schema([("id", pa.int64()), ("x", pa.string())])
+        )
+        written = table.append(pa.table({"id": [1234567], "x": [EVIL]}))
+        with lake.transaction() as tx:
+            tx.table("sales.orders").append(pa.table({"id": [2], "x": ["b"]}))
+            assert repr(tx) == "<Transaction open>"
+        assert repr(tx) == "<Transaction ended: sales.orders at 2>"
+        shown = {
+            "lake": lake,
+            "table": table,
+            "snapshot": table.snapshot(),
+            "scan": table.scan(),
+            "history": table.history(),
+            "audit": lake.audit(changes=True),
+            "status": lake.mirror.status(),
+            "tables": lake.tables(),
+            "written": written,
+            "transaction": tx,
+        }
+        html = {name: item._repr_html_() for name, item in shown.items()}
+        for name, text in html.items():
+            assert "<table>" in text, name
+            assert EVIL not in text, name
+        assert "&lt;script&gt;" in html["scan"]
+        assert "1234567" in html["scan"]
+        assert "<td>2</td>" in html["transaction"]
+        assert "rows added" in html["audit"]
+        assert "numOutputRows" in html["written"]
+        assert repr(table.scan(limit=3)) == "<Scan of version 2: 2 columns, at most 3 rows>"
+        assert table.history() == list(table.history()), "it is a list as before"
+        lake.drop_table("sales.orders")
+        assert "there is no table" in table._repr_html_(), "showing never fails"

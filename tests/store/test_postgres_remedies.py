@@ -1,0 +1,68 @@
+"""Each way in which a connection fails has a remedy of its own."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+import deltasql
+from deltasql.errors import DatabaseError
+from deltasql.store.postgres.connections.remedies import GENERAL, remedy_for
+from tests.parts.process import free_port
+
+
+def refused(url: str) -> str:
+    with pytest.raises(DatabaseError) as caught:
+        deltasql.connect(url, location="unused", settings={"sql.timeout": "5s"})
+    assert caught.value.remedy != GENERAL
+    return caught.value.remedy
+
+
+def test_no_such_database(postgres_server):
+    assert "createdb nowhere" in refused(postgres_server.url("nowhere"))
+
+
+def test_no_such_role(postgres_url):
+    assert "createuser nobody" in refused(postgres_url.replace("postgres@", "nobody@"))
+
+
+def test_nobody_listens():
+    assert "is the server running" in refused(f"postgresql://me@127.0.0.1:{free_port()}/lake")
+
+
+def test_no_such_host():
+    assert "host" in refused("postgresql://me@no.such.host.invalid/lake")
+
+
+def test_too_many_connections(private_postgres):
+    private_postgres.create_database("lake")
+    with psycopg.connect(private_postgres.url("lake"), autocommit=True) as connection:
+        connection.execute("CREATE ROLE busy LOGIN CONNECTION LIMIT 0")
+    url = private_postgres.url("lake").replace("postgres@", "busy@")
+    assert "sql.pool_size" in refused(url)
+
+
+def test_a_role_without_grants_learns_which(postgres_url):
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS remedy_test")
+        connection.execute("CREATE ROLE remedy_test LOGIN")
+        connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        connection.execute("GRANT USAGE ON SCHEMA public TO remedy_test")
+    url = postgres_url.replace("postgres@", "remedy_test@")
+    assert "GRANT USAGE, CREATE ON SCHEMA public" in refused(url), "it can't create the log"
+    deltasql.connect(postgres_url, location="unused").close()
+    assert "deltasql db grants" in refused(url), "it can't read the log"
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ('FATAL:  password authentication failed for user "me"', "PGPASSWORD"),
+        ("fe_sendauth: no password supplied", "PGPASSWORD"),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "me"', "pg_hba.conf"),
+        ("FATAL:  sorry, too many clients already", "max_connections"),
+        ("connection timeout expired", "firewall"),
+    ],
+)
+def test_what_a_test_server_does_not_say(said, remedy):
+    assert remedy in remedy_for(psycopg.OperationalError(said))
