@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltasql.adoption.released import must_be_current
 from deltasql.adoption.releasing import release
@@ -31,6 +30,7 @@ from deltasql.lake.dml.changed_rows import changed_rows
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.verbs import TableVerbs, retries_of
 from deltasql.lake.history import Change, HistoryEntry
+from deltasql.lake.looking.details import detail_of, kind_of
 from deltasql.lake.looking.html import Listing, failed, html_record, schema_html
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.scan import Scan
@@ -39,15 +39,11 @@ from deltasql.lake.table_commits import TableCommits
 from deltasql.lake.upkeep.maintaining import TableUpkeep, gone, writes
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
-from deltasql.mirror.released import is_released
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
 from deltasql.store.browsing.sums import TableSums
 from deltasql.store.expiring.expired import has_expired
 from deltasql.telemetry import metrics
-
-if TYPE_CHECKING:
-    pass
 
 # A schema that changes under an append is read again; identity values are handed out again.
 _SCHEMA_RETRIES = 15
@@ -261,28 +257,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
 
     def detail(self) -> dict[str, Any]:
         """What the table is, at one look: as DESCRIBE DETAIL of Delta has it."""
-        snapshot = self.snapshot()
-        files, metadata = snapshot.files(), snapshot.metadata
-        created = metadata.created_time
-        return {
-            "format": "delta",
-            "id": metadata.id,
-            "name": self.name,
-            "description": metadata.description,
-            "location": self.location,
-            "sources": list(self.sources),
-            "createdAt": None if created is None else from_ms(created),
-            "lastModified": snapshot.timestamp,
-            "partitionColumns": list(metadata.partition_columns),
-            "numFiles": files.num_rows,
-            "sizeInBytes": pc.sum(files.column("size")).as_py() or 0,
-            "properties": dict(metadata.configuration),
-            "minReaderVersion": snapshot.protocol.min_reader_version,
-            "minWriterVersion": snapshot.protocol.min_writer_version,
-            "tableFeatures": sorted(
-                snapshot.state.reader_features | snapshot.state.writer_features
-            ),
-        }
+        return detail_of(self.snapshot(), self.name, self.location, self.sources)
 
     # --- writing ----------------------------------------------------------------------
 
@@ -416,10 +391,3 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
             f"({from_ms(head.last_ict).isoformat()})",
             remedy="ask for one of these",
         )
-
-
-def kind_of(read_only_reason: str | None) -> str:
-    """See `Table.kind`."""
-    if read_only_reason is None:
-        return "live"
-    return "released" if is_released(read_only_reason) else "read-only"

@@ -94,7 +94,7 @@ def tables(
 
     A table is live, read-only, or released: handed back to plain Delta.
     """
-    from deltasql.lake.table import kind_of
+    from deltasql.lake.looking.details import kind_of
 
     with session.lake() as lake:
         gone = [item for item in lake.dropped() if fnmatchcase(item.name, pattern)]
