@@ -213,6 +213,7 @@ class TestDrafts:
             f"CREATE ROLE {role} LOGIN",
             f"REVOKE TEMPORARY ON DATABASE {postgres_dbname} FROM PUBLIC",
             f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}",
+            f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO {role}",
         ]
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             for grant in grants:

@@ -46,6 +46,7 @@ PLAIN: dict[str, Any] = {
     "properties": {"k": "v"},
     "reason": "r",
     "schema": SCHEMA,
+    "sources": ["elsewhere"],
     "start": "2026-01-01",
     "statement": "SELECT 1",
     "stop": "2027-01-01",

@@ -104,6 +104,7 @@ def test_what_is_not_its_own_stays_and_is_told(lake, full, tmp_path):
     outside = put(tmp_path, "elsewhere/precious.parquet")
     linked = put(tmp_path, "elsewhere/day=2/linked.parquet")
     (root / "day=2").symlink_to(linked.parent, target_is_directory=True)
+    full.allow([outside.parent.as_uri()])
     full.commit([add(outside.as_uri()), add("day=2/linked.parquet")])
     foreign = [
         "_delta_log/notes.txt",

@@ -22,7 +22,7 @@ _BETWEEN = 3
 
 def draw(columns: Sequence[str], rows: Sequence[Styled], title: str, keep: int = 1) -> None:
     """Rows under headings; the first `keep` columns stay, whatever is in them."""
-    shown = _telling(rows, len(columns), keep)
+    shown = _filled(rows, len(columns), keep)
     headings = [printable(columns[place]).replace("_", " ") for place in shown]
     cells = [([cell(row[place]) for place in shown], style) for row, style in rows]
     right = [
@@ -56,7 +56,7 @@ def _console() -> Console:
     return Console(highlight=False)
 
 
-def _telling(rows: Sequence[Styled], count: int, keep: int) -> list[int]:
+def _filled(rows: Sequence[Styled], count: int, keep: int) -> list[int]:
     """The columns in which something stands."""
     return [
         place

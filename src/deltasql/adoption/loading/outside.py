@@ -2,6 +2,7 @@
 
 Paths that climb are refused at once, and so are those that lead to another kind of store. Folders
 outside that nobody has allowed are collected, so that whoever adopts the table learns all of them.
+What was removed again need not be allowed: of older versions it can't be read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from deltasql.spec.actions import AddFile, CdcFile, DeletionVector, RemoveFile
 from deltasql.spec.deletion_vectors import InFile, locate
 from deltasql.spec.paths import is_elsewhere, is_plain, must_not_climb
 
-# So many folders are remembered of a log that names a million, and so many are told.
+# So many are remembered of a log that names a million, and so many folders are told.
 _MOST: Final = 1_000
 _TOLD: Final = 5
 
@@ -30,22 +31,27 @@ class PathRules:
         self._location = location
         self._root = place_of(location)
         self._allowed = tuple(allowed)
-        self._seen: set[str] = set()
-        self._outside: set[str] = set()
+        self._within: set[str] = set()
+        # By the file and its deletion vector: the folder that would have to be allowed.
+        self._outside: dict[tuple[str, str], str] = {}
 
     def look_at(self, file: AddFile | RemoveFile | CdcFile, source: str) -> None:
         """Take note of the paths of an action; `LogFormatError` for one that no table can have."""
-        self.look_at_path(file.path, source)
+        vector_id = "" if isinstance(file, CdcFile) else file.dv_id
+        self.look_at_path(file.path, source, vector_id)
         if not isinstance(file, CdcFile) and file.deletion_vector is not None:
             self.look_at_vector(file.deletion_vector, source)
+        if isinstance(file, RemoveFile) and is_elsewhere(file.path):
+            place = place_of(uri_of(file.path, self._location))
+            self._outside.pop((place, vector_id), None)
 
-    def look_at_path(self, path: str, source: str) -> None:
+    def look_at_path(self, path: str, source: str, vector_id: str = "") -> None:
         """Take note of one path."""
         if is_plain(path):
             return
         must_not_climb(path, source=source)
         if is_elsewhere(path):
-            self._look_outside(path, source)
+            self._look_outside(uri_of(path, self._location), source, vector_id)
 
     def look_at_vector(self, vector: DeletionVector, source: str) -> None:
         """Take note of where a deletion vector lies."""
@@ -62,28 +68,29 @@ class PathRules:
             if vector is not None:
                 self.look_at_vector(codec.vector_from_wire(codec.loads(vector)), source)
 
-    def _look_outside(self, path: str, source: str) -> None:
-        folder = uri_of(path, self._location).rpartition("/")[0]
-        if folder in self._seen:
+    def _look_outside(self, uri: str, source: str, vector_id: str) -> None:
+        folder = uri.rpartition("/")[0]
+        if folder in self._within:
             return
-        if len(self._seen) < _MOST:
-            self._seen.add(folder)
         if not same_scheme(folder, self._location):
             raise LogFormatError(
-                f"{source}: the path {path!r:.200} leads to another kind of store",
+                f"{source}: the path {uri!r:.200} leads to another kind of store",
                 cause=f"the table is at {self._location}; its paths never lead elsewhere",
                 remedy="copy the file to the table's own store, and correct the path in the log",
             )
         place = place_of(folder + "/")
         is_own = place.startswith(self._root) and same_account(folder, self._location)
-        if not is_own and not place.startswith(self._allowed) and len(self._outside) < _MOST:
-            self._outside.add(_without_partitions(folder))
+        if is_own or place.startswith(self._allowed):
+            if len(self._within) < _MOST:
+                self._within.add(folder)
+        elif len(self._outside) < _MOST:
+            self._outside[place_of(uri), vector_id] = _without_partitions(folder)
 
     def check(self) -> None:
         """Raise `ValidationError` if the log names what nobody has allowed."""
         if not self._outside:
             return
-        told = _few(self._outside)
+        told = _few(set(self._outside.values()))
         raise ValidationError(
             f"the table at {self._location} names files outside of its own folder",
             cause="it is a shallow clone, or somebody wants files to be read that its writer "

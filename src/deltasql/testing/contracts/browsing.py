@@ -23,6 +23,22 @@ class BrowseContract:
         assert store.browse_table("contract") is None
         assert store.summary().tables == 3
 
+    def test_tables_and_versions_in_numbers(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store, "contract.summed")
+        commit(store, table_id, add("a"), add("b"))
+        commit(store, table_id, remove("a"), add("c", size=7))
+        found = store.table_sums(table_id)
+        assert (found.files, found.size_bytes, found.old_files, found.old_bytes) == (2, 17, 1, 10)
+        versions = store.version_sums(table_id, first=0, last=2)
+        assert sorted(versions) == [1, 2]
+        assert (versions[1].files_added, versions[1].bytes_added) == (2, 20)
+        assert (versions[2].files_removed, versions[2].bytes_removed) == (1, 10)
+        assert sorted(store.version_sums(table_id, first=2, last=2)) == [2]
+        record = store.table("contract.summed")
+        assert store.newest("contract.summed") == (record, 2)
+        assert store.newest("contract") is None
+
     def test_versions_and_files_are_listed_page_by_page(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id = create(store, "contract.browsed")

@@ -80,6 +80,33 @@ class MirrorContract:
         assert [item.version for item in store.pending(table_id, most=9)] == [2]
         assert [item.version for item in store.pending(neighbour, most=9)] == [0]
 
+    def test_only_tables_that_lack_something_are_open(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id, neighbour = create(store), create(store)
+        commit(store, table_id, add("a"))
+        _mirror(store, table_id, 1)
+        assert [item.table_id for item in store.open_backlog()] == [neighbour]
+        found = store.backlog_of(neighbour)
+        assert found == _of(store, neighbour)
+        assert found.versions == 1
+        assert store.backlog_of(neighbour + 1_000) is None
+        heads = store.mirror_heads(since=-1)
+        assert [(item[0], item[1]) for item in sorted(heads)] == [(table_id, 1), (neighbour, 0)]
+        assert store.mirror_heads(since=max(item[2] for item in heads)) == []
+        commit(store, table_id, add("b"))
+        with store.locked([table_id]) as log:
+            log.execute("DELETE FROM dl_mirror_status")
+        assert store.fill_all_statuses(only_new=True) == 1, "beyond what was mirrored"
+        assert store.fill_all_statuses(only_new=False) == 3
+        assert store.fill_all_statuses(only_new=False) == 0
+
+    def test_the_size_of_the_newest_checkpoint_is_kept(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store)
+        store.release_lease(take(store, table_id))
+        store.note_checkpoint(table_id, 4711)
+        assert take(log_store(), table_id).checkpoint_actions == 4711
+
     def test_a_commit_file_that_is_lost_is_told(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id = create(store)

@@ -54,6 +54,31 @@ class TableContract:
         assert store.version_at(4711, 2**40) is None
         assert store.commit(proposal(4711, [add("a")])) == NoTable()
 
+    def test_sources_are_kept(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store, "a.t", location="memory:///place")
+        assert store.sources_of(table_id) == []
+        store.allow_sources(table_id, ["memory:///x/"], instead=False)
+        store.allow_sources(table_id, ["memory:///x/", "memory:///y/"], instead=False)
+        assert sorted(log_store().sources_of(table_id)) == ["memory:///x/", "memory:///y/"]
+        assert sorted(store.sources_at("memory:///place")) == ["memory:///x/", "memory:///y/"]
+        assert store.sources_at("memory:///elsewhere") == []
+        store.allow_sources(table_id, ["memory:///z/"], instead=True)
+        assert store.sources_of(table_id) == ["memory:///z/"]
+
+    def test_a_dropped_table_comes_back(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store, "a.t", [add("a")])
+        commit(store, table_id, add("b"))
+        assert not store.undrop_table(table_id, "a.t"), "it is there"
+        assert store.drop_table(table_id)
+        assert store.undrop_table(table_id, "a.back")
+        record, version = store.newest("a.back") or (None, None)
+        assert record is not None
+        assert (record.table_id, version) == (table_id, 1)
+        assert [path for path, _ in live(store, table_id, 1)] == ["a", "b"]
+        assert store.role() is None or store.role()
+
     def test_name_is_taken_once(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id = create(store, "a.b")
