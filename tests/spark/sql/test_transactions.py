@@ -313,11 +313,9 @@ def test_vectors_and_overwrites_fold(spark, db, lake):
 
     with pytest.raises(RuntimeError, match="stop"):
         undo()
-    assert kept <= pair.files()
-    # A task that Spark runs again leaves vectors that no action names, as on stock Delta.
-    left = [path for path in pair.files() - kept if "deletion_vector" not in path.name]
-    assert not left
-    assert len(pair.files() - kept) <= 1
+    # Seen once: a file of vectors that no action names stays; it is vacuum's, no data file is.
+    left = [path.name for path in pair.files() ^ kept]
+    assert [name[:15] for name in left] in ([], ["deletion_vector"])
 
 
 def test_a_table_can_be_replaced_by_a_query(spark, db, lake, pair):
