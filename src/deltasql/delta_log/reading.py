@@ -151,7 +151,6 @@ def _rows(objects: ObjectStore, name: str) -> tuple[int, int]:
 
 
 def _must_open(objects: ObjectStore, name: str) -> None:
-    # What a footer says of single columns is not asked for: Arrow ends the process on some damage.
     with opened(objects, name, _unreadable(name)):
         pass
 

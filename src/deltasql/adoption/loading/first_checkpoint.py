@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from deltasql.adoption.loading.checkpoint_adds import AddReader
 from deltasql.adoption.loading.decoding import check_metadata, check_protocol
 from deltasql.adoption.loading.outside import PathRules
 from deltasql.adoption.loading.parts import Parts
+from deltasql.data.reading.footer import ParquetFile
 from deltasql.delta_log.checkpoint.parquet import decoded, opened, sidecar_name, values_in
 from deltasql.delta_log.listing import FoundCheckpoint
 from deltasql.errors import LogFormatError
@@ -185,7 +185,7 @@ def _unreadable(name: str) -> Callable[[str], LogFormatError]:
     )
 
 
-def _columns(file: pq.ParquetFile, kind: str) -> list[str]:
+def _columns(file: ParquetFile, kind: str) -> list[str]:
     """The columns of a kind of action, without those that are typed once more."""
     schema = file.schema_arrow
     if kind not in schema.names or not pa.types.is_struct(schema.field(kind).type):
