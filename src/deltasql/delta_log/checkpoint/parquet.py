@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from deltasql.data.reading.footer import ParquetFile, open_parquet
 from deltasql.delta_log.names import LOG, SIDECARS
-from deltasql.errors import DeltaSqlError
+from deltasql.errors import DeltaSqlError, LogFormatError
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.actions import Action
@@ -56,9 +56,16 @@ def decoded(kind: str, batch: pa.StructArray, source: str) -> Iterator[Action]:
         yield codec.from_wire({kind: known}, source=source)
 
 
-def sidecar_name(path: str) -> str:
+def sidecar_name(sidecar: Any, source: str) -> str:
     """The name, relative to the log, of the sidecar that an action names."""
-    return f"{SIDECARS}/{unquote(path)}"
+    match sidecar:
+        case {"path": str(path)} if path:
+            return f"{SIDECARS}/{unquote(path)}"
+    raise LogFormatError(
+        f"{source}: a sidecar action lacks its path",
+        cause=f"found {sidecar!r:.200}",
+        remedy="restore the checkpoint from a copy",
+    )
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:
