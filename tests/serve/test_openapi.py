@@ -19,8 +19,8 @@ def test_the_document_is_true(shared_service, tmp_path):
     examples, phases = ("100", "coverage,fuzzing,stateful") if FULL else ("3", "fuzzing")
     done = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "--config-file", CONFIG, "run",
-         f"{shared_service.address}/api/openapi.json", "--max-examples", examples, "--phases", phases,
-         "--request-timeout", "60", "--no-color"],
+         f"{shared_service.address}/api/openapi.json", "--max-examples", examples,
+         "--phases", phases, "--request-timeout", "60", "--no-color"],
         cwd=tmp_path, capture_output=True, text=True, timeout=1000, check=False,
         env={**os.environ, "NO_PROXY": "127.0.0.1"},
     )  # fmt: skip
