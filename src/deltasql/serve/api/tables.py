@@ -106,9 +106,10 @@ def files(
     following = page[-1].path if has_more else None
     if is_arrow:
         headers = {"X-Deltasql-Version": str(at.version)}
+        # Not every path can be a header: the stream's own metadata has it always.
         if following is not None and following.isascii() and following.isprintable():
             headers["X-Deltasql-Next"] = following
-        return Response(as_arrow(page), media_type=ARROW, headers=headers)
+        return Response(as_arrow(page, following), media_type=ARROW, headers=headers)
     return FilePage(at.version, [FileItem.of(item) for item in page], following)
 
 
