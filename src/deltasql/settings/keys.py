@@ -72,6 +72,13 @@ def _parse_size(key: str, value: Any) -> str:
     return text
 
 
+def _parse_credentials(key: str, value: Any) -> str:
+    text = str(value).strip()
+    if text not in ("auto", "off") and not text.startswith("arn:"):
+        raise _ill_typed(key, value, "auto, off, or the ARN of a role")
+    return text
+
+
 AUTO: Final = "auto"
 DURATION: Final = Kind("duration", parse_duration)
 INTERVAL: Final = Kind("duration or `off`", _parse_interval)
@@ -166,6 +173,12 @@ class Settings:
     )
     duckdb_memory_limit: str = _setting(
         SIZE, "1GB", "memory of a delete, update or merge from Python, beyond which it spills"
+    )
+    catalog_credentials: str = _setting(
+        Kind("`auto`, `off` or a role's ARN", _parse_credentials),
+        "auto",
+        "how `deltasql serve` gets credentials that it hands to readers of a table in S3: from the "
+        "S3 server's own STS, never, or on AWS by assuming a role",
     )
     log_format: str = _setting(
         _one_of("console", "json"), "console", "how the command line logs to stderr"
