@@ -32,6 +32,7 @@ from deltasql.lake.dml.verbs import TableVerbs, retries_of
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.looking.details import detail_of, kind_of
 from deltasql.lake.looking.html import Listing, failed, html_record, schema_html
+from deltasql.lake.looking.plotting import TableLooks
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.scan import Scan
 from deltasql.lake.snapshot import Overlay, Snapshot
@@ -52,7 +53,7 @@ _TOLD_ROWS = 1000
 
 
 @checked
-class Table(TableCommits, TableVerbs, TableUpkeep):
+class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
     """A table of the lake; cheap to make and safe to share between threads."""
 
     def __repr__(self) -> str:
