@@ -9,7 +9,6 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from deltasql.errors import ConfigError
-from deltasql.lake.looking.public import TABLE
 from deltasql.log.timestamps import from_ms
 from deltasql.store.browsing.sums import VersionSums
 
@@ -39,34 +38,21 @@ class Moment:
     size_bytes: int
 
 
-class TableLooks:
-    """Looking at a table."""
-
-    __slots__ = ()
-
-    def __dir__(self) -> list[str]:
-        return sorted(TABLE)
-
-    def plot(self, limit: int | None = 1000) -> Figure:
-        """Live files, their bytes, and commits over time, as a figure of matplotlib's.
-
-        `limit` is how many versions to go back at most. Files that were vacuumed and have left the
-        log are not counted for the versions that had them. `ConfigError` without matplotlib.
-        """
-        figure, concise = _new_figure()
-        moments = moments_of(cast("Table", self), limit)
-        files, sizes, commits = figure.subplots(3, 1, sharex=True)
-        times = [moment.timestamp for moment in moments]
-        _line(files, times, [moment.files for moment in moments], "files")
-        _line(sizes, times, [moment.size_bytes for moment in moments], "bytes")
-        sizes.yaxis.set_major_formatter(lambda value, _: _human(value))
-        _bars(commits, times)
-        files.set_title(cast("Table", self).name, loc="left")
-        for axes in (files, commits):
-            axes.yaxis.get_major_locator().set_params(integer=True)
-        locator = commits.xaxis.get_major_locator()
-        commits.xaxis.set_major_formatter(concise(locator))
-        return figure
+def plot(table: Table, limit: int | None) -> Figure:
+    """See `Table.plot`."""
+    figure, concise = _new_figure()
+    moments = moments_of(table, limit)
+    files, sizes, commits = figure.subplots(3, 1, sharex=True)
+    times = [moment.timestamp for moment in moments]
+    _line(files, times, [moment.files for moment in moments], "files")
+    _line(sizes, times, [moment.size_bytes for moment in moments], "bytes")
+    sizes.yaxis.set_major_formatter(lambda value, _: _human(value))
+    _bars(commits, times)
+    files.set_title(table.name, loc="left")
+    for axes in (files, commits):
+        axes.yaxis.get_major_locator().set_params(integer=True)
+    commits.xaxis.set_major_formatter(concise(commits.xaxis.get_major_locator()))
+    return figure
 
 
 def moments_of(table: Table, limit: int | None = None) -> list[Moment]:
