@@ -20,6 +20,7 @@ from deltasql.mirror.repairing.repair import repair
 from deltasql.mirror.repairing.report import RepairReport
 from deltasql.mirror.validation.digests import Advance
 from deltasql.mirror.validation.validate import ValidationReport, validate
+from deltasql.mirror.validation.watching import DriftWatch
 from deltasql.mirror.worker import Worker
 from deltasql.places import place_of
 from deltasql.store.claims import taken
@@ -81,12 +82,15 @@ class LakeMirror:
 
         Returns how many versions and checkpoints were written by `once`.
         """
+        lake = self._lake
         worker = Worker(
-            self._lake.engine, self._lake.store, validate=lambda: [*self.validate().tables.values()]
+            lake.engine,
+            lake.store,
+            validate=lambda: [*self.validate().tables.values()],
+            watch=DriftWatch(lake.engine, lake.store, lake.objects),
         )
         if once:
             return worker.drain()
-        lake = self._lake
         stopped = stop or threading.Event()
         with (
             Presence(lake.store, committer=lake.committer, kind=WORKER).working(),

@@ -139,6 +139,9 @@ class Settings:
     mirror_parallelism: int = _setting(COUNT, "10", "tables that are mirrored at once")
     mirror_lag_alert: float = _setting(DURATION, "60s", "lag that alerts")
     mirror_lag_alert_versions: int = _setting(COUNT, "1000", "lag that alerts, in versions")
+    mirror_sample_interval: float | None = _setting(
+        INTERVAL, "1h", "how often the worker looks at the newest commit files of every table"
+    )
     mirror_validate_interval: float | None = _setting(
         INTERVAL, "off", "how often the worker validates every table"
     )
