@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from deltasql.adoption.released import must_be_current
 from deltasql.adoption.releasing import release
 from deltasql.data.conform import as_arrow
+from deltasql.data.gathering import gathered
 from deltasql.errors import (
     MetadataChangedError,
     ProtocolChangedError,
@@ -252,11 +253,14 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         """
         extra = writing.txn_actions(app_id, app_version)
         if not isinstance(data, pa.Table):
-            rows = as_arrow(data)
             # What streams may be read once only, whatever it is, and a changed schema needs the
-            # rows again.
-            data = rows if isinstance(rows, pa.Table) else rows.read_all()
-        for attempt in range(_SCHEMA_RETRIES):
+            # rows again: a short stream is held, a long one must not meet a change.
+            data = gathered(as_arrow(data))
+        retries = _SCHEMA_RETRIES
+        if not isinstance(data, pa.Table):
+            retries = 1
+            self._lake.states.refresh(self.table_id)
+        for attempt in range(retries):
             state = self._lake.states.current(self.table_id)
             write = writing.append(
                 self.objects,
@@ -268,9 +272,9 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
             try:
                 done = self.commit_write(write, extra, commit_metadata)
                 # Not in the commit: of a small append that would be a tenth of the work.
-                return WriteResult(done, writing.written(write.files, data.num_rows))
+                return WriteResult(done, writing.written(write.files, writing.rows_in(data, write)))
             except (MetadataChangedError, ProtocolChangedError):
-                if attempt == _SCHEMA_RETRIES - 1:
+                if attempt == retries - 1:
                     raise
                 self._lake.states.refresh(self.table_id)
         raise AssertionError("unreachable")

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltasql.data.layout import Layout, check_conformed, to_physical
+from deltasql.data.writing.growing_buffer import GrowingBuffer
+from deltasql.data.writing.partition_files import OpenFile, PartitionFiles
 from deltasql.data.writing.partitioning import Values, split
 from deltasql.data.writing.stats import Collector
 from deltasql.errors import SchemaMismatchError
@@ -23,14 +25,20 @@ from deltasql.spec.paths import encode_path, hive_directory
 
 MIB = 1 << 20
 DEFAULT_FILE_SIZE = 128 * MIB
-# How much of a stream is gathered before its rows are split by partition.
-_GATHERED = 256 * MIB
+# How much of a stream is gathered before its rows are split by partition, or are a row group.
+_GATHERED = 32 * MIB
+# What is in memory anyway is split in larger pieces: fewer files.
+_PIECE = 256 * MIB
 _ROW_GROUP = 64 * MIB
 _ROW_GROUP_ROWS = 1 << 20
 _UPLOADS = 8
+# Finished files on their way, beside the first: a slow store holds up the writer.
+_UPLOAD_BYTES = 64 * MIB
 # Of so few rows a dictionary does not pay, nor do bounds beside those that the log has: to make
 # them is half of the work.
 _FEW_ROWS = 64
+# A file that begins with so much becomes a large one.
+_LARGE = 8 * MIB
 _SUFFIX = "-c000.snappy.parquet"
 _OPTIONS: dict[str, Any] = {
     "compression": "snappy",
@@ -126,8 +134,10 @@ class NewFile(Protocol):
 def _chunks(data: pa.Table | pa.RecordBatchReader) -> Iterator[pa.Table]:
     """The data as tables of bounded size."""
     if isinstance(data, pa.Table):
-        if data.num_rows:
-            yield data
+        rows = data.num_rows
+        most = rows if data.nbytes <= _PIECE else max(1, rows * _PIECE // data.nbytes)
+        for start in range(0, rows, most or 1):
+            yield data if most == rows else data.slice(start, most)
         return
     batches: list[pa.RecordBatch] = []
     gathered = 0
@@ -166,6 +176,9 @@ class _Output:
         self._uploads = _Uploads(objects)
         self._files: list[AddFile] = []
         self._open: _OpenFile | None = None
+        self._partitions = PartitionFiles(
+            open_file=self._begin, write=_write_groups, finish=self._end, target_size=self._target
+        )
 
     def write_all(self, data: pa.Table | pa.RecordBatchReader) -> list[AddFile]:
         """Write the data; returns the adds of its files."""
@@ -179,6 +192,7 @@ class _Output:
         try:
             deque(steps, maxlen=0)
             self._close(values)
+            self._partitions.finish()
             self._uploads.finish()
         except BaseException as error:
             self._uploads.stop()
@@ -193,9 +207,12 @@ class _Output:
         if not self._layout.partition:
             self._append(table, ())
             return
-        for values, part in split(table, self._layout):
-            self._append(part, values)
-            self._close(values)
+        self._partitions.take(
+            (values, to_physical(part, self._layout)) for values, part in split(table, self._layout)
+        )
+
+    def _begin(self, schema: pa.Schema) -> _OpenFile:
+        return _OpenFile(self._layout, schema)
 
     def _append(self, table: pa.Table, values: Values) -> None:
         """Write a table to the open file."""
@@ -213,8 +230,11 @@ class _Output:
     def _close(self, values: Values) -> None:
         if self._open is None:
             return
-        data, stats = self._open.finish()
-        self._open = None
+        file, self._open = self._open, None
+        self._end(file, values)
+
+    def _end(self, file: OpenFile, values: Values) -> None:
+        data, stats = file.finish()
         self._put(data, stats, values)
 
     def _put(self, data: pa.Buffer, stats: str, values: Values) -> None:
@@ -244,7 +264,7 @@ class _OpenFile:
 
     def __init__(self, layout: Layout, schema: pa.Schema) -> None:
         self._schema = schema
-        self._sink = pa.BufferOutputStream()
+        self._sink: Any = None
         self._collector = Collector(layout.leaves)
         self._writer: pq.ParquetWriter | None = None
 
@@ -252,6 +272,8 @@ class _OpenFile:
         self._collector.add(table)
         if self._writer is None:
             many = table.num_rows > _FEW_ROWS
+            is_large = table.nbytes > _LARGE if many else False
+            self._sink = GrowingBuffer() if is_large else pa.BufferOutputStream()
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
@@ -262,12 +284,19 @@ class _OpenFile:
         self._writer.write_table(table, row_group_size=table.num_rows)
 
     def size(self) -> int:
-        return int(self._sink.tell())
+        return 0 if self._sink is None else int(self._sink.tell())
 
     def finish(self) -> tuple[pa.Buffer, str]:
         if self._writer is not None:
             self._writer.close()
         return self._sink.getvalue(), self._collector.render()
+
+
+def _write_groups(file: OpenFile, stored: pa.Table) -> None:
+    """Write rows to a file, as one row group or as many as they need."""
+    rows = _group_rows(stored)
+    for start in range(0, stored.num_rows, rows):
+        file.write(stored if rows >= stored.num_rows else stored.slice(start, rows))
 
 
 def _group_rows(table: pa.Table) -> int:
@@ -286,7 +315,8 @@ class _Uploads:
         self.keys: list[str] = []
         self._held: tuple[str, Bytes] | None = None
         self._pool: ThreadPoolExecutor | None = None
-        self._under_way: deque[Future[None]] = deque()
+        self._under_way: deque[tuple[int, Future[None]]] = deque()
+        self._bytes = 0
 
     def put(self, key: str, data: Bytes) -> None:
         self.keys.append(key)
@@ -303,14 +333,20 @@ class _Uploads:
 
     def _submit(self, key: str, data: Bytes) -> None:
         assert self._pool is not None
-        if len(self._under_way) >= _UPLOADS:
-            self._under_way.popleft().result()
-        self._under_way.append(self._pool.submit(self._objects.put, key, data))
+        size = len(data)
+        while self._under_way and (
+            len(self._under_way) >= _UPLOADS or self._bytes + size > _UPLOAD_BYTES
+        ):
+            done, future = self._under_way.popleft()
+            self._bytes -= done
+            future.result()
+        self._bytes += size
+        self._under_way.append((size, self._pool.submit(self._objects.put, key, data)))
 
     def finish(self) -> None:
         if self._held is not None:
             self._objects.put(*self._held)
-        for future in self._under_way:
+        for _, future in self._under_way:
             future.result()
         if self._pool is not None:
             self._pool.shutdown()
