@@ -109,6 +109,9 @@ class TrustQueries(ABC):
         schema = self._schema("version", *_OTHERS[kind])
         return tuples(self._at(f"rows_{kind}", table_id, version, schema))
 
+    def partition_values(self, table_id: int) -> list[Row]:
+        return self._rows("partition_values_all", table_id=table_id)
+
     def stored_commits(self, table_id: int, *, after: int, upto: int) -> Iterator[StoredCommit]:
         return commit_pages(self._rows, table_id, after=after, upto=upto)
 

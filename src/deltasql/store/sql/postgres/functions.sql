@@ -329,3 +329,40 @@ LANGUAGE sql STABLE AS $$
       AND f.table_id = p_table_id
 $$;
 COMMENT ON FUNCTION active_files_at IS 'The files that are live at a version of a table';
+
+CREATE FUNCTION dl_partition_values_in(p_values text)
+RETURNS TABLE (name text, form text, value text, number double precision)
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT item.key, shape.form, left(nullif(item.value, ''), 100),
+           CASE WHEN shape.form = 'number' THEN item.value::double precision END
+    FROM json_each_text(p_values::json) AS item
+    CROSS JOIN LATERAL (SELECT CASE
+        WHEN coalesce(item.value, '') = '' THEN 'null'
+        WHEN item.value ~ '^[+-]?[0-9]{1,38}([.][0-9]{0,38})?$' THEN 'number'
+        WHEN item.value ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]|$)' THEN 'day'
+        ELSE 'other' END) AS shape (form)
+$$;
+COMMENT ON FUNCTION dl_partition_values_in IS 'The rows of dl_partition_values for a partition';
+
+CREATE FUNCTION dl_index_partition() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dl_partition_values
+    SELECT NEW.table_id, NEW.partition_key, found.*
+    FROM dl_partition_values_in(NEW.partition_values) AS found
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION dl_index_partition IS 'Keeps dl_partition_values complete';
+
+CREATE FUNCTION dl_forget_partition() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM dl_partition_values
+    WHERE table_id = OLD.table_id AND partition_key = OLD.partition_key;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION dl_forget_partition IS 'Keeps dl_partition_values free of what is gone';
+
+CREATE TRIGGER dl_partitions_index AFTER INSERT ON dl_partitions
+FOR EACH ROW EXECUTE FUNCTION dl_index_partition();
+CREATE TRIGGER dl_partitions_forget AFTER DELETE ON dl_partitions
+FOR EACH ROW EXECUTE FUNCTION dl_forget_partition();
