@@ -19,6 +19,7 @@ OVERRIDDEN = {
         "files_at",
         "history_lease",
         "keys_at",
+        "partitions_matching",
         "source_lock",
         "table_create",
         "versions_audit",

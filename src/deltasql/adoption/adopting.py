@@ -116,7 +116,7 @@ class _Adoption:
             self._objects,
             self._write,
             state=state,
-            commit_ids=[record.commit_id for record in known],
+            commit_ids=(record.commit_id for record in known),
             progress=self._settings.progress,
         )
 

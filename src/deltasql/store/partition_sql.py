@@ -20,33 +20,40 @@ def partitions_query(
     text: Callable[[str], str], dialect: str, table_id: int, ranges: PartitionRanges
 ) -> str:
     """The statement for the partitions of a table that may hold what the ranges say."""
-    condition = _Rendering(text("partition_keys_in"), dialect, table_id).of(ranges)
-    return text("partitions_matching").format(table_id=int(table_id), condition=condition)
+    keys = _Rendering(text("partition_keys_in"), text("partition_keys_part"), dialect, table_id).of(
+        ranges
+    )
+    return text("partitions_matching").format(table_id=int(table_id), keys=keys)
 
 
 class _Rendering:
     """Each column is one look into `dl_partition_values`: `query` with its holes filled."""
 
-    def __init__(self, query: str, dialect: str, table_id: int) -> None:
+    def __init__(self, query: str, in_part: str, dialect: str, table_id: int) -> None:
         self._query = query
         self._dialect = dialect
         self._table_id = int(table_id)
         self._text = _TEXTS[dialect]
+        self._in_part = in_part
 
     def of(self, ranges: PartitionRanges) -> str:
         match ranges:
             case Both(parts):
-                return "(" + " AND ".join(self.of(part) for part in parts) + ")"
+                return " INTERSECT ".join(self._part(part) for part in parts)
             case Either(parts):
-                return "(" + " OR ".join(self.of(part) for part in parts) + ")"
+                return " UNION ".join(self._part(part) for part in parts)
         looks = [
             self._query.format(
                 table_id=self._table_id, name=self._text(ranges.name), condition=condition
             )
-            for condition in self._conditions(ranges)
+            for condition in [*self._conditions(ranges)] or ["FALSE"]
         ]
         # Each by an index of its own: an OR in one statement may lead to neither.
-        return f"p.partition_key IN ({' UNION ALL '.join(looks)})" if looks else "FALSE"
+        return " UNION ".join(looks)
+
+    def _part(self, ranges: PartitionRanges) -> str:
+        # SQLite has no parentheses around the parts of such a statement.
+        return self._in_part.format(keys=self.of(ranges))
 
     def _conditions(self, ranges: Texts | Days | Numbers | Null) -> Iterator[str]:
         match ranges:

@@ -183,3 +183,14 @@ SELECT path
 FROM dl_cdc_files
 WHERE table_id = :table_id AND version > :after
   AND path IN (SELECT unnest(:paths::text[]));
+
+-- name: partitions_matching
+-- One by one: what the planner believes of the index would make it read all partitions.
+SELECT p.partition_key, p.partition_values
+FROM ({keys}) AS k
+CROSS JOIN LATERAL (
+    SELECT d.partition_key, d.partition_values
+    FROM dl_partitions AS d
+    WHERE d.table_id = {table_id} AND d.partition_key = k.partition_key
+    OFFSET 0
+) AS p;
