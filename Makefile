@@ -19,7 +19,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-maintenance bench-spark bench-spark-dml clean
+.PHONY: help demo docs reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-maintenance bench-scale-data bench-spark bench-spark-dml clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,9 @@ bench-mirror: $(READY) ## Measure the mirror
 
 bench-maintenance: $(READY) ## Measure upkeep: optimize, vacuum
 	$(BIN)/python -m bench.maintenance
+
+bench-scale-data: $(READY) ## Measure large rows and many partitions
+	$(BIN)/python -m bench.scale_data
 
 bench-arrow: $(READY) ## Measure Python's deletes, updates, merges and scans beside delta-rs
 	$(BIN)/python -m bench.arrow

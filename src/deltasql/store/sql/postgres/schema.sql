@@ -239,7 +239,7 @@ COMMENT ON COLUMN dl_partitions.partition_values IS 'JSON, canonical';
 CREATE TABLE dl_partition_values (
     table_id       bigint NOT NULL,
     partition_key  bigint NOT NULL,
-    name           text NOT NULL,
+    name           text COLLATE "C" NOT NULL,
     form           text NOT NULL,
     value          text COLLATE "C",
     number         double precision,
@@ -254,6 +254,8 @@ COMMENT ON COLUMN dl_partition_values.value IS 'Its first 100 characters; null i
 COMMENT ON COLUMN dl_partition_values.number IS 'The number that it is, if its form is number';
 CREATE INDEX dl_partition_values_value ON dl_partition_values (table_id, name, value);
 CREATE INDEX dl_partition_values_number ON dl_partition_values (table_id, name, form, number);
+-- A column's values have one form: without this the planner takes them for independent.
+CREATE STATISTICS dl_partition_values_forms (mcv) ON table_id, name, form FROM dl_partition_values;
 
 CREATE TABLE dl_metadata_updates (
     table_id           bigint NOT NULL,

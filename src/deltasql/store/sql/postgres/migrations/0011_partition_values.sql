@@ -3,7 +3,7 @@
 CREATE TABLE dl_partition_values (
     table_id       bigint NOT NULL,
     partition_key  bigint NOT NULL,
-    name           text NOT NULL,
+    name           text COLLATE "C" NOT NULL,
     form           text NOT NULL,
     value          text COLLATE "C",
     number         double precision,
@@ -18,6 +18,8 @@ COMMENT ON COLUMN dl_partition_values.value IS 'Its first 100 characters; null i
 COMMENT ON COLUMN dl_partition_values.number IS 'The number that it is, if its form is number';
 CREATE INDEX dl_partition_values_value ON dl_partition_values (table_id, name, value);
 CREATE INDEX dl_partition_values_number ON dl_partition_values (table_id, name, form, number);
+-- A column's values have one form: without this the planner takes them for independent.
+CREATE STATISTICS dl_partition_values_forms (mcv) ON table_id, name, form FROM dl_partition_values;
 
 CREATE FUNCTION dl_partition_values_in(p_values text)
 RETURNS TABLE (name text, form text, value text, number double precision)
