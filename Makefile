@@ -91,6 +91,7 @@ bench-mirror: $(READY) ## Measure the mirror
 
 bench-maintenance: $(READY) ## Measure upkeep: optimize, vacuum
 	$(BIN)/python -m bench.maintenance
+	$(BIN)/python -m bench.spark_upkeep
 
 bench-scale-data: $(READY) ## Measure large rows and many partitions
 	$(BIN)/python -m bench.scale_data

@@ -1,8 +1,9 @@
 """Which of pytest's workers runs what, and in which order.
 
 A module stays on one worker, for the servers that its tests share. All modules that use the Spark
-session of tests/spark stay together, and so do those of tests/readers: a JVM takes 10 s to start
-and much longer to warm up. What takes long begins first, so that no worker is left alone with it.
+session of tests/spark stay together, those of tests/spark/sql apart from the rest so that both
+workers have some, and so do those of tests/readers: a JVM takes 10 s to start and much longer to
+warm up. What takes long begins first, so that no worker is left alone with it.
 
 xdist's own groups need `item._nodeid`, which pytest 9.2 does not have any more: they are passed
 over without a word.
@@ -15,13 +16,20 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_TOGETHER = ("tests/spark/", "tests/readers/")
+_TOGETHER = ("tests/spark/sql/", "tests/spark/", "tests/readers/")
 # Spark in processes of their own, without the session.
 _APART = tuple(
     f"tests/spark/test_{name}.py"
     for name in ("cluster", "connect", "jars", "stream_failures", "transfers", "versions")
 )
-_FIRST = ("tests/spark/", "tests/readers/", "tests/faults/", "tests/docs/", "tests/packaging/")
+_FIRST = (
+    "tests/spark/sql/",
+    "tests/spark/",
+    "tests/readers/",
+    "tests/faults/",
+    "tests/docs/",
+    "tests/packaging/",
+)
 
 
 class ByModule(LoadScopeScheduling):

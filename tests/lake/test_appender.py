@@ -11,6 +11,7 @@ import pytest
 import deltasql
 from deltasql.errors import SchemaMismatchError, ValidationError
 from tests.faults.test_forks import Child
+from tests.faults.waiting import until
 
 LONG = "1h"
 
@@ -24,13 +25,53 @@ def line(number):
     return pa.table({"id": [number], "text": [f"t{number}"]})
 
 
-def test_many_threads_share_a_commit(plain, ids, data_files):
-    with plain.appender(max_delay="100ms") as appender, ThreadPoolExecutor(16) as pool:
-        versions = list(pool.map(lambda number: appender.append(line(number)), range(16)))
+@pytest.fixture
+def held(plain, monkeypatch):
+    """Commits of the table wait for this event; `begun` has as many items as have begun."""
+    may_commit, begun = threading.Event(), []
+    real = plain.commit_written
+
+    def commit_written(*given):
+        begun.append(given)
+        return may_commit.wait(60) and real(*given)
+
+    monkeypatch.setattr(plain, "commit_written", commit_written)
+    return may_commit, begun
+
+
+def test_what_comes_during_a_commit_is_the_next_one(plain, held, ids, data_files):
+    """The first caller waits for nobody, however long rows may wait; all others share."""
+    may_commit, begun = held
+    with plain.appender(LONG) as appender, ThreadPoolExecutor(16) as pool:
+        first = pool.submit(appender.append, line(0))
+        until(lambda: len(begun) == 1)
+        rest = [pool.submit(appender.append, line(number)) for number in range(1, 16)]
+        until(lambda: len(appender._queue) == 15)
+        may_commit.set()
+        assert first.result(60) == 1
+        assert {future.result(60) for future in rest} == {2}
     assert ids(plain) == list(range(16))
-    assert set(versions) <= set(range(1, plain.version + 1))
-    assert plain.version < 8
-    assert len(data_files()) == plain.version
+    assert len(data_files()) == 2
+
+
+def test_threads_that_come_again_and_again(plain, ids):
+    """Nobody waits for callers that have gone, and no row is lost or doubled."""
+
+    def work(worker):
+        # The threads end one after the other.
+        return [appender.append(line(worker * 100 + n)) for n in range(5 * (worker + 1))]
+
+    with plain.appender(LONG) as appender, ThreadPoolExecutor(4) as pool:
+        versions = list(pool.map(work, range(4)))
+    assert ids(plain) == [worker * 100 + n for worker in range(4) for n in range(5 * (worker + 1))]
+    assert all(told == sorted(set(told)) for told in versions)
+
+
+def test_whoever_waits_takes_along_what_nobody_waits_for(plain, ids):
+    with plain.appender(LONG) as appender:
+        told = appender.submit(line(1))
+        assert appender.append(line(2)) == told.result(0) == 1
+    assert ids(plain) == [1, 2]
 
 
 def test_an_append_returns_when_its_rows_are_there(plain, ids):
@@ -133,12 +174,8 @@ def test_exactly_once_with_app_ids(plain, ids):
     assert ids(plain) == [1, 2, 3, 4, 5, 9]
 
 
-def test_whoever_hands_in_too_much_waits(plain, monkeypatch, ids):
-    may_commit = threading.Event()
-    real = plain.commit_written
-    monkeypatch.setattr(
-        plain, "commit_written", lambda *given: may_commit.wait(60) and real(*given)
-    )
+def test_whoever_hands_in_too_much_waits(plain, held, ids):
+    may_commit, _ = held
     with plain.appender(LONG, max_rows=2) as appender, ThreadPoolExecutor(1) as pool:
         handed: list[int] = []
 

@@ -10,6 +10,7 @@ import deltasql
 from deltasql.errors import CommitError, ConcurrentDeleteReadError
 from deltasql.lake import writing
 from deltasql.lake.table import Table
+from deltasql.maintenance.optimizing import places
 from tests.maintenance.judges import seen_by_all
 from tests.maintenance.tables import AT_ONCE, SCHEMA, files, folder, ids, live, rows
 from tests.maintenance.vectors import VECTORS, delete_marked, marking
@@ -147,8 +148,30 @@ def test_a_transaction(lake: deltasql.Lake):
     assert ids(table.scan().to_arrow()) == [0, 1, *range(3, 16), 99]
 
 
-def test_rows_in_another_order_are_a_conflict(quick_lake: deltasql.Lake):
+@pytest.mark.parametrize("properties", [{}, VECTORS])
+def test_sorted_rows_are_found_again(any_lake: deltasql.Lake, properties: dict[str, str]):
+    """In several new files, whose names have nothing to do with their order."""
+    lake = any_lake
+    table = lake.create_table("a.t", SCHEMA, properties=properties)
+    for number in range(4):
+        # Each file has every fourth one, in an order of its own.
+        found = [(at * 769 + number * 100) % 1000 * 4 + number for at in range(1000)]
+        table.append(rows(*found, day=f"{number * 5 % 4}"))
+    gone, before = [3, 17, 18, 401, 1600, 3999], table.snapshot()
+    assert len(table.optimize(zorder_by=["day", "id"], target_size=8_000).versions) == 1
+    assert len(live(table)) > 2
+    where = " OR ".join(f"id = {number}" for number in gone)
+    overwrite_at(table, before, rows(), where)
+    left = [number for number in range(4000) if number not in gone]
+    assert sorted(row["id"] for row in seen_by_all(lake, table)) == left
+    days = {row["id"]: row["day"] for row in table.scan().to_arrow().to_pylist()}
+    assert days == {number: f"{number % 4 * 5 % 4}" for number in left}
+    assert lake.check().ok
+
+
+def test_too_many_sorted_rows_are_a_conflict(quick_lake: deltasql.Lake, monkeypatch):
     lake = quick_lake
+    monkeypatch.setattr(places, "MOST_ORDERED", 15)
     table = filled(lake, **VECTORS)
     before = table.snapshot()
     table.optimize(zorder_by=["id"])

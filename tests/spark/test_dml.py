@@ -10,8 +10,10 @@ from pyspark.sql import functions as sql
 import deltasql
 from deltasql.errors import SchemaMismatchError, ValidationError
 from tests.readers.engines import DeltaRs, DuckDb, lines, place
+from tests.sizes import FULL
 from tests.spark.cross_check import STOCK_FAILS, rows
 
+# Random operations meet plain tables too, in test_dml_properties.
 KINDS = {
     "plain": {},
     "both": {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"},
@@ -20,7 +22,7 @@ ROWS = "SELECT id, id % 3 AS p, concat('v', id) AS v FROM range(12)"
 UPDATES = "SELECT * FROM VALUES (1L, 1L, 'm1'), (7L, 7L, 'm7'), (100L, 1L, 'n') AS t(id, p, v)"
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=KINDS if FULL else ["both"])
 def kind(request):
     return KINDS[request.param]
 

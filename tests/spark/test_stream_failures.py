@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -34,7 +35,7 @@ class Server(Protocol):
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("route", ROUTES if FULL else ["source"])
 def test_killed_and_restarted(postgres_url, tmp_path, stress_factor, route):
     restarts = max(1, round(10 * stress_factor))
     files = 4 * restarts + 2
@@ -54,37 +55,26 @@ def test_killed_and_restarted(postgres_url, tmp_path, stress_factor, route):
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("route", ROUTES if FULL else ROUTES[:1])
-def test_the_database_dies_meanwhile(private_postgres, tmp_path, stress_factor, route):
-    deaths = max(1, round(10 * stress_factor))
-    url = private_postgres.create_database("streamed")
-    location = (tmp_path / "lake").as_uri()
-    with deltasql.connect(url, location=location) as lake:
-        fill(lake, 3 * deaths + 2)
-    outlives(private_postgres, deaths, job_of(url, location, tmp_path, route))
-    with deltasql.connect(url, location=location) as lake:
-        exactly_once(lake, 3 * deaths + 2, both=route == "batch")
-
-
-@pytest.mark.stress
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("route", ROUTES if FULL else ROUTES[:1])
-def test_the_object_store_dies_meanwhile(
-    private_seaweedfs, postgres_url, tmp_path, stress_factor, route
+@pytest.mark.parametrize("route", ROUTES if FULL else ["batch"])
+def test_the_servers_die_meanwhile(
+    private_seaweedfs, private_postgres, tmp_path, stress_factor, route
 ):
-    deaths = max(1, round(10 * stress_factor))
+    """Now the database, now the object store."""
+    deaths = max(2, round(20 * stress_factor))
+    url = private_postgres.create_database("streamed")
     location, settings = private_seaweedfs.location("lake"), private_seaweedfs.options()
-    with deltasql.connect(postgres_url, location=location, settings=settings) as lake:
+    with deltasql.connect(url, location=location, settings=settings) as lake:
         fill(lake, 3 * deaths + 2)
-        jars = [str(jar) for jar in sorted(spark_part.S3A_JARS.glob("*.jar"))]
-        job = job_of(postgres_url, location, tmp_path, route)
-        job |= {"settings": settings, "more_jars": jars}
-        outlives(private_seaweedfs, deaths, job)
+    jars = [str(jar) for jar in sorted(spark_part.S3A_JARS.glob("*.jar"))]
+    job = job_of(url, location, tmp_path, route)
+    job |= {"settings": settings, "more_jars": jars}
+    outlives([private_postgres, private_seaweedfs], deaths, job)
+    with deltasql.connect(url, location=location, settings=settings) as lake:
         exactly_once(lake, 3 * deaths + 2, both=route == "batch")
 
 
-def outlives(server: Server, deaths: int, job: dict) -> None:
-    """Run a stream to its end while the server dies so often, each time in another batch.
+def outlives(servers: Sequence[Server], deaths: int, job: dict) -> None:
+    """Run a stream to its end while servers die so often, in turn and each in another batch.
 
     The stream goes on by itself, or fails, and is started again.
     """
@@ -102,6 +92,7 @@ def outlives(server: Server, deaths: int, job: dict) -> None:
                 assert time.monotonic() < deadline, f"it hangs:\n{log.read_text()[-2000:]}"
                 if left and batches_done(job) > seen:
                     time.sleep(dice.random() / 2)
+                    server = servers[left % len(servers)]
                     server.kill()
                     time.sleep(dice.random())
                     server.start()

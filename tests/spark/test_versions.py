@@ -17,7 +17,10 @@ from tests.spark.conftest import SOURCE
 
 @pytest.mark.parametrize(
     "assumptions",
-    ["test_gateway.py", "sql/test_assumptions.py", *(["plugin/test_process.py"] * FULL)],
+    [
+        pytest.param(["test_gateway.py", "sql/test_assumptions.py"], id="session"),
+        *([pytest.param(["plugin/test_process.py"], id="plugin")] * FULL),
+    ],
 )
 def test_assumptions_hold_with_the_delta_before(assumptions):
     try:
@@ -29,10 +32,10 @@ def test_assumptions_hold_with_the_delta_before(assumptions):
         "PYTHONPATH": f"{spark_part.OLDER}:{SOURCE}",
         "DELTASQL_TEST_JARS": str(spark_part.OLDER_JARS),
     }
-    tests = Path(__file__).parent / assumptions
+    tests = [str(Path(__file__).parent / name) for name in assumptions]
     quiet = ["-q", "-n", "0", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *quiet, str(tests)],
+        [sys.executable, "-m", "pytest", *quiet, *tests],
         env=environment,
         cwd=SOURCE.parent,
         capture_output=True,

@@ -166,7 +166,7 @@ class CommitLoop:
             state = self._states.refresh(request.table_id)
             must_have_been_there(request, state)
             self._must_be_writable(request, state)
-            validate_commit(request.actions, state)
+            validate_commit(request.actions, state, dropping=request.dropping)
             request = self._fitted(request, state)
             is_settled = not changes_of(request.actions, state).need_lock
             checked = self._base(request)
@@ -253,7 +253,7 @@ class CommitLoop:
         ready = drafted.following(head) if drafted is not None else None
         if ready is not None:
             return answered(request, log.write(ready))
-        validate_commit(request.actions, state)
+        validate_commit(request.actions, state, dropping=request.dropping)
         actions, at = settled(request.actions, state, head=head, log=log, now=now)
         with paused_for(len(actions)):
             proposal = propose(request, state, actions=actions, expected_head=head.version)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -95,7 +95,7 @@ class Rebaser:
         try:
             rebase = _Rebase(self, request, winner, state)
             rebase.unite_vectors()
-            rebase.follow_rows(self._store.moved_rows(request.table_id, winner.version, log))
+            rebase.follow_rows(self._moved(request.table_id, winner, log))
             request, left = rebase.result()
         except (DeltaSqlError, OSError) as error:
             # A file that can't be read, perhaps: the other writer is the one to be told of.
@@ -106,6 +106,13 @@ class Rebaser:
             raise again
         validate_commit(request.actions, state)
         return request
+
+    def _moved(self, table_id: int, winner: Winner, log: LockedLog | None) -> MovedRows | None:
+        counts = self._store.moved_rows(table_id, winner.version, log)
+        if counts is not None:
+            return MovedRows.of(winner, counts)
+        found = self._store.sorted_rows(table_id, winner.version, log)
+        return None if found is None else MovedRows.of(winner, *found)
 
     # --- for `_Rebase` ------------------------------------------------------------------
 
@@ -234,9 +241,8 @@ class _Rebase:
 
     # --- rows that a compaction moved ---------------------------------------------------
 
-    def follow_rows(self, row_counts: Sequence[int] | None) -> None:
+    def follow_rows(self, moved: MovedRows | None) -> None:
         """Settle files that the winner only wrote elsewhere."""
-        moved = MovedRows.of(self.winner, row_counts)
         if moved is None:
             return
         for remove in self.winner.all_of(RemoveFile):

@@ -51,6 +51,8 @@ class CommitRequest:
     may_read_more: bool = False
     # Whether it leaves exactly the files of an older version, under the metadata of that version.
     restores: bool = False
+    # The features that its protocol leaves out on purpose.
+    dropping: frozenset[str] = frozenset()
     # Whether an attempt to commit it may have been made, or may yet arrive, that nobody knows of.
     may_arrive: bool = False
     # Of a table that is to be created: those whose files it names.

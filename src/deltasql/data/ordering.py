@@ -1,7 +1,7 @@
 """Rows in the order of a curve through several columns, so that files bound all of them.
 
 Z-order: the bits of each column's rank, interleaved. Ranks make every kind of value, however it
-is spread, use the whole range.
+is spread, use the whole range. A Hilbert curve is one of ranks that were turned before.
 """
 
 from __future__ import annotations
@@ -12,17 +12,29 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltasql.data.hilbert import hilbert_axes
+
 # The bits of one number that Arrow can shift and compare.
 _BITS: Final = 62
 _MOST_BITS: Final = 20
 
 
-def in_zorder(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """The rows sorted along the Z-order curve of the columns; nulls come first."""
-    if rows.num_rows < 2:
-        return rows
-    bits = min(_MOST_BITS, _BITS // len(columns))
+def in_zorder(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
+    """The indices of the rows along the Z-order curve of the columns; nulls come first."""
+    bits = _bits(columns)
     ranks = [_rank(rows.column(name), bits) for name in columns]
+    return pc.sort_indices(interleaved(ranks, bits))
+
+
+def in_hilbert_order(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
+    """The indices of the rows along the Hilbert curve of the columns."""
+    bits = _bits(columns)
+    ranks = [_rank(rows.column(name), bits) for name in columns]
+    return pc.sort_indices(interleaved(hilbert_axes(ranks, bits), bits))
+
+
+def interleaved(ranks: Sequence[pa.Array], bits: int) -> pa.Array:
+    """The numbers of so many bits as one, bit by bit."""
     curve: pa.Array | None = None
     for bit in range(bits):
         for place, rank in enumerate(ranks):
@@ -32,7 +44,11 @@ def in_zorder(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
                 pa.scalar(bit * len(ranks) + len(ranks) - 1 - place, pa.int64()),
             )
             curve = part if curve is None else pc.bit_wise_or(curve, part)
-    return rows.take(pc.sort_indices(curve))
+    return curve
+
+
+def _bits(columns: Sequence[str]) -> int:
+    return min(_MOST_BITS, _BITS // len(columns))
 
 
 def _rank(column: pa.ChunkedArray, bits: int) -> pa.Array:

@@ -6,6 +6,7 @@ generated columns, is no obstacle. Where the table tracks its rows they keep the
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,18 +33,24 @@ _GROUP_BYTES: Final = 64 << 20
 _GROUP_ROWS: Final = 1 << 20
 _AHEAD: Final = 8
 _SMALL_FILE: Final = 8 << 20
+_SHARE_FILES: Final = 32
 # No file is so large: whatever is rewritten becomes one.
 ONE_FILE: Final = 1 << 62
 
-Order = Callable[[pa.Table], pa.Table]
+# The indices of rows in the order in which they are to be written.
+Order = Callable[[pa.Table], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The new files, and how many rows were live in each of the old ones, in their order."""
+    """The new files, and how many rows were live in each of the old ones, in their order.
+
+    `indices` are those of the rows in the order in which they were written; None as they came.
+    """
 
     added: list[AddFile]
     row_counts: list[int]
+    indices: pa.Array | None = None
 
 
 class Rewriter:
@@ -93,8 +100,9 @@ class Rewriter:
         counts: list[int] = []
         rows = self._counted(files, counts, progress)
         groups: Iterable[pa.Table] = _gathered(rows)
+        indices = None
         if order is not None:
-            groups = self._ordered(groups, order, files, target_size)
+            groups, indices = self._ordered(groups, order, files, target_size)
         added = write_partition(
             self._objects,
             layout=self._layout,
@@ -105,21 +113,22 @@ class Rewriter:
             target_file_size=target_size,
             abandon=abandon,
         )
-        return Rewritten(added, counts)
+        return Rewritten(added, counts, indices)
 
     def _ordered(
         self, groups: Iterable[pa.Table], order: Order, files: Sequence[AddFile], target_size: int
-    ) -> Iterator[pa.Table]:
+    ) -> tuple[Iterable[pa.Table], pa.Array | None]:
         gathered = list(groups)
         if not gathered:
-            return
-        rows = order(pa.concat_tables(gathered))
+            return (), None
+        rows = pa.concat_tables(gathered)
+        indices = order(rows)
+        rows = rows.take(indices)
         # As many files as there would be, each of as many rows; smaller groups skip better.
         size = sum(add.size for add in files)
         count = max(1, -(-size // target_size)) * 4
         step = max(1, -(-rows.num_rows // count))
-        for start in range(0, rows.num_rows, step):
-            yield rows.slice(start, step)
+        return (rows.slice(start, step) for start in range(0, rows.num_rows, step)), indices
 
     def _stored(self, rows: pa.Table) -> pa.Table:
         stored = to_physical(rows.select(self._columns), self._layout)
@@ -140,32 +149,58 @@ class Rewriter:
 
     def _read(self, files: Sequence[AddFile]) -> Iterator[Iterable[pa.RecordBatch]]:
         """The rows of each file; small ones are read ahead, large ones stream in their turn."""
-        left = iter(files)
-        waiting: deque[AddFile | Future[list[pa.RecordBatch]]] = deque()
-        with ThreadPoolExecutor(_AHEAD, thread_name_prefix="deltasql-rewrite") as pool:
+        left = _shares(files)
+        waiting: deque[AddFile | Future[list[list[pa.RecordBatch]]]] = deque()
+        # A disk answers at once: more threads than cores would only wait for each other.
+        threads = min(_AHEAD, os.cpu_count() or 1) if self._objects.is_local else _AHEAD
+        with ThreadPoolExecutor(threads, thread_name_prefix="deltasql-rewrite") as pool:
 
             def fill() -> None:
-                for add in islice(left, 2 * _AHEAD - len(waiting)):
-                    is_small = add.size <= _SMALL_FILE
-                    waiting.append(pool.submit(self._whole, add) if is_small else add)
+                for share in islice(left, 2 * threads - len(waiting)):
+                    is_large = isinstance(share, AddFile)
+                    waiting.append(share if is_large else pool.submit(self._whole, share))
 
             fill()
             try:
                 while waiting:
                     item = waiting.popleft()
                     fill()
-                    yield self._rows(item) if isinstance(item, AddFile) else item.result()
+                    if isinstance(item, AddFile):
+                        yield self._rows(item)
+                    else:
+                        yield from item.result()
             finally:
                 for future in waiting:
                     if isinstance(future, Future):
                         future.cancel()
 
-    def _whole(self, add: AddFile) -> list[pa.RecordBatch]:
-        return list(self._rows(add))
+    def _whole(self, files: Sequence[AddFile]) -> list[list[pa.RecordBatch]]:
+        return [list(self._rows(add)) for add in files]
 
     def _rows(self, add: AddFile) -> Iterator[pa.RecordBatch]:
         batches = scan_file(self._objects, add, self._scan)
         return self._ids.filled(batches, add, self._objects) if self._ids.names else batches
+
+
+def _shares(files: Iterable[AddFile]) -> Iterator[AddFile | list[AddFile]]:
+    """What one thread reads at a time: a large file, or small ones that are next to each other.
+
+    A task for every small file would take longer to hand over than to do.
+    """
+    held: list[AddFile] = []
+    size = 0
+    for add in files:
+        is_large = add.size > _SMALL_FILE
+        if held and (is_large or len(held) == _SHARE_FILES or size + add.size > _SMALL_FILE):
+            yield held
+            held, size = [], 0
+        if is_large:
+            yield add
+        else:
+            held.append(add)
+            size += add.size
+    if held:
+        yield held
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -285,8 +285,9 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         """What collects the appends of many threads into one file and one commit.
 
         `with table.appender() as a:`, then `a.append(rows)` from any thread: it returns when the
-        rows are durable; `a.submit(rows)` gives a future. Rows wait for `max_delay` at most (a
-        duration, a text such as `200ms`, or seconds), or until there are `max_rows`.
+        rows are durable; `a.submit(rows)` gives a future. Rows for which nobody waits stay for
+        `max_delay` at most (a duration, a text such as `200ms`, or seconds), or until there are
+        `max_rows`.
         """
         return Appender(self, max_delay=max_delay, max_rows=max_rows)
 

@@ -2,21 +2,28 @@
 
 A compaction writes the live rows of the files that it removes one after the other, by their paths,
 into those that it adds. So all there is to know are how many rows of each removed file were live.
+If it sorts them, the place of each one is written down as well, unless they are too many.
 A commit file is sorted in its own way: the order in it means nothing.
 """
 
 from __future__ import annotations
 
+import sys
+import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Final
 
 from deltasql.errors import LogFormatError
 from deltasql.log.contenders import Winner
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.spec.actions import AddFile, Metadata, Protocol, RemoveFile
+
+# The place of each row is written down of so many rows at most: four megabytes of a commit.
+MOST_ORDERED: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +35,13 @@ class MovedRows:
     # In their order: the new files, and the place of the row that follows each one's last.
     _added: Sequence[AddFile]
     _ends: Sequence[int]
+    # The places of the rows after they were sorted; None if they are as they came.
+    _order: Sequence[int] | None = None
 
     @classmethod
-    def of(cls, winner: Winner, row_counts: Sequence[int] | None) -> MovedRows | None:
+    def of(
+        cls, winner: Winner, row_counts: Sequence[int] | None, row_order: bytes | None = None
+    ) -> MovedRows | None:
         """What a commit moved; None if that can't be told."""
         removes = sorted(winner.all_of(RemoveFile), key=_path)
         adds = sorted(winner.all_of(AddFile), key=_path)
@@ -44,6 +55,9 @@ class MovedRows:
             or sum(known) != sum(row_counts)
         ):
             return None
+        order = None if row_order is None else _unpacked(row_order)
+        if order is not None and len(order) != sum(row_counts):
+            return None
         ends = list(accumulate(row_counts))
         starts = [end - count for end, count in zip(ends, row_counts, strict=True)]
         places = zip(starts, row_counts, strict=True)
@@ -51,6 +65,7 @@ class MovedRows:
             {remove.path: place for remove, place in zip(removes, places, strict=True)},
             adds,
             list(accumulate(known)),
+            order,
         )
 
     def live_rows(self, path: str) -> range:
@@ -68,10 +83,29 @@ class MovedRows:
                     cause=f"it had {count}",
                     remedy="run the operation again",
                 )
-            at = bisect_right(self._ends, start + row)
+            place = start + row if self._order is None else self._order[start + row]
+            at = bisect_right(self._ends, place)
             before = self._ends[at - 1] if at else 0
-            found.append((self._added[at], start + row - before))
+            found.append((self._added[at], place - before))
         return found
+
+
+def pack(places: array[int]) -> bytes:
+    """The places of sorted rows, 32-bit numbers, as they are written down."""
+    little = places if sys.byteorder == "little" else _swapped(places)
+    return zlib.compress(little.tobytes(), level=1)
+
+
+def _unpacked(packed: bytes) -> array[int]:
+    found = array("i")
+    found.frombytes(zlib.decompress(packed))
+    return found if sys.byteorder == "little" else _swapped(found)
+
+
+def _swapped(places: array[int]) -> array[int]:
+    found = array("i", places)
+    found.byteswap()
+    return found
 
 
 def _path(file: AddFile | RemoveFile) -> str:

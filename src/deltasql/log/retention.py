@@ -19,6 +19,7 @@ from deltasql.spec.properties import (
     OFF,
     POSITIVE,
     SYNC,
+    TRUNCATED_LOG_RETENTION,
     TXN_RETENTION,
     fault_of,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "log_ms",
     "mirror_mode",
     "tombstone_ms",
+    "truncated_log_ms",
     "txn_ms",
 ]
 
@@ -48,6 +50,12 @@ def log_ms(properties: Mapping[str, str]) -> int:
     """How long commits are kept in the mirror: thirty days by default."""
     found = parse_interval(properties.get(LOG_RETENTION, ""))
     return 30 * DAY_MS if found is None else found
+
+
+def truncated_log_ms(properties: Mapping[str, str]) -> int:
+    """How long commits are kept, at least, when a feature is dropped: a day by default."""
+    found = parse_interval(properties.get(TRUNCATED_LOG_RETENTION, ""))
+    return DAY_MS if found is None else found
 
 
 def txn_ms(properties: Mapping[str, str]) -> int | None:

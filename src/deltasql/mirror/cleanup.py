@@ -50,13 +50,22 @@ class CleanupReport:
 
 
 def cleanup(
-    engine: MirrorEngine, log: LogStore, objects: ObjectStore, target: Target, *, dry_run: bool
+    engine: MirrorEngine,
+    log: LogStore,
+    objects: ObjectStore,
+    target: Target,
+    *,
+    dry_run: bool,
+    upto: int | None = None,
 ) -> CleanupReport:
-    """Delete what `delta.logRetentionDuration` no longer asks for."""
+    """Delete what `delta.logRetentionDuration` no longer asks for.
+
+    With `upto`, what is older than the newest checkpoint up to that version: it must have expired.
+    """
     if dry_run:
-        return _plan(log, objects, target)
+        return _plan(log, objects, target, upto)
     with held_leases(engine, log, target):
-        plan = _plan(log, objects, target)
+        plan = _plan(log, objects, target, upto)
         if plan.would_delete:
             head = log.head(target.table_id)
             assert head is not None, "the plan has seen it"
@@ -75,7 +84,7 @@ def cleanup(
     )
 
 
-def _plan(log: LogStore, objects: ObjectStore, target: Target) -> CleanupReport:
+def _plan(log: LogStore, objects: ObjectStore, target: Target, upto: int | None) -> CleanupReport:
     record = log.state(target.table_id)
     if record is None:
         raise TableNotFoundError.named(target.name)
@@ -91,7 +100,7 @@ def _plan(log: LogStore, objects: ObjectStore, target: Target) -> CleanupReport:
         return nothing(reason or "")
     if state.properties.get(EXPIRED_LOG_CLEANUP, "true").lower() == "false":
         return nothing(f"{EXPIRED_LOG_CLEANUP} is false")
-    newest = log.version_at(target.table_id, cutoff)
+    newest = log.version_at(target.table_id, cutoff) if upto is None else upto
     if newest is None:
         return nothing("no commit is that old")
     listing = list_log(objects)

@@ -34,6 +34,7 @@ ICEBERG_COMPAT_V2: Final = "delta.enableIcebergCompatV2"
 ICEBERG_COMPAT_V3: Final = "delta.enableIcebergCompatV3"
 ISOLATION_LEVEL: Final = "delta.isolationLevel"
 LOG_RETENTION: Final = "delta.logRetentionDuration"
+TRUNCATED_LOG_RETENTION: Final = "delta.dropFeatureTruncateHistory.retentionDuration"
 MAX_COLUMN_ID: Final = "delta.columnMapping.maxColumnId"
 MIN_READER_VERSION: Final = "delta.minReaderVersion"
 MIN_WRITER_VERSION: Final = "delta.minWriterVersion"
@@ -148,7 +149,7 @@ PROPERTIES: Final[Mapping[str, Kind]] = {
     STATS_COLUMNS: TEXT,
     "delta.dataSkippingStringPrefixLength": _integer(0),
     DELETED_FILE_RETENTION: INTERVAL,
-    "delta.dropFeatureTruncateHistory.retentionDuration": INTERVAL,
+    TRUNCATED_LOG_RETENTION: INTERVAL,
     "delta.enableChangeDataCapture": BOOLEAN,
     CHANGE_FEED: BOOLEAN,
     DELETION_VECTORS: BOOLEAN,

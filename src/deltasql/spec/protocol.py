@@ -98,6 +98,12 @@ def upgraded(
     return _writable(_render(writer | reader | missing, reader, lowest_reader=lowest))
 
 
+def lowered(protocol: Protocol, name: str) -> Protocol:
+    """The protocol without a feature; what the old versions implied is listed by name."""
+    reader, writer = implied_features(protocol)
+    return _writable(_render(writer - {name}, reader - {name}, lowest_reader=1))
+
+
 def _has(name: str, reader: frozenset[str], writer: frozenset[str]) -> bool:
     feature = FEATURES[name]
     for known in (name, feature.preview):

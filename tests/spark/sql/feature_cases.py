@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sizes import FULL
+from tests.sizes import each_value
 from tests.spark.sql.cases import Case
 
 _PROPERTIES = {
@@ -57,9 +57,7 @@ def _case(feature: str, statement: str) -> Case:
     )
 
 
-# Each statement with all features at once and with one of them alone, in turn; or with each.
 FEATURE_CASES = tuple(
     _case(feature, statement)
-    for number, statement in enumerate(_STATEMENTS)
-    for feature in (FEATURES if FULL else ("all", list(_PROPERTIES)[number % len(_PROPERTIES)]))
+    for statement, feature in each_value(tuple(_STATEMENTS), tuple(reversed(FEATURES)))
 )

@@ -10,6 +10,7 @@ from pyspark.errors import IllegalArgumentException
 
 import deltasql
 import deltasql.spark
+from deltasql.errors import ValidationError
 from tests.spark.sql.conftest import CATALOG
 
 
@@ -188,3 +189,29 @@ def test_rename(spark, db, lake, name):
     spark.sql(f"ALTER TABLE {CATALOG}.{name} RENAME TO {CATALOG}.{name}_new")
     assert _ids(spark.table(f"{CATALOG}.{name}_new")) == [1, 2]
     assert not spark.catalog.tableExists(f"{CATALOG}.{name}")
+
+
+def test_executors_compact(spark, db, lake):
+    # Delta's OPTIMIZE, and our commit.
+    spark.sql("CREATE TABLE lake.opt.t (id BIGINT, p STRING) USING delta PARTITIONED BY (p)")
+    for number in range(4):
+        spark.sql(f"INSERT INTO lake.opt.t VALUES ({number}, 'a'), ({number + 10}, 'b')")
+    table = lake.table("opt.t")
+    before = table.version
+    report = db.table("opt.t").optimize(engine="spark").where("p = 'a'").executeCompaction()
+    assert report.versions == (before + 1,)
+    assert (report.metrics["numRemovedFiles"], report.metrics["numAddedFiles"]) == (4, 1)
+    assert report.metrics["numAddedBytes"] == report.metrics["maxFileSize"] > 0
+    report = db.table("opt.t").optimize(engine="spark").executeZOrderBy("id")
+    assert report.version == table.version == before + 2
+    assert table.history(1)[0].operation_params["zOrderBy"] == '["id"]'
+    assert table.snapshot().files().num_rows == 2
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [*range(4), *range(10, 14)]
+    assert db.table("opt.t").optimize(engine="spark").executeCompaction().versions == ()
+
+
+def test_an_optimize_that_makes_no_sense_is_refused(spark, db, lake):
+    spark.sql("CREATE TABLE lake.opt.u (id BIGINT) USING delta")
+    for wrong in ({"engine": "flink"}, {"engine": "spark", "target_size": "1 MB"}):
+        with pytest.raises(ValidationError):
+            db.table("opt.u").optimize(**wrong).executeCompaction()

@@ -19,17 +19,17 @@ def table(rows):
 @given(ROWS)
 def test_no_row_is_lost(rows):
     found = in_zorder(table(rows), ["x", "y"])
-    assert sorted(map(str, found.to_pylist())) == sorted(map(str, table(rows).to_pylist()))
+    assert sorted(found.to_pylist()) == list(range(len(rows)))
 
 
 def test_one_column_is_sorted_nulls_first():
     found = in_zorder(pa.table({"x": [3, None, 1, 2]}), ["x"])
-    assert found.column("x").to_pylist() == [None, 1, 2, 3]
+    assert found.to_pylist() == [1, 2, 3, 0]
 
 
 def test_two_columns_make_the_curve():
     grid = pa.table({"x": [x for x in range(4) for _ in range(4)], "y": list(range(4)) * 4})
-    found = in_zorder(grid, ["x", "y"]).to_pylist()
+    found = grid.take(in_zorder(grid, ["x", "y"])).to_pylist()
     quarters = [found[at : at + 4] for at in range(0, 16, 4)]
     for quarter in quarters:
         for name in ("x", "y"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deltasql.errors import LogFormatError
 from deltasql.log.conflict import Winner
-from deltasql.log.moved_rows import MovedRows, among_live, only_moves
+from deltasql.log.moved_rows import MovedRows, among_live, only_moves, pack
 from deltasql.spec.actions import AddFile, Metadata, RemoveFile
 
 
@@ -30,7 +30,7 @@ def remove(path: str, *, data_change: bool = False) -> RemoveFile:
     st.randoms(),
 )
 def test_every_live_row_is_found(files, parts, random):
-    """By a compaction of rows that know their names: file and position."""
+    """By a compaction of rows that know their names: file and position; as they came, or not."""
     live = {
         f"old{number}": [place for place, is_live in enumerate(rows) if is_live]
         for number, rows in enumerate(files)
@@ -39,12 +39,16 @@ def test_every_live_row_is_found(files, parts, random):
         f"old{number}": array("Q", [place for place, is_live in enumerate(rows) if not is_live])
         for number, rows in enumerate(files)
     }
-    moved = [(path, row) for path in sorted(live) for row in live[path]]
+    moved = came = [(path, row) for path in sorted(live) for row in live[path]]
+    order = None
+    if random.random() < 0.5:
+        moved = random.sample(came, len(came))
+        order = pack(array("i", [moved.index(row) for row in came]))
     step = max(1, -(-len(moved) // parts))
     new = {f"new{at:03d}": moved[at : at + step] for at in range(0, len(moved), step)}
     actions = [*(remove(path) for path in live), *(add(path, len(new[path])) for path in new)]
     random.shuffle(actions)
-    found = MovedRows.of(Winner(7, actions), [len(live[path]) for path in sorted(live)])
+    found = MovedRows.of(Winner(7, actions), [len(live[path]) for path in sorted(live)], order)
     assert found is not None
     for path, rows in live.items():
         assert len(found.live_rows(path)) == len(rows)
@@ -75,6 +79,11 @@ def test_a_row_that_was_not_live_is_an_error():
     assert found is not None
     with pytest.raises(LogFormatError):
         found.find("a", [3])
+
+
+def test_an_order_of_other_rows_is_not_trusted():
+    order = pack(array("i", [1, 0]))
+    assert MovedRows.of(Winner(7, [remove("a"), add("b", 3)]), [3], order) is None
 
 
 def test_a_commit_without_files_moves_nothing():

@@ -207,3 +207,24 @@ def enable_feature(
 ) -> None:
     """Add a feature to a table's protocol."""
     _alter(session, table, lambda it: it.enable_feature(name))
+
+
+@command(
+    app,
+    "drop-feature",
+    examples=["deltasql alter drop-feature sales.orders deletionVectors"],
+)
+def drop_feature(
+    session: Session,
+    table: TableName,
+    name: Annotated[str, _text("FEATURE", "Name of the feature; see docs/features.md.")],
+    truncate: Annotated[
+        bool,
+        typer.Option(
+            "--truncate-history",
+            help="Let versions expire that are older than a day.",
+        ),
+    ] = False,
+) -> None:
+    """Take a feature out of a table's protocol, once nothing in the history needs it."""
+    _alter(session, table, lambda it: it.drop_feature(name, truncate_history=truncate))

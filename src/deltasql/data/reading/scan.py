@@ -98,7 +98,9 @@ def scan_file(
     store, key = find_object(objects, add.path)
     with store.open_input(key, size=add.size or None) as source:
         try:
-            file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
+            # Reading ahead goes through another thread: a small file of a disk is read by then.
+            ahead = not store.is_local or add.size >= _THREADS_FROM
+            file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=ahead)
             deleted = without
             if without is None and only is None:
                 deleted = _deleted(objects, add, file.metadata.num_rows)

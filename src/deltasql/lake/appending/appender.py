@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -43,14 +44,19 @@ _IDLE: Final = 5.0
 _LOOK_PAST: Final = 1000
 # How many failed appends are remembered until somebody asks for them.
 _REMEMBERED: Final = 100
+# Callers who were just served are waited for: for this share of what the commit took, in seconds.
+_PATIENCE: Final = 0.5
+_LONGEST_PATIENCE: Final = 0.02
 
 
 @checked
 class Appender:
     """Collects appends: `with table.appender() as a: a.append(rows)`, from any thread.
 
-    Rows wait for `max_delay` at most, or until there are `max_rows`, and become one commit
-    together. Whatever is wrong with one append is told to its own caller alone.
+    A commit takes all that has come while the one before it was under way. When none is, the rows
+    of `append` go at once; those of `submit`, for which nobody waits, stay for company until
+    `max_delay` is over or there are `max_rows`. Whatever is wrong with one append is told to its
+    own caller alone.
     """
 
     def __init__(
@@ -73,6 +79,10 @@ class Appender:
         self._room = threading.Condition(self._lock)
         self._queue: deque[Entry] = deque()
         self._rows = self._bytes = 0
+        # The threads that wait for what is in the queue.
+        self._waiters: set[int] = set()
+        # How many of them there may be soon after the last commit, and until when that is.
+        self._company, self._company_until = 0, 0.0
         self._under_way: list[Entry] = []
         self._thread: threading.Thread | None = None
         self._failed: deque[Receipt] = deque(maxlen=_REMEMBERED)
@@ -100,7 +110,10 @@ class Appender:
         self, data: Any, *, app_id: str | None = None, app_version: int | None = None
     ) -> int:
         """Add rows; returns the version when they are durable, as `Table.append` does."""
-        return self.submit(data, app_id=app_id, app_version=app_version).result()
+        waiter = threading.get_ident()
+        entry = self._entry(data, writing.txn_actions(app_id, app_version), waiter)
+        self._hand_in(entry)
+        return entry.receipt.result()
 
     def submit(
         self, data: Any, *, app_id: str | None = None, app_version: int | None = None
@@ -111,6 +124,10 @@ class Appender:
         already. With `app_id` and `app_version` the append happens once.
         """
         entry = self._entry(data, writing.txn_actions(app_id, app_version))
+        self._hand_in(entry)
+        return entry.receipt
+
+    def _hand_in(self, entry: Entry) -> None:
         with self._lock:
             while not self._is_closed and self._queue and self._is_full():
                 self._room.wait()
@@ -123,12 +140,13 @@ class Appender:
             self._queue.append(entry)
             self._rows += entry.fitted.num_rows
             self._bytes += entry.size
+            if entry.waiter is not None:
+                self._waiters.add(entry.waiter)
             self._keep_working()
-            if len(self._queue) == 1 or self._is_enough():
+            if len(self._queue) == 1 or self._is_enough() or entry.waiter is not None:
                 self._work.notify()
-        return entry.receipt
 
-    def _entry(self, data: Any, txns: list[Any]) -> Entry:
+    def _entry(self, data: Any, txns: list[Any], waiter: int | None = None) -> Entry:
         if not isinstance(data, pa.Table):
             rows = as_arrow(data)
             data = rows if isinstance(rows, pa.Table) else rows.read_all()
@@ -139,7 +157,9 @@ class Appender:
             metadata = self._table._lake.states.refresh(self._table.table_id).metadata
             fitted = fitting.fitted(metadata, data)
         txn: Txn | None = txns[0] if txns else None
-        return Entry(data, fitted, metadata, txn, Receipt(), time.monotonic(), fitted.nbytes)
+        return Entry(
+            data, fitted, metadata, txn, Receipt(), time.monotonic(), fitted.nbytes, waiter
+        )
 
     def _is_enough(self) -> bool:
         return self._rows >= self._max_rows or self._bytes >= _MAX_BYTES
@@ -153,7 +173,7 @@ class Appender:
         """Commit what was handed in so far, and wait for it; raises what nobody asked for."""
         with self._lock:
             for entry in self._queue:
-                entry.since = 0.0
+                entry.since = -math.inf
             waited = [entry.receipt for entry in (*self._under_way, *self._queue)]
             self._work.notify()
         wait(waited)
@@ -210,8 +230,10 @@ class Appender:
                 if not entries:
                     self._thread = None
                     return
+            started = time.monotonic()
             batch.commit(self._table, entries)
             with self._lock:
+                self._expect_company(entries, time.monotonic() - started)
                 self._under_way = []
                 self._failed.extend(
                     entry.receipt for entry in entries if _has_failed(entry.receipt)
@@ -221,7 +243,7 @@ class Appender:
         """Wait for the next batch; nothing when there is no more to do."""
         while True:
             if self._queue:
-                left = self._queue[0].since + self._delay - time.monotonic()
+                left = self._due() - time.monotonic()
                 if left <= 0 or self._is_closed or self._is_enough():
                     taken = self._taken()
                     self._room.notify_all()
@@ -231,6 +253,20 @@ class Appender:
                 self._work.wait(left)
             elif (self._is_closed or not self._work.wait(_IDLE)) and not self._queue:
                 return []
+
+    def _due(self) -> float:
+        """When the queue is to be committed: at once, if a thread waits and no more may come."""
+        due = self._queue[0].since + self._delay
+        if not self._waiters:
+            return due
+        return min(due, 0.0 if len(self._waiters) >= self._company else self._company_until)
+
+    def _expect_company(self, served: list[Entry], seconds: float) -> None:
+        """Threads that were just served come again: without them, two halves would take turns."""
+        threads = self._waiters.union(entry.waiter for entry in served if entry.waiter is not None)
+        self._company = len(threads)
+        patience = min(_PATIENCE * seconds, _LONGEST_PATIENCE)
+        self._company_until = time.monotonic() + patience
 
     def _taken(self) -> list[Entry]:
         """The oldest appends. Of an application one transaction at a time: a commit has one."""
@@ -255,6 +291,7 @@ class Appender:
             size += entry.size
             taken.append(entry)
         self._queue.extendleft(reversed(later))
+        self._waiters = {entry.waiter for entry in self._queue if entry.waiter is not None}
         return taken
 
 

@@ -44,6 +44,8 @@ class Entry:
     receipt: Receipt
     since: float
     size: int
+    # The thread that does nothing else until the rows are durable, if one does.
+    waiter: int | None
 
     @property
     def app_id(self) -> str | None:

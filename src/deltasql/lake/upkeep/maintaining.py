@@ -16,6 +16,7 @@ from deltasql.lake.upkeep import cloning
 from deltasql.lake.upkeep.altering import TableAlter
 from deltasql.lake.upkeep.background import LakeMaintenance
 from deltasql.lake.upkeep.checks import LakeChecks
+from deltasql.lake.upkeep.dropping import TableFeatures
 from deltasql.lake.upkeep.optimizing import TableOptimize
 from deltasql.lake.upkeep.retaining import LakeRetention, TableRetention
 from deltasql.lake.writing import now_ms
@@ -132,7 +133,7 @@ class LakeUpkeep(LakeChecks, LakeRetention):
         return cast("Lake", self).store.pins()
 
 
-class TableUpkeep(TableAlter, TableOptimize, TableRetention):
+class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
     """What a table does to keep in shape."""
 
     __slots__ = ()

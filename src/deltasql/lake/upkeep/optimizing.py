@@ -167,7 +167,9 @@ class _Optimized:
         )
 
         def beside(log: LockedLog) -> None:
-            if move.row_counts is not None:
+            if move.row_order is not None:
+                store.write_sorted_rows(log, table.table_id, move.row_counts, move.row_order)
+            elif not move.is_sorted:
                 store.write_moved_rows(log, table.table_id, move.row_counts)
 
         store = table._lake.store

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from deltasql.commit.discarding import Abandon
-from deltasql.data.ordering import in_zorder
+from deltasql.data.ordering import in_hilbert_order, in_zorder
 from deltasql.data.rewriting import ONE_FILE, Rewriter
 from deltasql.errors import CommitError, CommitStateUnknownError
 from deltasql.log.retention import tombstone_ms
 from deltasql.log.state import TableState
+from deltasql.maintenance.optimizing.places import packed_places
 from deltasql.maintenance.optimizing.planning import (
     LIQUID,
     Wish,
@@ -41,11 +42,16 @@ TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Files that were written anew; `row_counts` says how many rows came from each, by path."""
+    """Files that were written anew; `row_counts` says how many rows came from each, by path.
+
+    `row_order` says where those went that were sorted; without it nobody finds them again.
+    """
 
     removed: Sequence[AddFile]
     added: Sequence[AddFile]
-    row_counts: Sequence[int] | None
+    row_counts: Sequence[int]
+    is_sorted: bool
+    row_order: bytes | None
     read_version: int
     metrics: Mapping[str, int]
 
@@ -173,10 +179,11 @@ class Run:
         table, columns = self.table, self.wish.order_by
         # The order in which rows are looked for later, see `log/moved_rows.py`.
         files = sorted(files, key=lambda add: add.path)
+        sort = in_hilbert_order if self.wish.cluster_by else in_zorder
         with table.held(state.version):
             done = self._rewriter(state).rewrite(
                 files,
-                order=(lambda rows: in_zorder(rows, columns)) if columns else None,
+                order=(lambda rows: sort(rows, columns)) if columns else None,
                 target_size=self.wish.target_size if columns else ONE_FILE,
                 abandon=table.abandon(state.version),
                 progress=self._renewing(claimed),
@@ -186,15 +193,17 @@ class Run:
             tags = {
                 ZCUBE_ID: str(uuid.uuid4()),
                 ZCUBE_COLUMNS: cube_columns(self.wish),
-                ZCUBE_CURVE: "zorder",
+                ZCUBE_CURVE: "hilbert",
             }
             added = [replace(add, tags=tags, clustering_provider=LIQUID) for add in added]
+        order = done.indices
         version = table.commit(
             Move(
                 removed=files,
                 added=added,
-                # Rows that were put in order are anywhere.
-                row_counts=None if columns else done.row_counts,
+                row_counts=done.row_counts,
+                is_sorted=bool(columns),
+                row_order=None if order is None else packed_places(added, order),
                 read_version=state.version,
                 metrics=metrics_of(files, added),
             )

@@ -20,7 +20,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.spark.dml import merge_run, row_changes
 from deltasql.spark.dml.merge_builder import TARGET, Merge, MergeBuilder
 from deltasql.spark.dml.operation import DmlContext
-from deltasql.spark.dml.optimize_builder import OptimizeBuilder
+from deltasql.spark.dml.optimize_builder import Engine, OptimizeBuilder
 from deltasql.spec.actions import Action
 
 if TYPE_CHECKING:
@@ -112,9 +112,15 @@ class SparkTable:
         merge = Merge(source=source, condition=condition, target_alias=self._alias)
         return MergeBuilder(merge, self._merge)
 
-    def optimize(self, target_size: int | str | None = None) -> OptimizeBuilder:
-        """Write small files together, or put rows in order; see `Table.optimize`."""
-        return OptimizeBuilder(self._table, None, target_size)
+    def optimize(
+        self, target_size: int | str | None = None, *, engine: Engine = "arrow"
+    ) -> OptimizeBuilder:
+        """Write small files together, or put rows in order; see `Table.optimize`.
+
+        The driver does it, from Arrow. With the engine `spark` executors do, by Delta's own
+        OPTIMIZE: for tables that are too large for one machine.
+        """
+        return OptimizeBuilder(self._database, self._table, target_size, engine)
 
     def _merge(self, merge: Merge, retries: int) -> int:
         return self._do(lambda context: merge_run.run(context, merge), retries, ())

@@ -58,5 +58,15 @@ class OptimizeLog(Protocol):
     ) -> list[int] | None:
         """What was written down beside a version; asked on `log` where heads are locked."""
 
+    def write_sorted_rows(
+        self, log: LockedLog, table_id: int, row_counts: Sequence[int], row_order: bytes
+    ) -> None:
+        """The same of rows that were sorted: `row_order` is their place, packed."""
+
+    def sorted_rows(
+        self, table_id: int, version: int, log: LockedLog | None = None
+    ) -> tuple[list[int], bytes] | None:
+        """What was written down of sorted rows beside a version: their counts and their order."""
+
     def expire_moved_rows(self, table_id: int, *, milliseconds: int) -> None:
         """Forget what was written down longer ago."""

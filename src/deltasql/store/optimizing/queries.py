@@ -95,5 +95,24 @@ class OptimizeQueries:
         found = ask("moved_rows_get", table_id=table_id, version=version)
         return orjson.loads(found[0][0]) if found else None
 
+    def write_sorted_rows(
+        self, log: LockedLog, table_id: int, row_counts: Sequence[int], row_order: bytes
+    ) -> None:
+        cast("AskedLog", log).ask(
+            "row_order_add",
+            table_id=table_id,
+            version=log.heads[table_id].version,
+            row_counts=orjson.dumps(row_counts).decode(),
+            row_order=row_order,
+        )
+
+    def sorted_rows(
+        self, table_id: int, version: int, log: LockedLog | None = None
+    ) -> tuple[list[int], bytes] | None:
+        ask = self._rows if log is None else cast("AskedLog", log).ask
+        found = ask("row_order_get", table_id=table_id, version=version)
+        return (orjson.loads(found[0][0]), bytes(found[0][1])) if found else None
+
     def expire_moved_rows(self, table_id: int, *, milliseconds: int) -> None:
         self._change("moved_rows_expire", table_id=table_id, milliseconds=-milliseconds)
+        self._change("row_orders_expire", table_id=table_id, milliseconds=-milliseconds)

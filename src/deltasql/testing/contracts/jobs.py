@@ -102,3 +102,19 @@ class OptimizeContract:
         assert reader.moved_rows(table_id, 1) == [3, 2]
         store.expire_moved_rows(table_id, milliseconds=-60_000)
         assert reader.moved_rows(table_id, 1) is None
+
+    def test_where_sorted_rows_went_is_known_with_the_commit(self, log_store: OpenStore) -> None:
+        store, reader = log_store(), log_store()
+        table_id = create(store, "contract.sorted", [add("a"), add("b")])
+        with store.locked([table_id]) as log:
+            moving = proposal(table_id, [remove("a"), remove("b"), add("c")])
+            assert isinstance(log.write(moving), Committed)
+            store.write_sorted_rows(log, table_id, [1, 1], b"\x00\x01\xff")
+            assert store.sorted_rows(table_id, 1, log) == ([1, 1], b"\x00\x01\xff")
+        assert reader.sorted_rows(table_id, 1) == ([1, 1], b"\x00\x01\xff")
+        assert reader.moved_rows(table_id, 1) is None, "nobody takes them to be as they came"
+        assert reader.sorted_rows(table_id, 0) is None
+        store.expire_moved_rows(table_id, milliseconds=60_000)
+        assert reader.sorted_rows(table_id, 1) is not None
+        store.expire_moved_rows(table_id, milliseconds=-60_000)
+        assert reader.sorted_rows(table_id, 1) is None

@@ -28,7 +28,8 @@ GRANT SELECT ON
     {schema}.dl_mirror_status, {schema}.dl_mirror_leases, {schema}.dl_trusted_versions,
     {schema}.dl_places, {schema}.dl_purges, {schema}.dl_sessions, {schema}.dl_pins,
     {schema}.dl_vacuums, {schema}.dl_vacuum_files, {schema}.dl_optimize_bins,
-    {schema}.dl_moved_rows, {schema}.dl_expirations, {schema}.dl_maintenance_jobs,
+    {schema}.dl_moved_rows, {schema}.dl_row_orders, {schema}.dl_expirations,
+    {schema}.dl_maintenance_jobs,
     {schema}.dl_add_files, {schema}.dl_remove_files,
     {schema}.vw_latest_action_per_path, {schema}.vw_active_files, {schema}.vw_file_lifetimes
 TO {reader}, {writer}, {mirror};
@@ -52,7 +53,7 @@ GRANT INSERT, UPDATE ON {schema}.dl_vacuums TO {writer};
 GRANT INSERT, UPDATE, DELETE ON
     {schema}.dl_vacuum_files, {schema}.dl_optimize_bins, {schema}.dl_maintenance_jobs
 TO {writer};
-GRANT INSERT, DELETE ON {schema}.dl_moved_rows TO {writer};
+GRANT INSERT, DELETE ON {schema}.dl_moved_rows, {schema}.dl_row_orders TO {writer};
 
 -- The mirror: its status, its leases, what its checkpoints rest on, and the switch that pauses a
 -- table.

@@ -50,8 +50,24 @@ SELECT row_counts FROM dl_moved_rows WHERE table_id = :table_id AND version = :v
 DELETE FROM dl_moved_rows WHERE table_id = :table_id AND created_at < @in_ms(:milliseconds)
 RETURNING version;
 
+-- name: row_order_add
+INSERT INTO dl_row_orders (table_id, version, row_counts, row_order, created_at)
+VALUES (:table_id, :version, :row_counts, :row_order, @now)
+RETURNING version;
+
+-- name: row_order_get
+SELECT row_counts, row_order FROM dl_row_orders
+WHERE table_id = :table_id AND version = :version;
+
+-- name: row_orders_expire
+DELETE FROM dl_row_orders WHERE table_id = :table_id AND created_at < @in_ms(:milliseconds)
+RETURNING version;
+
 -- name: purge_optimize_bins
 DELETE FROM dl_optimize_bins WHERE table_id = :table_id;
 
 -- name: purge_moved_rows
 DELETE FROM dl_moved_rows WHERE table_id = :table_id;
+
+-- name: purge_row_orders
+DELETE FROM dl_row_orders WHERE table_id = :table_id;

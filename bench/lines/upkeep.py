@@ -1,0 +1,217 @@
+"""Writers beside upkeep: merges that meet compactions, tables after churn, appends with pins."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+
+import deltasql
+from bench.lab import Lab, timed
+from bench.report import Row
+from deltasql.lake.table import Table
+from deltasql.spec import codec
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
+VECTORS = {"delta.enableDeletionVectors": "true"}
+AT_ONCE: dict[str, Any] = {"retention": timedelta(0), "enforce_retention_duration": False}
+
+
+def _rows(*ids: int) -> pa.Table:
+    return pa.table([list(ids), ["n"] * len(ids), [0.5] * len(ids)], schema=SCHEMA)
+
+
+def merges(lab: Lab) -> Iterator[Row]:
+    """Every other merge has a compaction that runs beside it, over and over."""
+    tries, alone, met, aborted = lab.scaled(50, least=5), [], [], 0
+    with lab.database("merges") as url:
+        folder = lab.folder("merges")
+        with (
+            deltasql.connect(url, location=str(folder / "lake")) as lake,
+            deltasql.connect(url, location=str(folder / "lake")) as other,
+        ):
+            table = lake.create_table("bench.t", SCHEMA, properties=VECTORS)
+            table.append(_rows(*range(100_000)))
+            for number in range(2 * tries):
+                for _ in range(4):
+                    table.append(_rows(10**6 + number))
+                taken = 0.0
+                with _Compacting(other.table("bench.t"), on=bool(number % 2)):
+                    try:
+                        taken = timed(lambda number=number: _merge(table, number))
+                    except deltasql.CommitError:
+                        aborted += 1
+                (met if number % 2 else alone).append(taken)
+        shutil.rmtree(folder)
+    yield Row(
+        name="merges",
+        work=f"merge of 2 rows into 100,000 beside a running compaction, {tries} tries",
+        ours=statistics.median(met),
+        unit="s",
+        peer=statistics.median(alone),
+        peer_name="alone",
+        better="less",
+        bar=1.3,
+        note="the compaction runs in a thread of the same process, and takes turns with the merge",
+    )
+    yield Row(
+        name="merge-aborts", work="… of them aborted", ours=aborted, unit="", better="less", bar=0
+    )
+
+
+def _merge(table: Table, number: int) -> Any:
+    return (
+        table.merge(_rows(number, 10**7 + number), "target.id = source.id")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
+    )
+
+
+class _Compacting:
+    """Compactions and small appends, one after the other, while a block lasts."""
+
+    def __init__(self, table: Table, *, on: bool) -> None:
+        self._table, self._on = table, on
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            self._table.optimize()
+            self._table.append(_rows(2 * 10**6))
+
+    def __enter__(self) -> None:
+        if self._on:
+            self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._on:
+            self._thread.join()
+
+
+def churn(lab: Lab) -> Iterator[Row]:
+    """A table of 100 live files after many versions that expired, beside a new one."""
+    versions = lab.scaled(1_000_000, least=300)
+    with lab.database("churn") as url:
+        folder = lab.folder("churn")
+        with deltasql.connect(
+            url, location=str(folder / "lake"), settings={"mirror.mode": "sync"}
+        ) as lake:
+            old, new = (lake.create_table(f"bench.{name}", SCHEMA) for name in ("old", "new"))
+            wire = codec.to_wire(_first_add(new))["add"]
+            _churned(lake, old, wire, versions)
+            new.commit([{"add": {**wire, "path": f"f{number}"}} for number in range(100)])
+            lab.settle()
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("VACUUM ANALYZE")
+                bytes_left = connection.execute(
+                    "SELECT pg_total_relation_size('dl_table_versions')"
+                    " + pg_total_relation_size('dl_dead_files')"
+                ).fetchone()
+            times = {
+                name: statistics.median(
+                    timed(lambda table=table: _open_and_commit(url, folder, table))
+                    for _ in range(9)
+                )
+                for name, table in (("old", old.name), ("new", new.name))
+            }
+        shutil.rmtree(folder)
+    yield Row(
+        name="churn",
+        work=f"open and commit after {versions:,} versions of churn, retention applied",
+        ours=times["old"],
+        unit="s",
+        peer=times["new"],
+        peer_name="a new table",
+        better="less",
+        bar=1.2,
+        note=f"100 live files each; versions and dead files take {(bytes_left or (0,))[0]:,} bytes",
+    )
+
+
+def _first_add(table: Table) -> Any:
+    table.append(_rows(1))
+    (add,) = table.snapshot().adds()
+    return add
+
+
+def _churned(lake: deltasql.Lake, table: Table, wire: dict[str, Any], versions: int) -> None:
+    """Each version replaces one of 100 files; what is old expires now and then."""
+    for number in range(versions):
+        actions: list[dict[str, Any]] = [{"add": {**wire, "path": f"f{number}"}}]
+        if number >= 100:
+            gone = {"path": f"f{number - 100}", "deletionTimestamp": 1, "dataChange": True}
+            actions.append({"remove": gone})
+        table.commit(actions)
+        if number % 1000 == 999 or number == versions - 1:
+            lake.mirror.run(once=True)
+            table.vacuum(**AT_ONCE, dry_run=False, find_orphans=False)
+            lake.presence.beat()
+            table.expire(**AT_ONCE, dry_run=False)
+
+
+def _open_and_commit(url: str, folder: Any, name: str) -> int:
+    settings = {"mirror.mode": "off"}
+    with deltasql.connect(url, location=str(folder / "lake"), settings=settings) as lake:
+        table = lake.table(name)
+        table.snapshot().files()
+        return int(table.append(_rows(7)))
+
+
+def held(lab: Lab) -> Iterator[Row]:
+    """Appends of one writer, with a pin and upkeep in the background, and without."""
+    count, rounds = lab.scaled(400, least=40), 5
+    times: dict[bool, list[float]] = {False: [], True: []}
+    with lab.database("held") as url:
+        folder = lab.folder("held")
+        auto = {"maintenance.auto": "on", "maintenance.interval": "1s"}
+        with deltasql.connect(url, location=str(folder / "lake"), settings=auto) as lake:
+            table = lake.create_table("bench.t", SCHEMA)
+            for turn in range(2 * rounds):
+                with ExitStack() as stack:
+                    if turn % 2:
+                        stack.enter_context(table.pin())
+                        stack.enter_context(_Upkeep(lake.maintenance.run))
+                    taken = timed(lambda: [table.append(_rows(1)) for _ in range(count)])
+                times[bool(turn % 2)].append(count / taken)
+        shutil.rmtree(folder)
+    yield Row(
+        name="held",
+        work=f"appends/s with a pin, a session and upkeep every second, {count} at a time",
+        ours=statistics.median(times[True]),
+        unit="/s",
+        peer=statistics.median(times[False]),
+        peer_name="without",
+        better="more",
+        bar=0.95,
+        note=f"median of {rounds} rounds in turn; upkeep runs in the same process",
+    )
+
+
+class _Upkeep:
+    """What is due is done every second while a block lasts."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop.wait(1.0):
+            self._work()
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()

@@ -1,0 +1,50 @@
+"""The Hilbert curve through a grid of any number of dimensions, for whole columns at a time.
+
+Skilling's transform (Programming the Hilbert curve, AIP Conference Proceedings 707, 2004): it turns
+coordinates into numbers whose bits, interleaved as those of a Z-order, count along the curve.
+Unlike along a Z-order, each step leads to a neighbour: a stretch of rows is one piece of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_ZERO = pa.scalar(0, pa.int64())
+
+
+def hilbert_axes(axes: Sequence[pa.Array], bits: int) -> list[pa.Array]:
+    """Coordinates of so many bits, int64, as numbers to be interleaved, the first one first."""
+    found = list(axes)
+    if len(found) < 2:
+        return found
+    for bit in range(bits - 1, 0, -1):
+        below = pa.scalar((1 << bit) - 1, pa.int64())
+        for number, axis in enumerate(found):
+            is_set = _has(axis, bit)
+            if number == 0:
+                found[0] = pc.bit_wise_xor(axis, pc.if_else(is_set, below, _ZERO))
+                continue
+            # Inverted where the bit is set, and exchanged with the first one where it is not.
+            swapped = pc.bit_wise_and(pc.bit_wise_xor(found[0], axis), below)
+            found[0] = pc.bit_wise_xor(found[0], pc.if_else(is_set, below, swapped))
+            found[number] = pc.bit_wise_xor(axis, pc.if_else(is_set, _ZERO, swapped))
+    for number in range(1, len(found)):
+        found[number] = pc.bit_wise_xor(found[number], found[number - 1])
+    return _gray(found, bits)
+
+
+def _gray(axes: list[pa.Array], bits: int) -> list[pa.Array]:
+    turned: pa.Array | None = None
+    for bit in range(bits - 1, 0, -1):
+        below = pa.scalar((1 << bit) - 1, pa.int64())
+        part = pc.if_else(_has(axes[-1], bit), below, _ZERO)
+        turned = part if turned is None else pc.bit_wise_xor(turned, part)
+    return axes if turned is None else [pc.bit_wise_xor(axis, turned) for axis in axes]
+
+
+def _has(axis: pa.Array, bit: int) -> pa.Array:
+    mask = pa.scalar(1 << bit, pa.int64())
+    return pc.not_equal(pc.bit_wise_and(axis, mask), _ZERO)
