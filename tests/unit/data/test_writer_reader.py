@@ -174,9 +174,9 @@ def test_big_data_is_split_and_streams_are_too() -> None:
     table = pa.table({"a": pa.array(range(3_000_000)), "s": ["x"] * 3_000_000})
     store, metadata = new_store(), metadata_of(from_arrow(table.schema))
     # A file is closed after a row group: one of a stream is smaller.
-    for data, count in ((table, 3), (table.to_reader(max_chunksize=100_000), 4)):
+    for data, expected in ((table, 3), (table.to_reader(max_chunksize=100_000), 4)):
         files = write_out(store, metadata, data, target_file_size=1 << 20)
-        assert len(files) == count
+        assert len(files) == expected
         bounds = [json.loads(file.stats or "") for file in files]
         assert sum(bound["numRecords"] for bound in bounds) == 3_000_000
         assert bounds[0]["maxValues"]["a"] + 1 == bounds[1]["minValues"]["a"]
