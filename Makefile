@@ -19,7 +19,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-maintenance bench-scale-data bench-spark bench-spark-dml clean
+.PHONY: help demo docs reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-scale-data bench-maintenance bench-spark bench-spark-dml bench-spark-sql clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -89,6 +89,9 @@ bench-adopt: $(READY) ## Measure adoption
 bench-mirror: $(READY) ## Measure the mirror
 	$(BIN)/python -m bench.mirror
 
+bench-scale: $(READY) ## Measure slow stores, many commits and many tables
+	$(BIN)/python -m bench.scale
+
 bench-maintenance: $(READY) ## Measure upkeep: optimize, vacuum
 	$(BIN)/python -m bench.maintenance
 	$(BIN)/python -m bench.spark_upkeep
@@ -104,6 +107,9 @@ bench-spark: $(READY) parts ## Measure PySpark beside stock Delta Spark
 
 bench-spark-dml: $(READY) parts ## Measure merges, deletes and streams beside stock Delta Spark
 	$(BIN)/python -m bench.spark_dml
+
+bench-spark-sql: $(READY) parts ## Measure Spark SQL on a lake beside stock Delta Spark
+	$(BIN)/python -m bench.spark_sql
 
 # A hash names a file wherever it comes from; a lock that names hosts would work in one place only.
 lock: ## Resolve the dependencies again into requirements.lock

@@ -156,14 +156,13 @@ def prepare(lab: SparkLab) -> None:
         "huge": (lab.scaled(1_000_000), 5_000, 0),
     }
     for name, numbers in tables.items():
-        lab.once(name, partial(_make_log, lab, name, *numbers))
-    lab.once("rows", partial(_make_rows, lab))
+        lab.once(name, partial(make_log, lab, name, *numbers))
+    lab.once("rows", partial(make_rows, lab))
     tidy(lab.server.url("spark"))
 
 
-def _make_log(
-    lab: SparkLab, name: str, files: int, per_commit: int, checkpoint: int | None
-) -> None:
+def make_log(lab: SparkLab, name: str, files: int, per_commit: int, checkpoint: int | None) -> None:
+    """The logs of a table, stock Delta's and ours, without data files."""
     say(f"making {name}: {files:,} files")
     deltars.make_table(
         lab.data / name, wire_adds(0, files), per_commit=per_commit, checkpoint_every=checkpoint
@@ -174,7 +173,8 @@ def _make_log(
         table.commit([ours.add_file(number) for number in numbers])
 
 
-def _make_rows(lab: SparkLab) -> None:
+def make_rows(lab: SparkLab) -> None:
+    """A table that is scanned, stock Delta's and ours."""
     say("making rows")
     rows = lab.spark.sql(PARTITIONED.format(lab.scaled(20_000_000))).repartition(8)
     rows.write.format("delta").save(lab.path("rows"))

@@ -25,6 +25,7 @@ ROWS = (
     "SELECT id, cast(id * 16 DIV {0} AS int) AS p, id * 1.5D AS v, concat('n', id % 1000) AS n "
     "FROM range({0})"
 )
+MERGED_ON = "t.p = s.p AND t.id = s.id"
 BATCHES = 100
 WARM = 10
 # A stream plans without adaptive execution: by default stock Delta would look at its small log in
@@ -58,31 +59,35 @@ def _make(lab: SparkLab, name: str, text: str, by: Sequence[str]) -> None:
     ours(lab).write(frame, f"bench.{name}", partition_by=by)
 
 
-def merge(lab: SparkLab) -> Iterator[Row]:
-    """A tenth of the table's rows, of which a hundredth is there, all in one partition."""
+def merged_rows(lab: SparkLab) -> tuple[int, int, str]:
+    """How many rows there are, how many are merged, and a query for these."""
     total, size = lab.scaled(10_000_000), lab.scaled(1_000_000)
     known = size // 100
     old = f"SELECT {3 * (total // 16)} + id AS id FROM range({known})"
     new = f"SELECT {total} + id AS id FROM range({size - known})"
-    rows = f"SELECT id, 3 AS p, 0.5D AS v, 'm' AS n FROM ({old} UNION ALL {new})"
-    on = "t.p = s.p AND t.id = s.id"
+    return total, size, f"SELECT id, 3 AS p, 0.5D AS v, 'm' AS n FROM ({old} UNION ALL {new})"
+
+
+def merge(lab: SparkLab) -> Iterator[Row]:
+    """A tenth of the table's rows, of which a hundredth is there, all in one partition."""
+    total, size, rows = merged_rows(lab)
     plain = f"delta.`{lab.path('merged')}`"
     table = ours(lab).lake.table("bench.merged")
 
     def mine() -> None:
         source = lab.spark.sql(rows).alias("s")
-        builder = ours(lab).table("bench.merged").alias("t").merge(source, on)
+        builder = ours(lab).table("bench.merged").alias("t").merge(source, MERGED_ON)
         builder.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
     def stock() -> None:
         lab.spark.sql(
-            f"MERGE INTO {plain} t USING ({rows}) s ON {on} "
+            f"MERGE INTO {plain} t USING ({rows}) s ON {MERGED_ON} "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
 
     def restore() -> None:
         lab.spark.sql(f"RESTORE TABLE {plain} TO VERSION AS OF 0")
-        _restore(table)
+        restore_first(table)
 
     yield faster(
         "merge",
@@ -93,7 +98,7 @@ def merge(lab: SparkLab) -> Iterator[Row]:
     )  # fmt: skip
 
 
-def _restore(table: Table) -> None:
+def restore_first(table: Table) -> None:
     """Bring back the files of the first version."""
     first, last = table.snapshot(0), table.snapshot()
     wanted = {add.path: add for add in first.adds()}

@@ -8,7 +8,7 @@ import signal
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,6 +38,8 @@ class SparkLab:
     data: Path
     scale: float
     stack: ExitStack
+    # The lines of this run.
+    wanted: Collection[str] = ()
     _databases: dict[str, deltasql.spark.Database] = field(default_factory=dict)
 
     def scaled(self, count: int) -> int:
@@ -47,20 +49,22 @@ class SparkLab:
         """Where a table of stock Delta lies."""
         return str(self.data / name)
 
-    def database(self, name: str, settings: Mapping[str, str] | None = None) -> Any:
+    def database(
+        self, name: str, settings: Mapping[str, str] | None = None, catalog: str | None = None
+    ) -> Any:
         """Our tables in a database that is kept with the data."""
         if name not in self._databases:
             self.once(f"database-{name}", lambda: self.server.create_database(name))
-            self._databases[name] = self._attached(name, settings)
+            self._databases[name] = self._attached(name, settings, catalog)
         return self._databases[name]
 
-    def fresh_database(self, name: str) -> Any:
+    def fresh_database(self, name: str, catalog: str | None = None) -> Any:
         """Our tables in a database that each run makes anew, mirror and all."""
         if name not in self._databases:
             self.server.drop_database(name)
             self.server.create_database(name)
             shutil.rmtree(self.data / f"lake-{name}", ignore_errors=True)
-            self._databases[name] = self._attached(name, None)
+            self._databases[name] = self._attached(name, None, catalog)
         return self._databases[name]
 
     def once(self, name: str, make: Callable[[], Any]) -> None:
@@ -70,10 +74,13 @@ class SparkLab:
             make()
             done.touch()
 
-    def _attached(self, name: str, settings: Mapping[str, str] | None) -> deltasql.spark.Database:
+    def _attached(
+        self, name: str, settings: Mapping[str, str] | None, catalog: str | None
+    ) -> deltasql.spark.Database:
         location = (self.data / f"lake-{name}").as_uri()
         lake = deltasql.connect(self.server.url(name), location=location, settings=settings)
-        return deltasql.spark.attach(self.spark, self.stack.enter_context(lake), name=name)
+        opened = self.stack.enter_context(lake)
+        return deltasql.spark.attach(self.spark, opened, name=name, catalog=catalog)
 
 
 Line = Callable[[SparkLab], Iterator[Row]]
@@ -92,8 +99,9 @@ def run(
     about = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
     with ExitStack() as stack:
         lab = _open(options, stack)
+        lab.wanted = options.only or list(lines)
         prepare(lab)
-        for line in () if options.prepare else options.only or lines:
+        for line in () if options.prepare else lab.wanted:
             say(f"{line} …")
             for row in lines[line](lab):
                 say(f"{row.name}: ours {row.ours:.3f}, stock {row.peer:.3f} {row.unit}")
@@ -112,10 +120,11 @@ def faster(
     mine: Callable[[], Any],
     stock: Callable[[], Any],
     *,
-    bar: float,
+    bar: float | None,
     repeats: int = 5,
     note: str = "",
     before: Callable[[], Any] = lambda: None,
+    peer: str = "Delta Spark",
 ) -> Row:
     """Median seconds of each, in turn, after one or two rounds that warm the JVM.
 
@@ -139,7 +148,7 @@ def faster(
         work=work,
         ours=statistics.median(times[0]),
         peer=statistics.median(times[1]),
-        peer_name="Delta Spark",
+        peer_name=peer,
         unit="s",
         better="less",
         bar=bar,

@@ -28,7 +28,7 @@ from tests.parts.toxiproxy import Proxy, Toxiproxy
 from tests.parts.versitygw import VersityGateway
 from tests.sizes import FULL
 
-pytest_plugins = ["tests.skips", "tests.workers"]
+pytest_plugins = ["tests.durations", "tests.skips", "tests.workers"]
 
 # Shared machines pause at any moment: a slow example is no finding.
 # The gate makes up the same cases each time; the full run looks for new ones.

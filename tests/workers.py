@@ -1,9 +1,9 @@
 """Which of pytest's workers runs what, and in which order.
 
-A module stays on one worker, for the servers that its tests share. All modules that use the Spark
-session of tests/spark stay together, those of tests/spark/sql apart from the rest so that both
-workers have some, and so do those of tests/readers: a JVM takes 10 s to start and much longer to
-warm up. What takes long begins first, so that no worker is left alone with it.
+A module stays on one worker, for the servers that its tests share. Modules of tests/spark go to
+either worker, each of which has one Spark session for all of them: a second JVM to start, and no
+worker that waits for the other. Those of tests/readers stay together, for theirs. What takes long
+begins first, so that no worker is left alone with it.
 
 xdist's own groups need `item._nodeid`, which pytest 9.2 does not have any more: they are passed
 over without a word.
@@ -16,19 +16,24 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_TOGETHER = ("tests/spark/sql/", "tests/spark/", "tests/readers/")
-# Spark in processes of their own, without the session.
-_APART = tuple(
-    f"tests/spark/test_{name}.py"
-    for name in ("cluster", "connect", "jars", "stream_failures", "transfers", "versions")
-)
+_TOGETHER = ("tests/readers/",)
+# The longest modules, longest first, and then the folders in which modules take long.
 _FIRST = (
-    "tests/spark/sql/",
-    "tests/spark/",
+    "tests/spark/sql/test_statements.py",
     "tests/readers/",
+    "tests/spark/test_dml.py",
+    "tests/packaging/test_examples.py",
+    "tests/spark/test_stream_failures.py",
+    "tests/docs/test_pages.py",
+    "tests/spark/test_routes.py",
+    "tests/spark/test_versions.py",
+    "tests/spark/",
     "tests/faults/",
-    "tests/docs/",
-    "tests/packaging/",
+    "tests/mirror/",
+    "tests/cli/",
+    "tests/store/",
+    "tests/lake/",
+    "tests/maintenance/",
 )
 
 
@@ -37,8 +42,6 @@ class ByModule(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
-        if module in _APART:
-            return module
         return next((group for group in _TOGETHER if module.startswith(group)), module)
 
 
@@ -51,6 +54,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _place(item.nodeid))
 
 
-def _place(nodeid: str) -> tuple[int, bool]:
-    folders = (place for place, folder in enumerate(_FIRST) if nodeid.startswith(folder))
-    return next(folders, len(_FIRST)), nodeid.partition("::")[0] in _APART
+def _place(nodeid: str) -> int:
+    found = (place for place, start in enumerate(_FIRST) if nodeid.startswith(start))
+    return next(found, len(_FIRST))

@@ -25,8 +25,13 @@ def copied(tmp_path: Path) -> Callable[[Path], Path]:
 
 
 @pytest.fixture
-def open_lake(tmp_path: Path, sqlite_url: str) -> Iterator[Callable[..., Any]]:
+def open_lake(
+    request: pytest.FixtureRequest, tmp_path: Path, sqlite_url: str
+) -> Iterator[Callable[..., Any]]:
     """Opens the same lake again and again."""
+    for name in {"store_url", "postgres_url"}.intersection(request.fixturenames):
+        # Before us, so that it goes after us: a publish run whose database is gone waits for it.
+        request.getfixturevalue(name)
     opened: list[deltasql.Lake] = []
 
     def connect(url: str | None = None, **settings: Any) -> deltasql.Lake:

@@ -1,4 +1,8 @@
-"""The program as a user runs it: another process, in a folder of its own."""
+"""The program as a user runs it: another process, in a folder of its own.
+
+`start` and `on_terminal` begin with Python itself; a call is a fork of a process that has the
+program imported.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import select
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +23,8 @@ import pyarrow as pa
 import pytest
 
 import deltasql
+from tests.cli import warm
+from tests.stress import swarm
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-m", "deltasql.cli"]
@@ -46,8 +53,10 @@ class Ended:
 class Program:
     """Runs `deltasql` in a folder, through pipes or on a terminal."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, said: Path) -> None:
         self.folder = folder
+        # Where runs leave what they say: not in the folder, which is looked at.
+        self.said = said
         # Nothing of the developer's own settings.
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
         self.environment = {**kept, "PYTHONPATH": str(ROOT / "src"), "LANG": "C.UTF-8"}
@@ -64,6 +73,18 @@ class Program:
         )
 
     def __call__(self, *arguments: str, **environment: str) -> Ended:
+        said = self.said / uuid.uuid4().hex
+        given = self.environment | environment
+        process = swarm.start(warm.run, arguments, self.folder, given, said)
+        process.join(60)
+        if process.exitcode is None:
+            process.kill()
+            pytest.fail(f"deltasql {' '.join(arguments)} has not ended in a minute")
+        out, err = (Path(f"{said}.{name}").read_text("utf-8") for name in ("out", "err"))
+        return Ended(process.exitcode, out, err)
+
+    def anew(self, *arguments: str, **environment: str) -> Ended:
+        """With a Python of its own, which reads its own variables when it starts."""
         process = self.start(*arguments, **environment)
         out, err = process.communicate(timeout=60)
         return Ended(process.returncode, out, err)
@@ -102,8 +123,8 @@ def _read_all(descriptor: int, *, deadline: float) -> bytes:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
+def program(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    return Program(tmp_path, tmp_path_factory.mktemp("said"))
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ def test_values_that_json_can_not_say(program, lake):
 
 def test_another_encoding_does_not_break_it(program, lake):
     lake.create_table("日本語", pa.schema([("c", pa.string())]))
-    done = program("tables", PYTHONIOENCODING="ascii")
+    done = program.anew("tables", PYTHONIOENCODING="ascii")
     assert done.code == 0
     assert "\\u65e5" in done.out
 

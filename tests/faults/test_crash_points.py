@@ -132,7 +132,12 @@ def victims(store_url: str, tmp_path: Path):
     [
         *product(["sqlite"], KINDS if FULL else ["append", "several"]),
         *product(["duckdb"], ["replace", "large"] if FULL else ["replace"]),
-        *(pytest.param(*pair, marks=pytest.mark.postgres) for pair in product(["postgres"], KINDS)),
+        # Clients that die in a large commit: test_large_commits.py.
+        *(
+            pytest.param("postgres", kind, marks=pytest.mark.postgres)
+            for kind in KINDS
+            if FULL or kind != "large"
+        ),
     ],
     indirect=["store_url"],
 )
@@ -214,5 +219,5 @@ def test_dead_clients_leave_no_locks(victims):
         started = time.monotonic()
         table = lake.tables()[0]
         table.commit([new_add("next", 1)])
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
         assert table.snapshot().schema.equals(SCHEMA)

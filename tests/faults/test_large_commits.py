@@ -79,7 +79,8 @@ class TestStoppedClient:
             for number, name in enumerate(names * 2):
                 lake.table(name).commit([new_add(number, 1)])
             assert table.commit([new_add("many", 1) for _ in range(1_100)]) == 3
-            assert time.monotonic() - started < 4
+            # Held up they would be for half a minute, when the server ends the other's session.
+            assert time.monotonic() - started < 20
         finally:
             os.kill(client.pid, signal.SIGCONT)
         client.join(60)

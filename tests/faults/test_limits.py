@@ -23,10 +23,11 @@ SLEEPERS = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND wai
 
 
 @contextmanager
-def within(limit: float) -> Iterator[None]:
+def within(limit: float, pause: float = 15) -> Iterator[None]:
+    """Soon after the limit: a busy machine pauses, and what has no limit takes a minute."""
     started = time.monotonic()
     yield
-    assert time.monotonic() - started < limit
+    assert time.monotonic() - started < limit + pause
 
 
 def _create(lake: deltasql.Lake, name: str = "a") -> deltasql.Table:
@@ -95,7 +96,8 @@ def test_commit_behind_several_locks(postgres_url, tmp_path):
         ]
         for timer in timers:
             timer.start()
-        with within(2 * TIMEOUT), pytest.raises(StoreTimeoutError):
+        # Each lock by itself would take no longer than the limit: here seconds tell.
+        with within(2 * TIMEOUT, pause=0), pytest.raises(StoreTimeoutError):
             run()
         for timer in timers:
             timer.join()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from deltasql.log.checkpoint_rule import Growth
 from deltasql.log.retention import checkpoint_interval
 from deltasql.log.state import TableState
 from deltasql.spec import codec
@@ -52,7 +53,7 @@ class Version:
     @property
     def interval(self) -> int:
         """Between checkpoints, from this version on."""
-        return checkpoint_interval(self.state.properties, DEFAULT_INTERVAL)
+        return checkpoint_interval(self.state.properties) or DEFAULT_INTERVAL
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,12 @@ class Status:
 
 @dataclass(frozen=True)
 class Held:
-    """A lease: its token, its end, and the sums that it keeps."""
+    """A lease: its token, its end, and what it keeps: sums, and the log's growth."""
 
     token: int = 0
     expires: int = 0
     totals: Totals | None = None
+    growth: Growth | None = None
 
 
 @dataclass
@@ -206,7 +208,14 @@ class ModelLog:
         held = replace(held, token=held.token + 1, expires=self.now + round(seconds * 1000))
         self.disk.leases[work] = held
         self._flush()
-        return Lease(table_id, holder, held.token, held.totals, work)
+        return Lease(table_id, holder, held.token, held.totals, work, held.growth)
+
+    def renew_lease(self, lease: Lease, seconds: float) -> bool:
+        if not self._holds(lease):
+            return False
+        held = self.disk.leases[lease.work]
+        self.disk.leases[lease.work] = replace(held, expires=self.now + round(seconds * 1000))
+        return True
 
     def _holds(self, lease: Lease) -> bool:
         held = self.disk.leases[lease.work]
@@ -268,18 +277,30 @@ class ModelLog:
         ]
 
     def record_mirrored(
-        self, lease: Lease, totals: Totals, *, first: int, interval: int, seconds: float
+        self,
+        lease: Lease,
+        totals: Totals,
+        *,
+        first: int,
+        interval: int,
+        seconds: float,
+        due: int | None = None,
+        growth: Growth | None = None,
     ) -> bool:
         if not self._holds(lease):
             return False
         for number in range(first, totals.version + 1):
-            due = number > 0 and number % interval == 0
-            kept = self.disk.statuses[number].has_checkpoint
-            found = Status(True, kept, "PENDING" if due else "SUCCESS", 0, self.now)
+            had = self.disk.statuses[number].has_checkpoint
+            is_due = number > 0 and (number % interval == 0 or number == due or had)
+            found = Status(True, False, "PENDING" if is_due else "SUCCESS", 0, self.now)
             self.disk.statuses[number] = found
-        held = Held(lease.token, self.now + round(seconds * 1000), totals)
+        held = Held(lease.token, self.now + round(seconds * 1000), totals, growth)
         self.disk.leases[lease.work] = held
         return True
+
+    def note_checkpoint(self, table_id: int, actions: int) -> None:
+        assert table_id == TABLE_ID
+        assert actions > 0
 
     def record_failure(self, lease: Lease, version: int, message: str, *, is_final: bool) -> bool:
         assert message

@@ -11,10 +11,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# Their cells are run one by one: tests/spark/sql/test_notebook.py.
+NOTEBOOKS = [example for example in EXAMPLES if example.read_text().startswith("# %%")]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example", [item for item in EXAMPLES if item not in NOTEBOOKS], ids=lambda path: path.stem
+)
 def test_it_runs(example, tmp_path):
     kept = {key: value for key, value in os.environ.items() if not key.startswith("DELTASQL_")}
     done = subprocess.run(

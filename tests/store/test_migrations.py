@@ -249,3 +249,20 @@ def test_first_connects_do_not_race(store_url: str):
 
 def newest(dialect: str) -> int:
     return queries.migrations(dialect)[-1][0]
+
+
+def test_leases_outlive_the_columns_that_they_get():
+    """SQLite's are made anew: what the mirror knows of each table goes along."""
+    connection = sqlite3.connect(":memory:")
+    for number, _, script in queries.migrations("sqlite"):
+        if number < 10:
+            connection.executescript(script)
+    connection.execute(
+        "INSERT INTO dl_mirror_leases (table_id, work, holder, token, expires_at, mirrored_version,"
+        " total_files, total_bytes) VALUES (1, 'COMMITS', 'me', 7, '2026-01-01', 5, 6, 7)"
+    )
+    (script,) = [text for number, _, text in queries.migrations("sqlite") if number == 10]
+    connection.executescript(script)
+    assert connection.execute("SELECT * FROM dl_mirror_leases").fetchall() == [
+        (1, "COMMITS", "me", 7, "2026-01-01", 5, 6, 7, None, None, None)
+    ]

@@ -21,6 +21,7 @@ _PRELOADED = [
     "deltasql.store.postgres",
     "deltasql.store.sqlite",
     "tests.stress.writers",
+    "tests.cli.warm",
 ]
 _ROOT = str(Path(__file__).parents[2])
 

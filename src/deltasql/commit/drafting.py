@@ -79,6 +79,6 @@ def _draft(store: LogStore, request: CommitRequest, state: TableState) -> Drafte
         domains = store.domains(request.table_id, follows)
         actions = assign_row_ids(actions, version=follows + 1, domains=domains)
     with paused_for(len(actions)):
-        validate_commit(request.actions, state)
+        validate_commit(request.actions, state, dropping=request.dropping)
         proposal = propose(request, state, actions=actions)
     return DraftedCommit(proposal, follows)

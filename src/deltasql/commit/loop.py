@@ -152,7 +152,7 @@ class CommitLoop:
             metadata_must_be_as_read(request, state)
             self._must_be_writable(request, state)
             with paused_for(len(request.actions)):
-                validate_commit(request.actions, state)
+                validate_commit(request.actions, state, dropping=request.dropping)
                 proposal = propose(request, state, expected_head=request.expected_head)
             outcome = self._store.commit(proposal, is_retry=is_retry)
             if not isinstance(outcome, VersionTaken):
@@ -264,7 +264,7 @@ class CommitLoop:
         state = self._states.refresh(request.table_id)
         must_have_been_there(request, state)
         metadata_must_be_as_read(request, state)
-        validate_commit(request.actions, state)
+        validate_commit(request.actions, state, dropping=request.dropping)
         return self._fitted(request, state)
 
     def _fitted(self, request: CommitRequest, state: TableState) -> CommitRequest:

@@ -157,8 +157,10 @@ class Rewriter:
 
             def fill() -> None:
                 for share in islice(left, 2 * threads - len(waiting)):
-                    is_large = isinstance(share, AddFile)
-                    waiting.append(share if is_large else pool.submit(self._whole, share))
+                    if isinstance(share, AddFile):
+                        waiting.append(share)
+                    else:
+                        waiting.append(pool.submit(self._whole, share))
 
             fill()
             try:

@@ -45,6 +45,13 @@ def added_by(body: bytes, *, source: str) -> Added:
     return Added(len(sizes), sum(sizes), is_change)
 
 
+def actions_in(body: bytes) -> int:
+    """How many actions a commit file has that a checkpoint could have to repeat: one a line, but
+    for the commitInfo.
+    """
+    return max(1, body.count(b"\n") + (not body.endswith(b"\n")) - 1)
+
+
 def render_checksum(
     state: TableState,
     totals: Totals,

@@ -26,6 +26,7 @@ from deltasql.store.upkeep.interface import WORKER
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
     from deltasql.lake.table import Table
+    from deltasql.store.interface import TableRecord
     from deltasql.store.mirroring.interface import Backlog
 
 
@@ -96,11 +97,15 @@ class LakeMirror:
         """How far the mirror of each table is."""
         store = self._lake.store
         now = store.clock_ms()
-        released = {
-            record.table_id for record in store.tables() if is_released(record.read_only_reason)
-        }
+        # Of tables that lack nothing there is little to say, and most are among them.
+        behind = {item.table_id: item for item in store.open_backlog()}
+        records, heads = store.tables(), store.heads()
         return [
-            _status(item, now, is_released=item.table_id in released) for item in store.backlog()
+            _status(behind[record.table_id], now, is_released=is_released(record.read_only_reason))
+            if record.table_id in behind
+            else _whole(record, heads[record.table_id].version)
+            for record in sorted(records, key=lambda record: record.table_id)
+            if record.table_id in heads
         ]
 
     def validate(self, progress: Progress | None = None) -> LakeValidationReport:
@@ -135,10 +140,10 @@ class TableMirror:
     def status(self) -> MirrorStatus:
         """How far the mirror is."""
         now = self._lake.store.clock_ms()
-        for item in self._lake.store.backlog():
-            if item.table_id == self._table.table_id:
-                return _status(item, now, is_released=is_released(self._table.read_only))
-        raise TableNotFoundError.named(self._table.name)
+        item = self._lake.store.backlog_of(self._table.table_id)
+        if item is None:
+            raise TableNotFoundError.named(self._table.name)
+        return _status(item, now, is_released=is_released(self._table.read_only))
 
     def pause(self) -> None:
         """Stop mirroring the table; commits go on, and wait in SQL."""
@@ -216,6 +221,21 @@ def _free_place(lake: Lake, location: str) -> str:
     for claim in lake.store.claims(found):
         raise taken(found, place_of(found), claim)
     return found
+
+
+def _whole(record: TableRecord, version: int) -> MirrorStatus:
+    return MirrorStatus(
+        table=record.name,
+        version=version,
+        mirrored_version=version,
+        lag_versions=0,
+        lag_seconds=0.0,
+        pending_checkpoints=0,
+        is_paused=record.mirror_paused,
+        is_failed=False,
+        error_message=None,
+        is_released=is_released(record.read_only_reason),
+    )
 
 
 def _status(item: Backlog, now: int, *, is_released: bool) -> MirrorStatus:

@@ -262,4 +262,5 @@ class TableCommits:
     def abandon(self, after: int) -> Abandon:
         """For whoever may commit: what deletes files, written from now on, that no commit has."""
         self._lake.commits.rights.check()
+        self._lake.engine.look_back(self.target)
         return self._lake.discarder.abandoning(self.location, self.table_id, after=after)

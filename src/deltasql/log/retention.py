@@ -63,13 +63,16 @@ def txn_ms(properties: Mapping[str, str]) -> int | None:
     return parse_interval(properties.get(TXN_RETENTION, ""))
 
 
-def checkpoint_interval(properties: Mapping[str, str], default: int) -> int:
-    """Every how many versions a checkpoint is due; Delta's property wins over our own."""
+def checkpoint_interval(properties: Mapping[str, str]) -> int | None:
+    """Every how many versions a checkpoint is due; Delta's property wins over our own.
+
+    None if the table does not say: see `checkpoint_rule`.
+    """
     for key in (CHECKPOINT_INTERVAL, MIRROR_CHECKPOINT_INTERVAL):
         found = POSITIVE.parse(properties.get(key, ""))
         if found is not None:
             return int(found)
-    return default
+    return None
 
 
 def mirror_mode(properties: Mapping[str, str]) -> str | None:

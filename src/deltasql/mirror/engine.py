@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -22,32 +21,25 @@ from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
 from deltasql.mirror.checkpoints.background import BackgroundCheckpoints
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.leases import LeaseLostError, try_lease
-from deltasql.mirror.publishing.publish_run import (
-    PublishRun,
-)
+from deltasql.mirror.publishing.late_checksums import LateChecksums
+from deltasql.mirror.publishing.look_backs import LookBacks
+from deltasql.mirror.publishing.publish_run import Beside, PublishRun
 from deltasql.mirror.publishing.publisher import Publisher
 from deltasql.mirror.released import is_released, must_be_as_released
+from deltasql.mirror.targets import Target
 from deltasql.objectstore import ObjectStore
 from deltasql.settings.keys import AUTO, Settings
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease, Work
 from deltasql.telemetry import metrics
 
+__all__ = ["MirrorEngine", "Target"]
+
 logger = logging.getLogger("deltasql.mirror")
 
 # How long commits go on, while it is not known whether the mirror is ahead.
 _LOOK_AGAIN: Final = 30.0
 _NEVER: Final = None, -1
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A table as the mirror knows it; `mode` is its own, if it has one."""
-
-    table_id: int
-    name: str
-    location: str
-    mode: str | None = None
 
 
 class MirrorEngine:
@@ -76,6 +68,7 @@ class MirrorEngine:
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._publishers: dict[int, Publisher] = {}
+        self._look_backs = LookBacks(self.settings.mirror_parallelism)
         self._checkpoints = BackgroundCheckpoints(self.write_checkpoints, self._log.has_worker)
 
     def mode_of(self, target: Target) -> str:
@@ -138,6 +131,16 @@ class MirrorEngine:
         """Look again, before the next commit, whether the mirror is ahead."""
         self._looked.pop(target.table_id, None)
 
+    def look_back(self, target: Target) -> None:
+        """Before data files are written: look meanwhile whether our newest commit file is there,
+        which else the mirroring of the next commit would have to ask first.
+        """
+        own = self._published.get(target.table_id)
+        if own is not None and self.mode_of(target) == SYNC:
+            objects = self._objects(target.location)
+            if not objects.is_local:
+                self._look_backs.begin(target.table_id, own, objects)
+
     def after_commit(self, committed: Sequence[tuple[Target, int]]) -> None:
         """Mirror what was just committed, or leave it to the worker. Never fails."""
         modes = [self.mode_of(target) for target, _ in committed]
@@ -182,20 +185,22 @@ class MirrorEngine:
             )
         return self._pool
 
-    def catch_up(self, target: Target) -> int | None:
+    def catch_up(
+        self, target: Target, is_stopped: Callable[[], bool] = lambda: False
+    ) -> int | None:
         """Mirror all commit files of a table that are pending; None when another publish run is
         under way. Failures are recorded, counted, and raised.
         """
-        try:
-            with self._publish_run(target) as publish_run:
-                if publish_run is None:
-                    return None
+        with self._publish_run(target) as publish_run:
+            if publish_run is None:
+                return None
+            try:
                 if self._is_released(target):
                     publish_run.must_be_as_released()
-                return publish_run.run()
-        except LeaseLostError:
-            logger.info("%s: another process mirrors this table now", target.name)
-            return 0
+                publish_run.run(is_stopped=is_stopped)
+            except LeaseLostError:
+                logger.info("%s: another process mirrors this table now", target.name)
+            return publish_run.told
 
     @contextmanager
     def _publish_run(
@@ -213,39 +218,58 @@ class MirrorEngine:
             if lease is None:
                 yield None
                 return
+            objects = self._objects(target.location)
+            late = LateChecksums(objects) if is_writers and not objects.is_local else None
             run = PublishRun(
                 self._log,
-                self._objects(target.location),
+                objects,
                 lease,
                 default_interval=self.settings.mirror_checkpoint_interval,
+                checkpoint_rate=self.settings.mirror_checkpoint_rate,
                 max_attempts=self.settings.mirror_max_retry_attempts,
                 backoff=backoff,
                 own=self._published.get(target.table_id, -1),
+                beside=Beside(
+                    partial(self._look_backs.has_seen, target.table_id),
+                    partial(self._published.__setitem__, target.table_id),
+                    late,
+                ),
             )
             try:
                 yield run
             finally:
-                self._published[target.table_id] = run.own
+                if late is not None:
+                    late.close()
                 if is_writers and run.wants_checkpoint and self.settings.mirror_checkpoints == AUTO:
                     self._checkpoints.want(target)
 
-    def write_checkpoints(self, target: Target, most: int | None = None) -> int | None:
+    def write_checkpoints(
+        self,
+        target: Target,
+        most: int | None = None,
+        is_stopped: Callable[[], bool] | None = None,
+    ) -> int | None:
         """Write the checkpoints of a table that are due, or `most` of them; None when somebody
         else does.
         """
-        try:
-            with self._leased(target, Work.CHECKPOINTS) as lease:
-                if lease is None:
-                    return None
-                objects = self._objects(target.location)
+        with self._leased(target, Work.CHECKPOINTS) as lease:
+            if lease is None:
+                return None
+            objects = self._objects(target.location)
+            run = CheckpointRun(
+                self._log,
+                objects,
+                lease,
+                max_attempts=self.settings.mirror_max_retry_attempts,
+                is_stopped=is_stopped,
+            )
+            try:
                 if self._is_released(target):
                     self._give_up_checkpoints(target, objects, lease)
-                return CheckpointRun(
-                    self._log, objects, lease, max_attempts=self.settings.mirror_max_retry_attempts
-                ).run(most)
-        except LeaseLostError:
-            logger.info("%s: another process mirrors this table now", target.name)
-            return 0
+                run.run(most)
+            except LeaseLostError:
+                logger.info("%s: another process mirrors this table now", target.name)
+            return run.written
 
     def _is_released(self, target: Target) -> bool:
         return is_released(self._log.read_only_reason(target.table_id))
@@ -289,6 +313,7 @@ class MirrorEngine:
                 publisher.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
+        self._look_backs.close()
         self._checkpoints.close()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
+import math
 import random
 import signal
 import threading
@@ -11,26 +11,34 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from deltasql.errors import DeltaSqlError
-from deltasql.log.retention import MIRROR_MODE, OFF, mirror_mode
-from deltasql.mirror.engine import MirrorEngine, Target
-from deltasql.mirror.publishing.lag import LagWatch, is_due
+from deltasql.log.retention import DAY_MS, OFF
+from deltasql.mirror.engine import MirrorEngine
+from deltasql.mirror.publishing.lag import is_due
+from deltasql.mirror.publishing.lag_report import LagReport
 from deltasql.mirror.publishing.landing import LandingWatch
+from deltasql.mirror.targets import Target, target_of
 from deltasql.mirror.validation.validate import ValidationReport
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Backlog, Work
-from deltasql.telemetry import logs, metrics
+from deltasql.telemetry import logs
 
 logger = logging.getLogger("deltasql.mirror")
 
-# How often SQL is asked for work when nobody sends word.
-_POLL: Final = 1.0
-# How often temporary files are looked for, which lists the mirror of every table.
+# How often temporary files are looked for, which lists the mirror of each table written since.
 _SWEEP: Final = 24 * 3600.0
+# What was left behind in a mirror that was written longer ago was swept before.
+_LATELY_MS: Final = 7 * DAY_MS
+# In the mirrors of so many tables at a time.
+_SWEPT_AT_ONCE: Final = 50
 # What is under way: a table and the kind of work, so that commit files wait for no checkpoint.
 _Job: TypeAlias = "tuple[int, Work]"
+_Busy: TypeAlias = "dict[Future[Any], _Job | str]"
+# How long the loop looks away from `stop` while work is under way.
+_LOOK_AT_STOP: Final = 1.0
 
 
 class Worker:
@@ -46,11 +54,18 @@ class Worker:
         self._log = log
         self._settings = engine.settings
         self._validate = validate
-        self._lag = LagWatch()
-        self._alerted: set[int] = set()
-        self._drifted: set[str] = set()
+        self._report = LagReport(engine)
         self._landing = LandingWatch(log)
-        self._named: set[str] = set()
+        self._stopped = threading.Event()
+        self._to_sweep: list[Target] = []
+        # When it was last begun, by our clock and by the database's.
+        self._swept, self._swept_ms = -math.inf, -1
+        self._validated = 0.0
+
+    @property
+    def is_sweeping(self) -> bool:
+        """Whether it still has tables to look through for temporary files."""
+        return self._swept == -math.inf or bool(self._to_sweep)
 
     def drain(self) -> int:
         """Mirror all that is pending, checkpoints too; returns how many versions.
@@ -59,15 +74,13 @@ class Worker:
         """
         done = 0
         given_up: set[int] = set()
-        self._fill()
-        self._sweep()
+        self._log.fill_all_statuses(only_new=False)
+        self._sweep(self._tables_to_sweep(self._log.clock_ms() - _LATELY_MS))
         while True:
             todo = [
                 item
-                for item in self._log.backlog()
-                if (item.versions or item.checkpoints)
-                and self._is_mirrored(item)
-                and item.table_id not in given_up
+                for item in self._log.open_backlog()
+                if self._is_mirrored(item) and item.table_id not in given_up
             ]
             if not todo:
                 return done
@@ -79,59 +92,99 @@ class Worker:
                         done += result
 
     def run(self, stop: threading.Event | None = None) -> None:
-        """Work until SIGTERM, SIGINT or `stop`; publish runs under way are finished first."""
-        stopped = stop or threading.Event()
+        """Work until SIGTERM, SIGINT or `stop`; what is under way ends with a version.
+
+        A round costs what there is to do, and not what tables there are.
+        """
+        stopped = self._stopped = stop or threading.Event()
         with _stopping_on_signals(stopped), self._pool() as pool:
-            busy: dict[Future[int | None], _Job | None] = {}
-            filled, swept, validated = 0.0, -_SWEEP, time.monotonic()
+            busy: _Busy = {}
+            reconciled = -math.inf
+            self._validated = time.monotonic()
             while not stopped.is_set():
-                if time.monotonic() - swept > _SWEEP:
-                    self._quietly(self._sweep)
-                    swept = time.monotonic()
-                if time.monotonic() - filled > self._settings.mirror_reconcile_interval:
-                    self._quietly(self._fill)
-                    filled = time.monotonic()
-                interval = self._settings.mirror_validate_interval
-                if interval is not None and time.monotonic() - validated > interval:
-                    if None not in busy.values():
-                        busy[pool.submit(self._find_drift)] = None
-                    validated = time.monotonic()
-                self._quietly(lambda: self._begin(pool, busy))
+                is_whole = time.monotonic() - reconciled > self._settings.mirror_reconcile_interval
+                if is_whole:
+                    self._quietly(partial(self._reconcile, is_first=reconciled == -math.inf))
+                    reconciled = time.monotonic()
+                self._quietly(partial(self._begin_rare, pool, busy))
+                self._quietly(partial(self._begin, pool, busy, is_whole=is_whole))
+                poll = self._settings.mirror_poll_interval
                 if busy:
-                    wait(busy, timeout=_POLL, return_when=FIRST_COMPLETED)
+                    wait(busy, timeout=min(poll, _LOOK_AT_STOP), return_when=FIRST_COMPLETED)
                 else:
-                    self._quietly(lambda: self._log.wait_for_work(_POLL, stopped))
+                    self._quietly(partial(self._log.wait_for_work, poll, stopped))
                 for future in [item for item in busy if item.done()]:
                     del busy[future]
+
+    def _reconcile(self, *, is_first: bool) -> None:
+        """Find versions without a status: at first in every history, then in what is new."""
+        self._log.fill_all_statuses(only_new=not is_first)
+
+    def _begin_rare(self, pool: ThreadPoolExecutor, busy: _Busy) -> None:
+        """Begin to sweep, some tables at a time, and to validate, if it is time."""
+        now = time.monotonic()
+        if now - self._swept > _SWEEP:
+            self._swept = now
+            since, self._swept_ms = self._swept_ms, self._log.clock_ms()
+            self._to_sweep = self._tables_to_sweep(max(-1, since - _LATELY_MS))
+        if self._to_sweep and "sweep" not in busy.values():
+            some = self._to_sweep[:_SWEPT_AT_ONCE]
+            del self._to_sweep[:_SWEPT_AT_ONCE]
+            busy[pool.submit(self._sweep, some)] = "sweep"
+        interval = self._settings.mirror_validate_interval
+        if interval is not None and now - self._validated > interval:
+            if "validate" not in busy.values():
+                busy[pool.submit(self._find_drift)] = "validate"
+            self._validated = now
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(
             self._settings.mirror_parallelism, thread_name_prefix="deltasql-mirror-worker"
         )
 
-    def _fill(self) -> None:
-        for item in self._log.backlog():
-            self._log.fill_status(item.table_id)
-
-    def _sweep(self) -> None:
+    def _sweep(self, targets: Sequence[Target]) -> None:
         """Remove the temporary files of publish runs that died a day ago or earlier."""
-        for item in self._log.backlog():
-            if self._is_mirrored(item):
-                try:
-                    self._engine.remove_stale_temps(_target(item))
-                except DeltaSqlError as error:
-                    logger.warning("%s: temporary files stay: %s", item.name, error)
+        for target in targets:
+            if self._stopped.is_set():
+                return
+            try:
+                self._engine.remove_stale_temps(target)
+            except DeltaSqlError as error:
+                logger.warning("%s: temporary files stay: %s", target.name, error)
+
+    def _tables_to_sweep(self, since: int) -> list[Target]:
+        """Those that were committed to since: nothing was left behind in others."""
+        written = {table_id for table_id, _, _ in self._log.mirror_heads(since=since)}
+        return [
+            Target(record.table_id, record.name, record.location)
+            for record in self._log.tables()
+            if record.table_id in written and not record.mirror_paused
+        ]
 
     def _is_mirrored(self, item: Backlog) -> bool:
         """Whether the table is to be mirrored at all, now."""
-        return not item.is_paused and self._engine.mode_of(_target(item)) != OFF
+        return not item.is_paused and self._engine.mode_of(target_of(item)) != OFF
 
-    def _begin(self, pool: ThreadPoolExecutor, busy: dict[Future[int | None], _Job | None]) -> None:
-        now = self._log.clock_ms()
-        for item in self.observe(now):
+    def _begin(self, pool: ThreadPoolExecutor, busy: _Busy, *, is_whole: bool) -> None:
+        found = self._log.open_backlog()
+        now = self._log.clock_ms() if found else 0
+        self._tell(found, now, is_whole=is_whole)
+        for item in found:
             for work in self._due(item, now):
                 if (item.table_id, work) not in busy.values():
                     busy[pool.submit(self._told_work, item, work)] = (item.table_id, work)
+
+    def observe(self, now: int) -> list[Backlog]:
+        """The tables whose mirror lacks something, told to the metrics and to the log."""
+        found = self._log.open_backlog()
+        self._tell(found, now, is_whole=True)
+        return found
+
+    def _tell(self, found: Sequence[Backlog], now: int, *, is_whole: bool) -> None:
+        self._landing.observe(found, is_whole=is_whole)
+        if is_whole:
+            self._report.know([record.name for record in self._log.tables()])
+        self._report.observe(found, now)
 
     def _due(self, item: Backlog, now: int) -> Iterator[Work]:
         if not self._is_mirrored(item):
@@ -166,11 +219,14 @@ class Worker:
 
     def _work(self, item: Backlog, work: Work) -> int | None:
         """Catch a table up; None when it can't be just now."""
-        target = _target(item)
+        target = target_of(item)
         is_json = work is Work.COMMITS
         try:
-            catch_up = self._engine.catch_up if is_json else self._engine.write_checkpoints
-            done = catch_up(target)
+            is_stopped = self._stopped.is_set
+            if is_json:
+                done = self._engine.catch_up(target, is_stopped)
+            else:
+                done = self._engine.write_checkpoints(target, is_stopped=is_stopped)
         except DeltaSqlError as error:
             version = item.first_version if is_json else item.first_checkpoint
             retries = item.retry_count if is_json else item.checkpoint_retry_count
@@ -200,7 +256,7 @@ class Worker:
                         "error": report.error,
                     },
                 )
-        self._drifted = {report.table for report in reports if not report.ok}
+        self._report.drifted({report.table for report in reports if not report.ok})
 
     def _quietly(self, work: Any) -> None:
         """Do something that the next round does again if it fails."""
@@ -209,58 +265,6 @@ class Worker:
         except DeltaSqlError as error:
             logger.warning("the worker goes on after: %s", error, extra={"error": error})
             time.sleep(0.2)
-
-    # --- lag ----------------------------------------------------------------------------
-
-    def observe(self, now: int) -> list[Backlog]:
-        """The backlog, told to the metrics and, when it is too long, to the log."""
-        found = self._log.backlog()
-        self._landing.observe(found)
-        self._forget_gone(found)
-        metrics.MIRROR_WORKER_ROUND.set_to_current_time()
-        metrics.MIRROR_BACKLOG.set(
-            sum(i.versions for i in found if self._engine.mode_of(_target(i)) != OFF)
-        )
-        for item in found:
-            # A table that is not mirrored is not late.
-            is_off = self._engine.mode_of(_target(item)) == OFF
-            lag = 0.0 if is_off else self._lag.seconds(item, now)
-            metrics.MIRROR_LAG_SECONDS.labels(item.name).set(lag)
-            metrics.MIRROR_LAG_VERSIONS.labels(item.name).set(0 if is_off else item.versions)
-            is_late = (
-                lag > self._settings.mirror_lag_alert
-                or item.versions > self._settings.mirror_lag_alert_versions
-            )
-            is_bad = not is_off and (item.is_failed or is_late)
-            metrics.MIRROR_LATE.labels(item.name).set(not is_off and is_late)
-            metrics.MIRROR_FAILED.labels(item.name).set(not is_off and item.is_failed)
-            metrics.MIRROR_DRIFT.labels(item.name).set(item.name in self._drifted)
-            metrics.MIRROR_ALERT.labels(item.name).set(is_bad or item.name in self._drifted)
-            if is_bad and item.table_id not in self._alerted:
-                facts = {"version": item.first_version, "error": item.error_message}
-                logger.error(
-                    "%s: the mirror is %d versions and %.0f s behind: %s",
-                    item.name,
-                    item.versions,
-                    lag,
-                    item.error_message or "no error yet",
-                    extra={"table": item.name, "attempt": item.retry_count, **facts},
-                )
-            (self._alerted.add if is_bad else self._alerted.discard)(item.table_id)
-        return found
-
-    def _forget_gone(self, found: Sequence[Backlog]) -> None:
-        """Tables that were dropped or renamed: their alerts would never end."""
-        names = {item.name for item in found}
-        for name in self._named - names:
-            metrics.forget_table(name)
-        self._named = names
-
-
-def _target(item: Backlog) -> Target:
-    is_set = MIRROR_MODE in item.properties
-    mode = mirror_mode(json.loads(item.properties)) if is_set else None
-    return Target(item.table_id, item.name, item.location, mode)
 
 
 @contextmanager

@@ -101,13 +101,23 @@ class Settings:
     mirror_checkpoint_interval: int = _setting(
         COUNT,
         "10",
-        "versions between checkpoints; the table property `delta.checkpointInterval` wins",
+        "versions between checkpoints, at least; with the table property "
+        "`delta.checkpointInterval`, exactly that many",
+    )
+    mirror_checkpoint_rate: int = _setting(
+        COUNT,
+        "6",
+        "actions that may be written into checkpoints for each action committed; more make readers "
+        "replay less",
     )
     mirror_checkpoints: str = _setting(
         _one_of("auto", "worker"),
         "auto",
         "who writes checkpoints: in `sync` mode a writer, in the background, unless a worker is "
         "alive; or workers alone",
+    )
+    mirror_poll_interval: float = _setting(
+        DURATION, "1s", "how often the worker looks for work, when no notification wakes it"
     )
     mirror_reconcile_interval: float = _setting(
         DURATION, "30s", "how often the worker looks for versions without a status"

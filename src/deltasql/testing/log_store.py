@@ -12,7 +12,7 @@ from deltasql.testing.contracts.checking import TrustContract
 from deltasql.testing.contracts.commits import CommitContract
 from deltasql.testing.contracts.expiring import ExpiryContract
 from deltasql.testing.contracts.history import HistoryContract
-from deltasql.testing.contracts.jobs import JobContract, OptimizeContract
+from deltasql.testing.contracts.jobs import JobContract, NamespaceContract, OptimizeContract
 from deltasql.testing.contracts.leases import LeaseContract
 from deltasql.testing.contracts.locks import LockContract
 from deltasql.testing.contracts.mirroring import MirrorContract
@@ -37,6 +37,7 @@ class LogStoreContract(
     UpkeepContract,
     ExpiryContract,
     JobContract,
+    NamespaceContract,
     OptimizeContract,
     BrowseContract,
 ):

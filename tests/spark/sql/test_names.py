@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import deltasql
+import deltasql.spark
+
 NAMES = ["plain", "one.t", "one.two.three.t"]
 
 
@@ -31,3 +34,23 @@ def test_a_table_from_select_without_a_namespace(spark, db, lake):
     assert spark.sql("SELECT x FROM lake.selected").first().x == 1
     lake.table("selected").append(spark.table("lake.selected").toArrow())
     assert spark.table("lake.selected").count() == 2
+
+
+def test_a_namespace_that_was_created_lasts(spark, db, lake):
+    spark.sql("CREATE NAMESPACE lake.made COMMENT 'empty' WITH PROPERTIES ('k' = '1')")
+    spark.sql("CREATE NAMESPACE lake.made.inner")
+    # Another process has nothing but the database.
+    with deltasql.connect(lake.url, location=lake.location) as other:
+        deltasql.spark.attach(spark, other, catalog="again")
+        assert ("made",) in [tuple(row) for row in spark.sql("SHOW NAMESPACES IN again").collect()]
+        told = {
+            row[0]: row[1] for row in spark.sql("DESCRIBE NAMESPACE EXTENDED again.made").collect()
+        }
+        assert told["Comment"] == "empty"
+        assert "k,1" in told["Properties"]
+        spark.sql("ALTER NAMESPACE again.made SET PROPERTIES ('k' = '2')")
+    told = {row[0]: row[1] for row in spark.sql("DESCRIBE NAMESPACE EXTENDED lake.made").collect()}
+    assert "k,2" in told["Properties"]
+    spark.sql("DROP NAMESPACE lake.made CASCADE")
+    assert not [row for row in spark.sql("SHOW NAMESPACES IN lake").collect() if "made" in row[0]]
+    assert lake.store.namespaces() == {}

@@ -65,6 +65,26 @@ def test_verbs_of_a_table(spark, db, lake, name):
         _call(spark, "history('no.where')")
 
 
+def test_small_files_are_written_together(spark, db, lake):
+    name = f"calls.o{uuid.uuid4().hex[:8]}"
+    spark.sql(f"CREATE TABLE {CATALOG}.{name} (id BIGINT, n BIGINT, p INT) PARTITIONED BY (p)")
+    for number in range(3):
+        spark.sql(f"INSERT INTO {CATALOG}.{name} SELECT {number}, 7, id FROM range(0, 2, 1, 1)")
+    (told,) = _call(spark, f"optimize(table => '{name}', where => 'p = 1')")
+    assert (told.table, told.version, told.commits, told.skipped) == (name, 4, 1, 0)
+    assert (told.files_removed, told.files_added) == (3, 1)
+    assert told.bytes_added == lake.table(name).snapshot().files("p = 1")["size"][0].as_py()
+    (told,) = _call(spark, f"optimize('{name}', zorder_by => array('id', 'n'))")
+    # The one file of the other partition is in its order, too.
+    assert (told.files_removed, told.files_added) == (4, 2)
+    assert lake.table(name).history(limit=1)[0].operation == "OPTIMIZE"
+    assert _ids(spark, name) == [0, 0, 1, 1, 2, 2]
+    (told,) = _call(spark, f"optimize('{name}', target_size => '1 MB', purge => true)")
+    assert (told.commits, told.files_removed) == (0, 0)
+    with pytest.raises(IllegalArgumentException, match="don't partition the table"):
+        _call(spark, f"optimize('{name}', where => 'id = 1')")
+
+
 def test_tables_come_and_go(spark, db, lake, tmp_path):
     path = str(tmp_path / "stock")
     spark.range(0, 3, 1, 1).write.format("delta").save(path)

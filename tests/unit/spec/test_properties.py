@@ -133,8 +133,8 @@ def test_what_means_nothing_counts_as_if_it_were_not_there() -> None:
         "delta.setTransactionRetentionDuration": "9" * 30 + " weeks",
         "mirror.mode": "of",
     }
-    assert checkpoint_interval(odd, 7) == 7
-    assert checkpoint_interval({**odd, "mirror.checkpoint_interval": "3"}, 7) == 3
+    assert checkpoint_interval(odd) is None
+    assert checkpoint_interval({**odd, "mirror.checkpoint_interval": "3"}) == 3
     assert tombstone_ms(odd) == 7 * DAY_MS
     assert log_ms(odd) == 30 * DAY_MS
     assert txn_ms(odd) is None

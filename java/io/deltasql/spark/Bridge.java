@@ -20,7 +20,7 @@ public final class Bridge {
   private static final Set<String> REPEATABLE =
       Set.of(
           "commit", "locate", "table", "tables", "place", "namespaces", "namespace", "snapshot",
-          "files", "state", "body", "versions", "history", "version_at", "earliest", "procedures",
+          "files", "totals", "state", "body", "versions", "history", "version_at", "earliest", "procedures",
           "procedure", "write", "written");
 
   private final String catalog;

@@ -15,11 +15,14 @@ import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.delta.DeltaConfigs$;
 import org.apache.spark.sql.delta.catalog.DeltaCatalogV1;
 import org.apache.spark.sql.delta.commands.TableCreationModes;
+import org.apache.spark.sql.delta.tablefeatures.DropFeature;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
@@ -34,6 +37,8 @@ import scala.Option;
 public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalog {
   private static final String STORAGE = "org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat";
   private static final String TABLE = "org.apache.spark.sql.catalyst.catalog.CatalogTable";
+
+  private static final String ANALYSIS = "org.apache.spark.sql.delta.DeltaAnalysis";
 
   private final Map<String, CatalogTable> replaced = new ConcurrentHashMap<>();
   private String name;
@@ -120,6 +125,21 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     return (CatalogTable) Scala.build(TABLE, table);
   }
 
+  /** A feature goes by the lake's own verb: Delta's would rest on checkpoints of its own. */
+  @Override
+  public Table alterTable(Identifier ident, TableChange... changes) {
+    boolean isFeature = changes.length == 1 && changes[0] instanceof DropFeature;
+    if (isFeature && !isPathIdentifier(ident) && !find(ident).isNull()) {
+      DropFeature wanted = (DropFeature) changes[0];
+      var question = Bridge.question("drop_feature").put("name", Names.of(ident));
+      question.put("feature", wanted.featureName()).put("truncate", wanted.truncateHistory());
+      if (lake().ask(question.put("block", Blocks.current())).asBoolean()) {
+        return loadTable(ident);
+      }
+    }
+    return super.alterTable(ident, changes);
+  }
+
   // --- new tables -----------------------------------------------------------------------
 
   @Override
@@ -130,11 +150,40 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     }
     Path place = promise(ident, properties, false);
     try {
-      super.createTable(byPath(place), schema, partitions, forDelta(properties));
+      Map<String, String> given = isForClone() ? settable(properties) : properties;
+      super.createTable(byPath(place), schema, partitions, forDelta(given));
     } finally {
       Homes.forget(place);
     }
     return loadTable(ident);
+  }
+
+  /** Delta creates the target of a clone first, with all that the source has by now. */
+  private static boolean isForClone() {
+    return StackWalker.getInstance()
+        .walk(
+            frames ->
+                frames.anyMatch(
+                    frame ->
+                        frame.getClassName().startsWith(ANALYSIS)
+                            && frame.getMethodName().contains("resolveCloneCommand")));
+  }
+
+  /** The properties that users may set; the clone itself copies the others. */
+  private static Map<String, String> settable(Map<String, String> properties) {
+    Map<String, String> found = new HashMap<>();
+    properties.forEach(
+        (key, value) -> {
+          try {
+            DeltaConfigs$.MODULE$.validateConfigurations(
+                scala.collection.immutable.Map$.MODULE$.from(
+                    scala.jdk.javaapi.CollectionConverters.asScala(Map.of(key, value))));
+            found.put(key, value);
+          } catch (RuntimeException error) {
+            // Delta's own bookkeeping: the highest id of a column, names of hidden columns.
+          }
+        });
+    return found;
   }
 
   /** CREATE TABLE … LIKE, which Spark 4.1 does not ask of catalogs. */

@@ -1,6 +1,7 @@
 package io.deltasql.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -14,6 +15,7 @@ import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -128,6 +130,11 @@ final class LakeProcedure implements UnboundProcedure, BoundProcedure {
         arguments.put(name, input.getBoolean(i));
       } else if (type.equals(DataTypes.LongType)) {
         arguments.put(name, input.getLong(i));
+      } else if (type instanceof ArrayType) {
+        ArrayNode words = arguments.putArray(name);
+        for (Object word : input.getArray(i).toObjectArray(DataTypes.StringType)) {
+          words.add(word.toString());
+        }
       } else {
         arguments.put(name, input.getUTF8String(i).toString());
       }

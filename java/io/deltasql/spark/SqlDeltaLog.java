@@ -115,6 +115,25 @@ public final class SqlDeltaLog extends DeltaLog {
     return newest;
   }
 
+  /** Go on with a snapshot that was just committed, unless a newer one is known by now. */
+  Snapshot advance(SqlSnapshot committed) {
+    return withSnapshotLockInterruptibly(
+        new scala.runtime.AbstractFunction0<Snapshot>() {
+          @Override
+          public Snapshot apply() {
+            Snapshot known = currentSnapshot().snapshot();
+            boolean isOlder =
+                known instanceof SqlSnapshot
+                    && ((SqlSnapshot) known).lakeTableId() == committed.lakeTableId()
+                    && known.version() < committed.version();
+            if (isOlder) {
+              installSnapshot(committed, clock().getTimeMillis());
+            }
+            return committed;
+          }
+        });
+  }
+
   /** The newest snapshot; `known` itself if it still is. */
   private Snapshot load(Snapshot known) {
     ObjectNode question = question("snapshot");

@@ -4,8 +4,12 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.ref.SoftReference;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionSet;
@@ -31,26 +35,54 @@ import scala.collection.immutable.Seq;
  * checksum; files come on demand, skipped in the database by the filters of the query.
  */
 public final class SqlSnapshot extends Snapshot {
+  private static final String COMMIT_TIME = "inCommitTimestampOpt";
+  /** Lists of files that are kept at most, and how long one may be. */
+  private static final int MOST_LISTS = 8;
+  private static final int MOST_KEPT = 200_000;
+
   private final SqlDeltaLog log;
   private final long lakeTableId;
+  private final JsonNode told;
+  private final Map<String, SoftReference<AddFile[]>> lists =
+      Collections.synchronizedMap(
+          new LinkedHashMap<>() {
+            @Override
+            protected boolean removeEldestEntry(Map.Entry<String, SoftReference<AddFile[]>> item) {
+              return size() > MOST_LISTS;
+            }
+          });
+  /** How many files there are, and their bytes; null until somebody asks. */
+  private volatile long[] totals;
 
-  private SqlSnapshot(
-      SqlDeltaLog log, long version, LogSegment segment, VersionChecksum checksum, long tableId) {
-    super(log.logPath(), version, segment, log, Scala.some(checksum));
+  private SqlSnapshot(SqlDeltaLog log, LogSegment segment, VersionChecksum checksum, JsonNode told) {
+    super(log.logPath(), told.get("version").asLong(), segment, log, Scala.some(checksum));
     this.log = log;
-    this.lakeTableId = tableId;
+    this.lakeTableId = told.get("table_id").asLong();
+    this.told = told;
   }
 
   static SqlSnapshot of(SqlDeltaLog log, JsonNode found) {
-    long version = found.get("version").asLong();
-    LogSegment segment = log.segment(version, found.get("timestamp").asLong());
+    LogSegment segment =
+        log.segment(found.get("version").asLong(), found.get("timestamp").asLong());
     try {
       VersionChecksum checksum =
           JsonUtils$.MODULE$.mapper().treeToValue(found.get("checksum"), VersionChecksum.class);
-      return new SqlSnapshot(log, version, segment, checksum, found.get("table_id").asLong());
+      return new SqlSnapshot(log, segment, checksum, found);
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }
+  }
+
+  /** The same table after a commit that has changed nothing but files. */
+  SqlSnapshot followedBy(JsonNode committed) {
+    ObjectNode next = told.deepCopy();
+    next.set("version", committed.get("version"));
+    next.set("timestamp", committed.get("timestamp"));
+    ObjectNode checksum = (ObjectNode) next.get("checksum");
+    if (checksum.has(COMMIT_TIME)) {
+      checksum.set(COMMIT_TIME, committed.get("timestamp"));
+    }
+    return of(log, next);
   }
 
   long lakeTableId() {
@@ -103,8 +135,25 @@ public final class SqlSnapshot extends Snapshot {
     ObjectNode question = question("files").put("num_records", keepNumRecords);
     filters.write(question.putArray("filters"));
     question.put("time_zone", session().sessionState().conf().sessionLocalTimeZone());
-    AddFile[] found = Transfer.adds(log.ask(question));
-    return filters.inPartitions(found, metadata().partitionSchema(), session());
+    return filters.inPartitions(listed(question), metadata().partitionSchema(), session());
+  }
+
+  /** The answer, kept for the next plan: a version does not change. */
+  private AddFile[] listed(ObjectNode question) {
+    if (log.block() != null) {
+      // A transaction notes what each of its statements reads.
+      return Transfer.adds(log.ask(question));
+    }
+    String key = question.toString();
+    SoftReference<AddFile[]> kept = lists.get(key);
+    AddFile[] known = kept == null ? null : kept.get();
+    if (known == null) {
+      known = Transfer.adds(log.ask(question));
+      if (known.length <= MOST_KEPT) {
+        lists.put(key, new SoftReference<>(known));
+      }
+    }
+    return known;
   }
 
   private DeltaScan scan(List<AddFile> files, DataSize size, Filters filters, long started) {
@@ -148,24 +197,33 @@ public final class SqlSnapshot extends Snapshot {
 
   // --- what the checksum says, without a job -------------------------------------------
 
+  /** Sums over all files: of a large table they take longer than a plan. */
+  private long[] totals() {
+    if (totals == null) {
+      JsonNode found = log.ask(question("totals"));
+      totals = new long[] {found.get(0).asLong(), found.get(1).asLong()};
+    }
+    return totals;
+  }
+
   @Override
   public long numOfFiles() {
-    return checksum().numFiles();
+    return totals()[0];
   }
 
   @Override
   public long sizeInBytes() {
-    return checksum().tableSizeBytes();
+    return totals()[1];
   }
 
   @Override
   public Option<Object> numOfFilesIfKnown() {
-    return Scala.some(numOfFiles());
+    return totals == null ? Scala.none() : Scala.some(numOfFiles());
   }
 
   @Override
   public Option<Object> sizeInBytesIfKnown() {
-    return Scala.some(sizeInBytes());
+    return totals == null ? Scala.none() : Scala.some(sizeInBytes());
   }
 
   @Override

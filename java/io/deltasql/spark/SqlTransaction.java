@@ -84,8 +84,8 @@ public final class SqlTransaction extends OptimisticTransaction {
     for (Action action : Scala.list(info.finalActionsToCommit())) {
       lines.add(action.json());
     }
-    long version = send(question, lines);
-    return new Tuple3<>(version, log.freshest(catalogTable()), info);
+    JsonNode committed = send(question, lines);
+    return new Tuple3<>(version(committed), after(committed), info);
   }
 
   /** A predicate on Delta's own form of partition values has no words that we know. */
@@ -123,8 +123,8 @@ public final class SqlTransaction extends OptimisticTransaction {
     }
     ObjectNode question = question(txnId()).put("pinned", true);
     question.put("high_water_mark", Long.MAX_VALUE);
-    long version = send(question, lines);
-    return new Tuple2<>(version, log.freshest(catalogTable()));
+    JsonNode committed = send(question, lines);
+    return new Tuple2<>(version(committed), after(committed));
   }
 
   private String commitInfo(DeltaOperations.Operation operation, Map<String, String> metrics) {
@@ -160,7 +160,19 @@ public final class SqlTransaction extends OptimisticTransaction {
     return question;
   }
 
-  private long send(ObjectNode question, List<String> lines) {
+  private static Object version(JsonNode committed) {
+    return committed.get("version").asLong();
+  }
+
+  /** The snapshot of the commit, or a newer one. */
+  private Snapshot after(JsonNode committed) {
+    if (committed.has("timestamp") && snapshot() instanceof SqlSnapshot) {
+      return log.advance(((SqlSnapshot) snapshot()).followedBy(committed));
+    }
+    return log.freshest(catalogTable());
+  }
+
+  private JsonNode send(ObjectNode question, List<String> lines) {
     // Deleted here, when the answer is known: it may have to be asked for again.
     String actions = Transfer.give(lines);
     question.put("actions", actions).put("write", writing.id());
@@ -172,7 +184,7 @@ public final class SqlTransaction extends OptimisticTransaction {
       writing.isAnswered();
     }
     commitEndNano_$eq(System.nanoTime());
-    long version = committed.asLong();
+    long version = committed.get("version").asLong();
     boolean isStaged = log.block() != null;
     if (!isStaged) {
       ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
@@ -185,7 +197,7 @@ public final class SqlTransaction extends OptimisticTransaction {
             return isStaged || !HOOKS.contains(hook.getClass().getSimpleName());
           }
         });
-    return version;
+    return committed;
   }
 
   @Override

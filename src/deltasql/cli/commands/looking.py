@@ -97,10 +97,12 @@ def tables(
             ]
         else:
             columns = ("table", "version", "location", "read_only")
+            # In two queries, however many there are; one that was created in between is left out.
+            records, heads = lake.store.tables(), lake.store.heads()
             rows = [
-                (table.name, table.version, table.location, table.read_only)
-                for table in lake.tables()
-                if fnmatchcase(table.name, pattern)
+                (item.name, heads[item.table_id].version, item.location, item.read_only_reason)
+                for item in records
+                if item.table_id in heads and fnmatchcase(item.name, pattern)
             ]
     # Few tables are read-only: the column is shown where one is.
     brief = columns if dropped or any(row[3] for row in rows) else columns[:3]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+
+import pyarrow as pa
 
 from deltasql.delta_log.checkpoint.file import Sink
 from deltasql.delta_log.checkpoint.v2 import uses_v2, write_v2_checkpoint
@@ -30,17 +33,30 @@ from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import DueCheckpoint, Lease
 
 
+class CheckpointStoppedError(Exception):
+    """The process ends: nothing of the checkpoint that was under way is visible."""
+
+
 class CheckpointRun:
     """Writes the checkpoints of a table that are due. Its failures never hold up commits."""
 
     def __init__(
-        self, log: LogStore, objects: ObjectStore, lease: Lease, *, max_attempts: int
+        self,
+        log: LogStore,
+        objects: ObjectStore,
+        lease: Lease,
+        *,
+        max_attempts: int,
+        is_stopped: Callable[[], bool] | None = None,
     ) -> None:
         self._log = log
         self._objects = objects
         self._lease = lease
         self._max_attempts = max_attempts
+        self._is_stopped = is_stopped
         self._proven: list[TrustedVersion] = []
+        # How many it has written, also when it fails.
+        self.written = 0
 
     def run(self, most: int | None = None) -> int:
         """Write as many as are due, or `most`; returns how many. A failure is recorded, and raised.
@@ -48,30 +64,41 @@ class CheckpointRun:
         Beside writers that are faster, checkpoints fall behind. Readers start from the newest,
         so that comes first each time, then the oldest: all of them are written in the end.
         """
-        due = self._log.due_checkpoints(self._lease.table_id)
-        written, most = 0, min(len(due), most or len(due))
-        while due and written < most:
-            for item in (due[-1], *due[:-1][:1]):
-                self._write_one(item)
-                written += 1
-            due = self._log.due_checkpoints(self._lease.table_id) if written < most else []
-        return written
+        with kept_alive(self._log, self._lease) as lost:
+            due = self._log.due_checkpoints(self._lease.table_id)
+            most = min(len(due), most or len(due))
+            while due and self.written < most:
+                for item in (due[-1], *due[:-1][:1]):
+                    try:
+                        self._write_one(item, lost, is_newest=item is due[-1])
+                    except CheckpointStoppedError:
+                        return self.written
+                due = self._due() if self.written < most else []
+        return self.written
+
+    def _due(self) -> list[DueCheckpoint]:
+        is_over = self._is_stopped is not None and self._is_stopped()
+        return [] if is_over else self._log.due_checkpoints(self._lease.table_id)
 
     def run_one(self, version: int) -> None:
         """Write one checkpoint, if it is due."""
-        for item in self._log.due_checkpoints(self._lease.table_id):
-            if item.version == version:
-                self._write_one(item)
-
-    def _write_one(self, due: DueCheckpoint) -> None:
         with kept_alive(self._log, self._lease) as lost:
-            self._write_recorded(due)
-            if lost.is_set() or not self._log.record_checkpoint(self._lease, due.version):
-                raise LeaseLostError
+            due = self._log.due_checkpoints(self._lease.table_id)
+            for item in due:
+                if item.version == version:
+                    self._write_one(item, lost, is_newest=item is due[-1])
 
-    def _write_recorded(self, due: DueCheckpoint) -> None:
+    def _write_one(self, due: DueCheckpoint, lost: threading.Event, *, is_newest: bool) -> None:
+        summary = self._write_recorded(due)
+        if lost.is_set() or not self._log.record_checkpoint(self._lease, due.version):
+            raise LeaseLostError
+        self.written += 1
+        if is_newest:
+            self._log.note_checkpoint(self._lease.table_id, summary.size)
+
+    def _write_recorded(self, due: DueCheckpoint) -> CheckpointSummary:
         try:
-            self.write(due.version)
+            return self.write(due.version)
         except DeltaSqlError as error:
             is_final = due.retry_count + 1 >= self._max_attempts
             message = f"checkpoint: {error.problem}: {error.cause}"[:2000]
@@ -122,7 +149,7 @@ class CheckpointRun:
         kept_for = txn_ms(state.properties)
         return CheckpointSource(
             state=state,
-            files=log.files(table_id, version),
+            files=self._until_stopped(log.files(table_id, version)),
             tombstones=log.tombstones(table_id, version, newer_than=expired),
             txns=[
                 txn
@@ -131,6 +158,9 @@ class CheckpointRun:
             ],
             domains=log.domains(table_id, version),
         )
+
+    def _until_stopped(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        return batches if self._is_stopped is None else _until(self._is_stopped, batches)
 
     def _point_at(self, summary: CheckpointSummary) -> None:
         path, content = LOG + LAST_CHECKPOINT, render_last_checkpoint(summary)
@@ -153,3 +183,12 @@ class CheckpointRun:
                 path=path,
                 is_transient=True,
             )
+
+
+def _until(
+    is_stopped: Callable[[], bool], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if is_stopped():
+            raise CheckpointStoppedError
+        yield batch

@@ -27,7 +27,9 @@ class Published:
 def publish_commits(
     objects: ObjectStore, versions: Sequence[PendingVersion], checksums: Sequence[Item]
 ) -> Published:
-    """Make sound commit files visible, each after the one before, and its checksum after it."""
+    """Make sound commit files visible, each after the one before, and its checksum after it;
+    without checksums, those are the caller's.
+    """
     items = [(LOG + commit_name(item.version), item.body or b"") for item in versions]
     done = 0
     try:
@@ -39,8 +41,9 @@ def publish_commits(
             if put.exists:
                 # Somebody was here before: ourselves, whose answer was lost, or a stranger.
                 must_be_ours(objects, *items[done])
-                # One that exists stays: it may only be ours, or a stranger's that was right.
-                objects.put_if_absent(*checksums[done])
+                if checksums:
+                    # One that exists stays: it may only be ours, or a stranger's that was right.
+                    objects.put_if_absent(*checksums[done])
                 done += 1
     except DeltaSqlError as error:
         return Published(done, error)

@@ -33,6 +33,10 @@ class LagWatch:
         by_database = 0.0 if item.oldest is None else (now_ms - item.oldest) / 1000
         return max(by_database, self._clock() - since)
 
+    def forget(self, table_id: int) -> None:
+        """It lacks nothing any more."""
+        self._since.pop(table_id, None)
+
 
 def is_due(attempt_ms: int | None, wait_ms: float, now_ms: int) -> bool:
     """Whether the wait after an attempt is over; one that is yet to come proves nothing."""

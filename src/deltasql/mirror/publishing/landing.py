@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from deltasql.store.interface import LogStore
@@ -11,6 +11,8 @@ from deltasql.telemetry import metrics
 
 # In one look; the rest follows in the next.
 _MOST: Final = 1_000
+# Commits become visible in another order than that of their times.
+_MARGIN_MS: Final = 60_000
 
 
 class LandingWatch:
@@ -22,24 +24,44 @@ class LandingWatch:
 
     def __init__(self, log: LogStore) -> None:
         self._log = log
-        # By table: the newest version that was counted, or was there in the beginning.
+        # By table: its newest version, and the newest that was counted or there in the beginning.
+        self._heads: dict[int, int] = {}
         self._seen: dict[int, int] | None = None
+        # Those with versions that were not counted yet.
+        self._waiting: set[int] = set()
+        self._since = -1
 
-    def observe(self, found: Sequence[Backlog]) -> None:
-        """Count what has landed. What landed before the first look is not counted."""
-        newest = {
-            item.table_id: item.head if item.first_version is None else item.first_version - 1
-            for item in found
-        }
+    def observe(self, found: Sequence[Backlog], *, is_whole: bool = True) -> None:
+        """Count what has landed. What landed before the first look is not counted.
+
+        A look at the whole lake finds also what was committed while the clock had gone back.
+        """
+        is_first = self._seen is None
+        since = -1 if is_first or is_whole else self._since - _MARGIN_MS
+        changed = self._log.mirror_heads(since=since)
+        self._since = max((at for _, _, at in changed), default=self._since)
+        self._heads.update((table_id, version) for table_id, version, _ in changed)
+        first = {item.table_id: item.first_version for item in found}
         if self._seen is None:
-            self._seen = newest
+            self._seen = {t: self._newest(t, first) for t in self._heads}
+            self._waiting = {t for t, version in self._seen.items() if version < self._heads[t]}
             return
-        for table_id in self._seen.keys() - newest.keys():
-            del self._seen[table_id]
-        for table_id, version in newest.items():
-            before = self._seen.get(table_id, -1)
+        if is_whole:
+            for table_id in self._heads.keys() - {table_id for table_id, _, _ in changed}:
+                del self._heads[table_id]
+                self._seen.pop(table_id, None)
+                self._waiting.discard(table_id)
+        for table_id in {*self._waiting, *(table_id for table_id, _, _ in changed)}:
+            before, version = self._seen.get(table_id, -1), self._newest(table_id, first)
             if version > before:
-                self._seen[table_id] = self._count(table_id, before, version)
+                self._seen[table_id] = before = self._count(table_id, before, version)
+            is_over = before >= self._heads[table_id]
+            (self._waiting.discard if is_over else self._waiting.add)(table_id)
+
+    def _newest(self, table_id: int, first: Mapping[int, int | None]) -> int:
+        """The newest version in the mirror, with the first that is missing there."""
+        missing = first.get(table_id)
+        return self._heads[table_id] if missing is None else missing - 1
 
     def _count(self, table_id: int, before: int, version: int) -> int:
         landed = self._log.landed(table_id, after=before, upto=version, most=_MOST)

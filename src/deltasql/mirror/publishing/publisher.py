@@ -190,8 +190,13 @@ class Publisher:
             now = time.monotonic()
             # Who is here wakes it; it looks for those elsewhere, less and less often.
             active, pause = (now, _GATHER) if done else (active, min(pause * 2, _LINGER / 4))
-            if now - active > _LINGER or now - begun > _TENURE:
+            if now - begun > _TENURE:
                 return
+            if now - active > _LINGER:
+                if not publish_run.is_finishing:
+                    return
+                # Checksum files are on their way: whoever commits meanwhile need not wait for them.
+                pause = _LINGER
             if not self._gathered(wanted, now + pause, is_shared=done > 1):
                 return
 

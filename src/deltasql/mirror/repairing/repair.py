@@ -275,6 +275,7 @@ class _Repair:
                 self._objects,
                 self._lease,
                 default_interval=settings.mirror_checkpoint_interval,
+                checkpoint_rate=settings.mirror_checkpoint_rate,
                 max_attempts=settings.mirror_max_retry_attempts,
                 # One version alone is written whatever the one before it has in it.
                 own=-1 if version is None else version - 1,

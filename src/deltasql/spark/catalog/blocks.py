@@ -27,6 +27,7 @@ PROPERTY = "deltasql.transaction"
 _REFUSED = {
     "drop": "DROP TABLE",
     "rename": "ALTER TABLE RENAME",
+    "drop_feature": "ALTER TABLE",
     "create_namespace": "CREATE NAMESPACE",
     "alter_namespace": "ALTER NAMESPACE",
     "drop_namespace": "DROP NAMESPACE",

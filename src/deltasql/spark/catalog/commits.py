@@ -13,20 +13,28 @@ from deltasql.log.conflict import FileKey, Reads
 from deltasql.log.predicates.ast import Or
 from deltasql.log.state import TableState
 from deltasql.spark.catalog import blocks
-from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new
+from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new, must_keep_timestamps
 from deltasql.spark.catalog.places import Places
 from deltasql.spark.catalog.snapshots import understood
 from deltasql.spark.catalog.staging import refused
 from deltasql.spark.catalog.writers import Writers
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, CommitInfo
+from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, RemoveFile
+from deltasql.store.interface import Committed
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
 
+# Whatever else a commit has changes what a snapshot is without its files.
+_OF_FILES = frozenset((AddFile, RemoveFile, CdcFile, CommitInfo))
+
+
 class Commits:
-    """Answers to commits: the version."""
+    """Answers to commits: the version.
+
+    And its time, if the snapshot that was read is the new one in all but version, time and files.
+    """
 
     def __init__(self, lake: Lake, places: Places, writers: Writers) -> None:
         self._lake = lake
@@ -38,23 +46,24 @@ class Commits:
         """By verb."""
         return {"commit": self._commit}
 
-    def _commit(self, question: Mapping[str, Any]) -> int:
+    def _commit(self, question: Mapping[str, Any]) -> dict[str, int]:
         try:
             return self._committed(question)
         finally:
             self._writers.end(question)
 
-    def _committed(self, question: Mapping[str, Any]) -> int:
+    def _committed(self, question: Mapping[str, Any]) -> dict[str, int]:
         files, actions = _taken(Path(question["actions"]))
         block = blocks.of(question, self._lake)
         if "create" in question:
             if block is not None:
                 raise refused("CREATE TABLE")
-            return self._create(question, actions)
+            return {"version": self._create(question, actions)}
         table = self._places.pinned(question["path"], question["table_id"])
         if block is not None:
             state = block.newest(table).snapshot.state
-            return block.stage(table, actions, _reads(question, files, state), question)
+            staged = block.stage(table, actions, _reads(question, files, state), question)
+            return {"version": staged}
         return self._append(table, question, actions, files)
 
     def _create(self, question: Mapping[str, Any], actions: Sequence[Action]) -> int:
@@ -78,11 +87,12 @@ class Commits:
         question: Mapping[str, Any],
         actions: Sequence[Action],
         files: Sequence[str],
-    ) -> int:
+    ) -> dict[str, int]:
         read_version = question["read_version"]
         is_pinned = question.get("pinned", False)
         state = self._lake.states.current(table.table_id)
         info = _info(actions)
+        must_keep_timestamps(info)
         request = table.request(
             fitted(actions, state, high_water_mark=question["high_water_mark"]),
             operation=info.operation or "WRITE",
@@ -99,7 +109,15 @@ class Commits:
             request.engine = f"{info.engine_info} {self._lake.engine_info}"
         done = table.send(request)
         table.mirror_commit(request, done)
-        return done.version
+        answer = {"version": done.version}
+        if (
+            isinstance(done, Committed)
+            and done.version == read_version + 1
+            and not state.row_tracking
+            and _OF_FILES.issuperset(map(type, actions))
+        ):
+            answer["timestamp"] = done.in_commit_timestamp
+        return answer
 
 
 def _taken(path: Path) -> tuple[list[str], list[Action]]:

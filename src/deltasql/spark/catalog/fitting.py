@@ -7,7 +7,14 @@ from dataclasses import replace
 
 from deltasql.errors import ValidationError
 from deltasql.log.state import TableState
-from deltasql.spec.actions import Action, AddFile, DomainMetadata, Metadata, Protocol
+from deltasql.spec.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+)
 from deltasql.spec.features import FENCE
 from deltasql.spec.properties import FENCE as FENCE_PROPERTY
 from deltasql.spec.properties import ROW_TRACKING_DOMAIN, TIMESTAMPS
@@ -66,13 +73,24 @@ def with_features(protocol: Protocol, names: Sequence[str]) -> Protocol:
 def _with_timestamps(metadata: Metadata) -> Metadata:
     given = metadata.configuration.get(TIMESTAMPS, "true")
     if given.lower() != "true":
-        raise ValidationError(
-            "in-commit timestamps can't be turned off",
-            cause="a mirror that is late would change the times of its versions",
-            remedy=f"leave {TIMESTAMPS} out",
-        )
+        raise _no_timestamps()
     configuration = {**metadata.configuration, TIMESTAMPS: "true"}
     return replace(metadata, configuration=configuration)
+
+
+def must_keep_timestamps(info: CommitInfo) -> None:
+    """Raise `ValidationError` for UNSET TBLPROPERTIES of what the lake would set again."""
+    names = (info.operation_parameters or {}).get("properties", "")
+    if info.operation == "UNSET TBLPROPERTIES" and f'"{TIMESTAMPS}"' in str(names):
+        raise _no_timestamps()
+
+
+def _no_timestamps() -> ValidationError:
+    return ValidationError(
+        "in-commit timestamps can't be turned off",
+        cause="a mirror that is late would change the times of its versions",
+        remedy=f"leave {TIMESTAMPS} as it is",
+    )
 
 
 def _is_guessed(add: AddFile, high_water_mark: int) -> bool:

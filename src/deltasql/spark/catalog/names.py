@@ -1,7 +1,7 @@
 """Names for Spark: tables, where they are and will be, and namespaces.
 
-A lake has names with dots and no namespaces of their own: one is there as long as it has a table
-below it, or since somebody created it in this process.
+A lake has names with dots: a namespace is there as long as it has a table below it, or since
+somebody created it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from deltasql.lake import locations, new_table
 from deltasql.places import place_of
 from deltasql.spark.catalog.places import Places, plain
 from deltasql.spark.catalog.staging import refused
+from deltasql.spec import codec
+from deltasql.spec.features import FENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +38,6 @@ class Names:
     def __init__(self, lake: Lake, places: Places) -> None:
         self._lake = lake
         self._places = places
-        self._namespaces: dict[str, dict[str, str]] = {}
 
     @property
     def answers(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
@@ -48,6 +49,7 @@ class Names:
             "place": self._place,
             "drop": self._drop,
             "rename": self._rename,
+            "drop_feature": self._drop_feature,
             "namespaces": self._list_namespaces,
             "namespace": self._namespace,
             "create_namespace": self._create_namespace,
@@ -120,10 +122,19 @@ class Names:
         except TableExistsError:
             raise TableExistsError(f"there is a table {to} already") from None
 
+    def _drop_feature(self, question: Mapping[str, Any]) -> bool:
+        """The lake's own verb; False for what the table does not have, of which Delta tells."""
+        table, feature = self._lake.table(question["name"]), question["feature"]
+        state = table.snapshot().state
+        if feature == FENCE or feature not in state.reader_features | state.writer_features:
+            return False
+        table.drop_feature(feature, truncate_history=question["truncate"])
+        return True
+
     # --- namespaces -----------------------------------------------------------------------
 
     def _all_namespaces(self) -> Iterator[str]:
-        yield from self._namespaces
+        yield from self._lake.store.namespaces()
         for record in self._lake.store.tables():
             space = record.name.rpartition(".")[0]
             while space:
@@ -150,24 +161,30 @@ class Names:
             if question.get("must"):
                 raise NamespaceProblem("NamespaceNotFound", namespace)
             return None
-        return self._namespaces.get(namespace, {})
+        return self._described(namespace)
+
+    def _described(self, namespace: str) -> dict[str, str]:
+        found: dict[str, str] = codec.loads(self._lake.store.namespaces().get(namespace, "{}"))
+        return found
 
     def _create_namespace(self, question: Mapping[str, Any]) -> None:
         namespace = question["namespace"]
         new_table.check_name(namespace)
-        if self._exists(namespace):
+        properties = codec.dumps(question["properties"]).decode()
+        store = self._lake.store
+        if self._exists(namespace) or not store.create_namespace(namespace, properties):
             raise NamespaceProblem("NamespaceExists", namespace)
-        self._namespaces[namespace] = dict(question["properties"])
 
     def _alter_namespace(self, question: Mapping[str, Any]) -> None:
         namespace = question["namespace"]
         self._must_exist(namespace)
-        known = self._namespaces.setdefault(namespace, {})
+        known = self._described(namespace)
         for key, value in question["properties"].items():
             if value is None:
                 known.pop(key, None)
             else:
                 known[key] = value
+        self._lake.store.describe_namespace(namespace, codec.dumps(known).decode())
 
     def _drop_namespace(self, question: Mapping[str, Any]) -> bool:
         namespace = question["namespace"]
@@ -181,10 +198,5 @@ class Names:
             raise NamespaceProblem("NamespaceNotEmpty", namespace)
         for name in below:
             self._drop({"name": name, "purge": False})
-        for known in [item for item in self._namespaces if _is_in(item, namespace)]:
-            del self._namespaces[known]
+        self._lake.store.drop_namespace(namespace)
         return True
-
-
-def _is_in(item: str, namespace: str) -> bool:
-    return item == namespace or item.startswith(f"{namespace}.")

@@ -30,17 +30,23 @@ class Places:
 
         None for one that others write, released or adopted without a fence: its log is the truth.
         """
+        found = self.newest_at(path)
+        return None if found is None else found[0]
+
+    def newest_at(self, path: str) -> tuple[Table, int] | None:
+        """The same, with its newest version."""
         known = self._known.get(path)
-        if known is not None:
-            record = self._lake.store.table(known.name)
-            if record is not None and record.table_id == known.table_id:
-                return self._ours(record)
-        record = self._claimed(path)
-        if record is None:
+        found = None if known is None else self._lake.store.newest(known.name)
+        if found is None or known is None or found[0].table_id != known.table_id:
+            name = self._claimed(path)
+            found = None if name is None else self._lake.store.newest(name)
+        if found is None:
             self._known.pop(path, None)
             return None
+        record, version = found
         self._known[path] = record
-        return self._ours(record)
+        table = self._ours(record)
+        return None if table is None else (table, version)
 
     def must_be_at(self, path: str) -> Table:
         """The same; `TableNotFoundError` where there is none."""
@@ -58,7 +64,8 @@ class Places:
         known = self._known.get(path)
         if known is not None and known.table_id == table_id:
             return Table(self._lake, known)
-        record = self._claimed(path)
+        name = self._claimed(path)
+        record = None if name is None else self._lake.store.table(name)
         if record is not None and record.table_id == table_id:
             # Another process answered before this one.
             return Table(self._lake, record)
@@ -79,12 +86,12 @@ class Places:
         known = self._promised.pop(place_of(plain(path)), None)
         return lake_location(path) if known is None else known
 
-    def _claimed(self, path: str) -> TableRecord | None:
+    def _claimed(self, path: str) -> str | None:
         location = plain(path)
         place = place_of(location)
         for claim in self._lake.store.claims(location):
             if claim.place == place and claim.status == "live":
-                return self._lake.store.table(claim.name)
+                return claim.name
         return None
 
     def _ours(self, record: TableRecord) -> Table | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,32 @@ from deltasql.spark.native.skipping import decidable
 from deltasql.spec import codec
 from deltasql.spec.features import FENCE
 from deltasql.store.interface import TxnRecord
+from deltasql.store.mirroring.interface import Totals
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
+
+
+# Whoever opens a table asks for its files next.
+_MOST_KEPT = 64
+
+
+class _Kept:
+    """Versions that were asked for lately: they never change."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._snapshots: dict[tuple[int, int], Snapshot] = {}
+
+    def get(self, key: tuple[int, int]) -> Snapshot | None:
+        return self._snapshots.get(key)
+
+    def keep(self, key: tuple[int, int], snapshot: Snapshot) -> None:
+        with self._lock:
+            self._snapshots.pop(key, None)
+            self._snapshots[key] = snapshot
+            while len(self._snapshots) > _MOST_KEPT:
+                del self._snapshots[next(iter(self._snapshots))]
 
 
 class Snapshots:
@@ -36,21 +60,28 @@ class Snapshots:
     def __init__(self, lake: Lake, places: Places) -> None:
         self._lake = lake
         self._places = places
+        self._kept = _Kept()
 
     @property
     def answers(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
         """By verb."""
-        return {"snapshot": self._snapshot, "files": self._files, "state": self._state}
+        return {
+            "snapshot": self._snapshot,
+            "files": self._files,
+            "totals": self._totals,
+            "state": self._state,
+        }
 
     def _snapshot(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
         """The newest version, or a given one; None if there is no such table or version."""
-        table = self._places.at(question["path"])
-        if table is None:
+        found = self._places.newest_at(question["path"])
+        if found is None:
             return None
+        table, version = found
         block = blocks.of(question, self._lake)
         if block is not None:
             return self._inside(block, table, question)
-        if question.get("table_id") == table.table_id and question["known"] == table.version:
+        if question.get("table_id") == table.table_id and question["known"] == version:
             return {"unchanged": True}
         return self._stored(table, question.get("version"))
 
@@ -77,19 +108,26 @@ class Snapshots:
         return _described(table, self._view(table.table_id, snapshot))
 
     def _view(self, table_id: int, snapshot: Snapshot) -> View:
-        store, version = self._lake.store, snapshot.version
-        return View(
-            version,
-            snapshot,
-            store.totals(table_id, version),
-            store.txns(table_id, version),
-            snapshot.domains,
-        )
+        version = snapshot.version
+        self._kept.keep((table_id, version), snapshot)
+        return View(version, snapshot, self._lake.store.txns(table_id, version), snapshot.domains)
+
+    def _totals(self, question: Mapping[str, Any]) -> list[int]:
+        """How many files there are, and their bytes: a look at all of them."""
+        block = blocks.of(question, self._lake)
+        table_id, version = question["table_id"], question["version"]
+        seen = None if block is None else block.seen(table_id, version)
+        more = None if seen is None else seen.more
+        if more is None:
+            found = self._lake.store.totals(table_id, version)
+            return [found.files, found.size_bytes]
+        found = self._lake.store.totals(table_id, more.version)
+        return [found.files + more.files, found.size_bytes + more.size_bytes]
 
     def _files(self, question: Mapping[str, Any]) -> str:
-        snapshot = self._pinned(question).snapshot
+        snapshot = self._pinned(question)
         predicate = understood(question["filters"], snapshot.state, time_zone=question["time_zone"])
-        batches = snapshot.batches(predicate)
+        batches = self._present(snapshot.batches(predicate), question)
         block = blocks.of(question, self._lake)
         if block is not None:
             table = self._places.pinned(question["path"], question["table_id"])
@@ -97,9 +135,26 @@ class Snapshots:
         rows = question["num_records"]
         return write_file(files_as_json(batches, num_records=rows))
 
+    def _present(
+        self, batches: Iterable[pa.RecordBatch], question: Mapping[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """The files; of a kept version whose table was purged since there would be none."""
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+            yield batch
+        if not rows and self._kept.get((question["table_id"], question["version"])) is not None:
+            table = self._places.pinned(question["path"], question["table_id"])
+            table.snapshot(version=question["version"])
+
     def _state(self, question: Mapping[str, Any]) -> str:
         """Every action in force, a line each: for what looks at all files."""
-        return write_file(self._lines(self._pinned(question), question["table_id"]))
+        table_id, version = question["table_id"], question["version"]
+        block = blocks.of(question, self._lake)
+        view = None if block is None else block.seen(table_id, version)
+        return write_file(
+            self._lines(view or self._view(table_id, self._pinned(question)), table_id)
+        )
 
     def _lines(self, view: View, table_id: int) -> Iterator[bytes]:
         store, snapshot, state = self._lake.store, view.snapshot, view.snapshot.state
@@ -114,19 +169,25 @@ class Snapshots:
         for batch in store.tombstones(table_id, snapshot.version, newer_than=expired):
             yield from _removes(batch)
 
-    def _pinned(self, question: Mapping[str, Any]) -> View:
+    def _pinned(self, question: Mapping[str, Any]) -> Snapshot:
+        """The version that Spark has planned with."""
         table_id, version = question["table_id"], question["version"]
         block = blocks.of(question, self._lake)
         seen = None if block is None else block.seen(table_id, version)
         if seen is not None:
-            return seen
-        table = self._places.pinned(question["path"], table_id)
-        return self._view(table_id, table.snapshot(version=version))
+            return seen.snapshot
+        known = self._kept.get((table_id, version))
+        if known is None:
+            table = self._places.pinned(question["path"], table_id)
+            known = table.snapshot(version=version)
+            self._kept.keep((table_id, version), known)
+        return known
 
 
 def _described(table: Table, view: View) -> dict[str, Any]:
     state = without_fence(view.snapshot.state)
-    checksum = codec.loads(render_checksum(state, view.totals))
+    # The sums are asked for by whoever needs them.
+    checksum = codec.loads(render_checksum(state, Totals(view.version, 0, 0)))
     checksum["setTransactions"] = [wire["txn"] for wire in txns(view.txns)]
     checksum["domainMetadata"] = [wire["domainMetadata"] for wire in domains(view.domains)]
     return {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -56,13 +56,14 @@ _MOST_NAMED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A table inside a transaction, after some of its statements."""
+    """A table at a version, or inside a transaction after some of its statements."""
 
     version: int
     snapshot: Snapshot
-    totals: Totals
     txns: Sequence[TxnRecord]
     domains: Mapping[str, str]
+    # What the transaction has added to the sums over the files at its cut.
+    more: Totals | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +140,7 @@ class Block:
     def _view(self, mine: TransactionTable) -> View:
         store, base = self.lake.store, mine.version
         version = base + mine.revision
-        totals = store.totals(mine.table_id, base)
-        files, size = totals.files, totals.size_bytes
+        files = size = 0
         txns = {record.app_id: record for record in store.txns(mine.table_id, base)}
         snapshot = mine.snapshot()
         domains = dict(snapshot.domains)
@@ -157,8 +157,8 @@ class Block:
                 domains.pop(action.domain, None)
             elif isinstance(action, DomainMetadata):
                 domains[action.domain] = action.configuration
-        totals = replace(totals, files=files, size_bytes=size)
-        return View(version, snapshot, totals, tuple(txns.values()), domains)
+        more = Totals(base, files=files, size_bytes=size)
+        return View(version, snapshot, tuple(txns.values()), domains, more)
 
     # --- writing ------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from deltasql.store.interface import VersionRecord
+    from deltasql.store.interface import TableRecord, VersionRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +102,9 @@ class BrowseLog(Protocol):
 
     def browse_table(self, name: str) -> TableListing | None:
         """The live table of that name."""
+
+    def newest(self, name: str) -> tuple[TableRecord, int] | None:
+        """The live table of that name, and its newest version."""
 
     def summary(self) -> Summary:
         """The lake in numbers."""

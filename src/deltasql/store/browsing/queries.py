@@ -14,8 +14,8 @@ from deltasql.store.browsing.interface import (
     Summary,
     TableListing,
 )
-from deltasql.store.embedded.reading import NO_LIMIT, to_version
-from deltasql.store.interface import VersionRecord
+from deltasql.store.embedded.reading import NO_LIMIT, to_table, to_version
+from deltasql.store.interface import TableRecord, VersionRecord
 from deltasql.store.rows import Row, key_of
 
 
@@ -36,6 +36,10 @@ class BrowseQueries(ABC):
     def browse_table(self, name: str) -> TableListing | None:
         found = self._rows("browse_table", name=name)
         return _listing(found[0]) if found else None
+
+    def newest(self, name: str) -> tuple[TableRecord, int] | None:
+        found = self._rows("table_newest", name=name)
+        return (to_table(found[0][:-1]), int(found[0][-1])) if found else None
 
     def summary(self) -> Summary:
         return Summary(*map(int, self._rows("browse_summary")[0]))

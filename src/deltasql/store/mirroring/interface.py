@@ -9,6 +9,10 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
+from deltasql.log.checkpoint_rule import Growth
+
+# The interval of a record that marks no checkpoints by their number.
+NO_INTERVAL: Final = 2**62
 # In seconds: a lease that ends later than this is not believed by those who want it.
 LONGEST_LEASE: Final = 60.0
 
@@ -34,7 +38,8 @@ class Lease:
     """The right to one kind of work on one table, until a deadline of the database's clock.
 
     Every status write shows the token; once somebody else took the lease over, it is refused.
-    `totals` are those of the newest mirrored version, as the holder before left them.
+    `totals` are those of the newest mirrored version, and `growth` what the log has grown by up
+    to there, as the holder before left them; `checkpoint_actions` are in the newest checkpoint.
     """
 
     table_id: int
@@ -42,6 +47,8 @@ class Lease:
     token: int
     totals: Totals | None = None
     work: Work = Work.COMMITS
+    growth: Growth | None = None
+    checkpoint_actions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +155,24 @@ class MirrorLog(Protocol):
         """Checkpoints that are due, in order."""
 
     def record_mirrored(
-        self, lease: Lease, totals: Totals, *, first: int, interval: int, seconds: float
+        self,
+        lease: Lease,
+        totals: Totals,
+        *,
+        first: int,
+        interval: int,
+        seconds: float,
+        due: int | None = None,
+        growth: Growth | None = None,
     ) -> bool:
         """The commit files from `first` up to that of the totals are there: SUCCESS, but for the
-        multiples of `interval`, which wait for their checkpoint. The lease is extended, and
-        False says that it was lost. A crash of the database may lose the record.
+        multiples of `interval` and for `due`, which wait for their checkpoint, and so does what
+        had one before it was forgotten. The lease is extended, and False says that it was lost.
+        A crash of the database may lose the record.
         """
+
+    def note_checkpoint(self, table_id: int, actions: int) -> None:
+        """Keep how many actions the newest checkpoint has, for those who ask when the next pays."""
 
     def record_checkpoint(self, lease: Lease, version: int) -> bool:
         """The checkpoint of a version is there. False when the lease was lost."""
@@ -170,11 +189,23 @@ class MirrorLog(Protocol):
     def fill_status(self, table_id: int) -> int:
         """Add the status rows that are missing, as PENDING; returns how many."""
 
+    def fill_all_statuses(self, *, only_new: bool) -> int:
+        """The same for every table; of new versions, those that no publish run has reached."""
+
     def mirror_status(self, table_id: int, *, first: int, last: int) -> list[MirrorRecord]:
         """The status of versions, in order."""
 
     def backlog(self) -> list[Backlog]:
         """Every live table; those whose mirror lacks nothing come too."""
+
+    def open_backlog(self) -> list[Backlog]:
+        """The live tables whose mirror lacks something."""
+
+    def backlog_of(self, table_id: int) -> Backlog | None:
+        """One table; None if it is gone."""
+
+    def mirror_heads(self, *, since: int) -> list[tuple[int, int, int]]:
+        """Table, version and in-commit timestamp of those committed to after a time; -1: all."""
 
     def set_mirror_paused(self, table_id: int, *, paused: bool) -> bool:
         """Pause or resume a table's mirror; False if it is gone."""

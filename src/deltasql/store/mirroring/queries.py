@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from deltasql.log.checkpoint_rule import Growth
 from deltasql.store.bodies import unpack
 from deltasql.store.mirroring.interface import (
     LONGEST_LEASE,
@@ -58,9 +59,10 @@ class MirrorQueries(ABC):
         )
         if not found:
             return None
-        token, version, files, size = found[0]
+        token, version, files, size, due, actions, checkpoint = found[0]
         known = None if version is None else Totals(version, files, size)
-        return Lease(table_id, holder, token, known, work)
+        growth = None if due is None else Growth(due, actions)
+        return Lease(table_id, holder, token, known, work, growth, checkpoint or 0)
 
     def renew_lease(self, lease: Lease, seconds: float) -> bool:
         milliseconds = round(seconds * 1000)
@@ -83,7 +85,15 @@ class MirrorQueries(ABC):
         return [DueCheckpoint(*row) for row in self._rows("mirror_due", table_id=table_id)]
 
     def record_mirrored(
-        self, lease: Lease, totals: Totals, *, first: int, interval: int, seconds: float
+        self,
+        lease: Lease,
+        totals: Totals,
+        *,
+        first: int,
+        interval: int,
+        seconds: float,
+        due: int | None = None,
+        growth: Growth | None = None,
     ) -> bool:
         return self._record_json(
             table_id=lease.table_id,
@@ -94,7 +104,13 @@ class MirrorQueries(ABC):
             files=totals.files,
             bytes=totals.size_bytes,
             milliseconds=round(seconds * 1000),
+            due=-1 if due is None else due,
+            due_version=None if growth is None else growth.due_version,
+            actions_since=None if growth is None else growth.actions,
         )
+
+    def note_checkpoint(self, table_id: int, actions: int) -> None:
+        self._change("lease_note_checkpoint", table_id=table_id, actions=actions)
 
     def record_checkpoint(self, lease: Lease, version: int) -> bool:
         return bool(self._change("mirror_mark_checkpoint", version=version, **_place(lease)))
@@ -120,12 +136,25 @@ class MirrorQueries(ABC):
     def fill_status(self, table_id: int) -> int:
         return len(self._change("mirror_fill", table_id=table_id))
 
+    def fill_all_statuses(self, *, only_new: bool) -> int:
+        return len(self._change("mirror_fill_new" if only_new else "mirror_fill_all"))
+
     def mirror_status(self, table_id: int, *, first: int, last: int) -> list[MirrorRecord]:
         found = self._rows("mirror_status", table_id=table_id, first=first, last=last)
         return [_record(row) for row in found]
 
     def backlog(self) -> list[Backlog]:
         return [_backlog(row) for row in self._rows("mirror_backlog")]
+
+    def open_backlog(self) -> list[Backlog]:
+        return [_backlog(row) for row in self._rows("mirror_open_backlog")]
+
+    def backlog_of(self, table_id: int) -> Backlog | None:
+        found = self._rows("mirror_backlog_of", table_id=table_id)
+        return _backlog(found[0]) if found else None
+
+    def mirror_heads(self, *, since: int) -> list[tuple[int, int, int]]:
+        return [(row[0], row[1], row[2]) for row in self._rows("mirror_heads", since=since)]
 
     def set_mirror_paused(self, table_id: int, *, paused: bool) -> bool:
         return bool(self._change("mirror_pause", table_id=table_id, paused=paused))

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from deltasql.store.expiring.interface import ExpiryLog
 from deltasql.store.jobs.interface import JobLog
+from deltasql.store.namespaces import NamespaceLog
 from deltasql.store.optimizing.interface import OptimizeLog
 from deltasql.store.rows import Row
 
@@ -191,8 +192,8 @@ class LockedQueries(Protocol):
         """Several values as one parameter."""
 
 
-class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, Protocol):
-    """Sessions, pins, vacuums, the bins of optimize, what expired, and jobs."""
+class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
+    """Sessions, pins, vacuums, the bins of optimize, what expired, jobs, and namespaces."""
 
     def begin_session(
         self,

@@ -13,6 +13,7 @@ from deltasql.places import place_of
 from deltasql.store.expiring.queries import ExpiryQueries
 from deltasql.store.interface import CommitRecord, Head, LockedLog
 from deltasql.store.jobs.queries import JobQueries
+from deltasql.store.namespaces import NamespaceQueries
 from deltasql.store.optimizing.queries import OptimizeQueries
 from deltasql.store.rows import Row, key_of
 from deltasql.store.upkeep.interface import (
@@ -97,7 +98,7 @@ class LockedVacuumLog(NamingQueries):
             self._log.ask("vacuum_spare", vacuum_id=vacuum_id, path_key=key_of(path))
 
 
-class UpkeepQueries(ExpiryQueries, JobQueries, OptimizeQueries):
+class UpkeepQueries(ExpiryQueries, JobQueries, OptimizeQueries, NamespaceQueries):
     """What upkeep asks of a store; a dialect says how a query is run."""
 
     @abstractmethod

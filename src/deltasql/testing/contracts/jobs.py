@@ -13,6 +13,21 @@ OVER = -1.0
 SMALL = "{}"
 
 
+class NamespaceContract:
+    """What `NamespaceLog` promises."""
+
+    def test_namespaces_are_remembered(self, log_store: OpenStore) -> None:
+        store, other = log_store(), log_store()
+        assert store.create_namespace("a", "{}")
+        assert not other.create_namespace("a", '{"x":"y"}')
+        other.describe_namespace("a.b", '{"x":"y"}')
+        store.describe_namespace("a.b", '{"x":"z"}')
+        assert store.create_namespace("ab", "{}")
+        assert other.namespaces() == {"a": "{}", "a.b": '{"x":"z"}', "ab": "{}"}
+        other.drop_namespace("a")
+        assert store.namespaces() == {"ab": "{}"}
+
+
 class JobContract:
     """What `JobLog` promises."""
 

@@ -158,8 +158,12 @@ class MirrorContract:
         assert store.due_checkpoints(table_id) == [DueCheckpoint(2, 0, None)]
         assert store.record_checkpoint(lease, 2)
         assert store.forget_mirrored(table_id, first=1, last=9) == 2
-        waits = ("PENDING", False, False)
-        assert _statuses(store, table_id) == {0: ("SUCCESS", True, False), 1: waits, 2: waits}
+        # Which of them had a checkpoint is known, and it is written again.
+        waits, checkpointed = ("PENDING", False, False), ("PENDING", False, True)
+        assert _statuses(store, table_id) == {
+            0: ("SUCCESS", True, False), 1: waits, 2: checkpointed,
+        }  # fmt: skip
+        assert store.due_checkpoints(table_id) == []
         (first, _) = store.mirror_status(table_id, first=1, last=2)
         assert (first.mirrored_at, first.last_attempt_at, first.retry_count) == (None, None, 0)
         assert set(_statuses(store, neighbour).values()) == {("SUCCESS", True, False)}

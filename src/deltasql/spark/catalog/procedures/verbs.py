@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 _TABLE = Parameter("table")
 _ANY_TABLE = Parameter("table", default="CAST(NULL AS STRING)")
 _VERSION = Parameter("version", "BIGINT", "CAST(NULL AS BIGINT)")
+# Of stock Delta's metrics.
+_OPTIMIZED = (
+    "numRemovedFiles", "numAddedFiles", "numRemovedBytes", "numAddedBytes",
+    "numDeletionVectorsRemoved",
+)  # fmt: skip
 
 
 def _some(lake: Lake, given: Mapping[str, Any]) -> list[Table]:
@@ -65,6 +70,14 @@ def _vacuum(lake: Lake, given: Mapping[str, Any]) -> Iterator[Row]:
             told = table.vacuum(given["retention"], given["dry_run"])
             found = told.dead, told.vectors, told.changes, told.orphans
             yield told.table, told.dry_run, *found, told.bytes, told.kept_since
+
+
+def _optimize(lake: Lake, given: Mapping[str, Any]) -> Iterator[Row]:
+    told = lake.table(given["table"]).optimize(
+        given["where"], given["target_size"], given["zorder_by"] or (), purge=given["purge"]
+    )
+    found = (told.metrics.get(name, 0) for name in _OPTIMIZED)
+    yield told.table, told.version, len(told.versions), told.skipped, *found
 
 
 def _restore(lake: Lake, given: Mapping[str, Any]) -> Iterator[Row]:
@@ -184,6 +197,22 @@ VERBS = (
         columns="table STRING, dry_run BOOLEAN, dead BIGINT, vectors BIGINT, changes BIGINT, "
         "orphans BIGINT, bytes BIGINT, kept_since TIMESTAMP",
         run=_vacuum,
+        writes=True,
+    ),
+    Procedure(
+        name="optimize",
+        about="Write small files, and those with many deleted rows, together; no row changes.",
+        parameters=(
+            _TABLE,
+            Parameter("where", default="CAST(NULL AS STRING)"),
+            Parameter("zorder_by", "ARRAY<STRING>", "CAST(NULL AS ARRAY<STRING>)"),
+            Parameter("target_size", default="CAST(NULL AS STRING)"),
+            Parameter("purge", "BOOLEAN", "false"),
+        ),
+        columns="table STRING, version BIGINT, commits BIGINT, skipped BIGINT, "
+        "files_removed BIGINT, files_added BIGINT, bytes_removed BIGINT, bytes_added BIGINT, "
+        "vectors_removed BIGINT",
+        run=_optimize,
         writes=True,
     ),
     Procedure(

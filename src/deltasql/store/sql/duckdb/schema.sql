@@ -366,6 +366,9 @@ CREATE TABLE dl_mirror_leases (
     mirrored_version  BIGINT,
     total_files       BIGINT,
     total_bytes       BIGINT,
+    due_version       BIGINT,
+    actions_since     BIGINT,
+    checkpoint_actions  BIGINT,
     PRIMARY KEY (table_id, work)
 );
 COMMENT ON TABLE dl_mirror_leases IS 'Who mirrors a table now: one run per table and kind of work at a time';
@@ -377,6 +380,9 @@ COMMENT ON COLUMN dl_mirror_leases.expires_at IS 'When the lease ends by the dat
 COMMENT ON COLUMN dl_mirror_leases.mirrored_version IS 'Newest version in the mirror';
 COMMENT ON COLUMN dl_mirror_leases.total_files IS 'Live files at that version';
 COMMENT ON COLUMN dl_mirror_leases.total_bytes IS 'Their size';
+COMMENT ON COLUMN dl_mirror_leases.due_version IS 'Newest version at which a checkpoint fell due';
+COMMENT ON COLUMN dl_mirror_leases.actions_since IS 'Actions in the commit files after it';
+COMMENT ON COLUMN dl_mirror_leases.checkpoint_actions IS 'Actions in the newest checkpoint';
 
 CREATE TABLE dl_trusted_versions (
     table_id     BIGINT NOT NULL,
@@ -578,6 +584,15 @@ COMMENT ON COLUMN dl_maintenance_jobs.started_at IS 'When it was begun; null whi
 COMMENT ON COLUMN dl_maintenance_jobs.ended_at IS 'When it was done, or given up';
 COMMENT ON COLUMN dl_maintenance_jobs.size_bytes IS 'How many bytes it deleted or wrote';
 COMMENT ON COLUMN dl_maintenance_jobs.outcome IS 'What came of it; begins with failed: if it failed';
+
+CREATE TABLE dl_namespaces (
+    name        VARCHAR NOT NULL,
+    properties  VARCHAR NOT NULL,
+    PRIMARY KEY (name)
+);
+COMMENT ON TABLE dl_namespaces IS 'Namespaces that were created or described; a table''s name is enough for its own';
+COMMENT ON COLUMN dl_namespaces.name IS 'Words with dots between them';
+COMMENT ON COLUMN dl_namespaces.properties IS 'Its properties and its comment, JSON';
 
 CREATE VIEW dl_add_files AS
     SELECT table_id, version, path, size_bytes, partition_values, stats, data_change,

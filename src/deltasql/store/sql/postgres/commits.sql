@@ -25,14 +25,17 @@ LISTEN dl_mirror;
 WITH held AS (
     UPDATE dl_mirror_leases
     SET mirrored_version = :last_version, total_files = :files, total_bytes = :bytes,
+        due_version = :due_version, actions_since = :actions_since,
         expires_at = @in_ms(:milliseconds)
     WHERE table_id = :table_id AND work = 'COMMITS' AND token = :token AND expires_at > @now
     RETURNING table_id, set_config('synchronous_commit', 'off', true)
 )
 UPDATE dl_mirror_status AS s
 SET json_written = true,
-    status = CASE WHEN s.version > 0 AND s.version % :interval = 0
+    status = CASE WHEN s.version > 0
+                       AND (s.version % :interval = 0 OR s.version = :due OR s.checkpoint_written)
                   THEN 'PENDING' ELSE 'SUCCESS' END,
+    checkpoint_written = false,
     error_message = NULL,
     retry_count = 0,
     last_attempt_at = @now,

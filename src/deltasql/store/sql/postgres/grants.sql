@@ -29,7 +29,7 @@ GRANT SELECT ON
     {schema}.dl_places, {schema}.dl_purges, {schema}.dl_sessions, {schema}.dl_pins,
     {schema}.dl_vacuums, {schema}.dl_vacuum_files, {schema}.dl_optimize_bins,
     {schema}.dl_moved_rows, {schema}.dl_row_orders, {schema}.dl_expirations,
-    {schema}.dl_maintenance_jobs,
+    {schema}.dl_maintenance_jobs, {schema}.dl_namespaces,
     {schema}.dl_add_files, {schema}.dl_remove_files,
     {schema}.vw_latest_action_per_path, {schema}.vw_active_files, {schema}.vw_file_lifetimes
 TO {reader}, {writer}, {mirror};
@@ -45,6 +45,7 @@ TO {writer};
 GRANT UPDATE, DELETE ON {schema}.dl_table_heads TO {writer};
 GRANT UPDATE ON {schema}.dl_tables, {schema}.dl_places TO {writer};
 GRANT DELETE ON {schema}.dl_active_files TO {writer};
+GRANT INSERT, UPDATE, DELETE ON {schema}.dl_namespaces TO {writer};
 
 -- Upkeep: who is at work, what is held, what vacuum deletes, what optimize moves, and what waits.
 GRANT INSERT, UPDATE, DELETE ON {schema}.dl_sessions TO {writer}, {mirror};

@@ -8,7 +8,8 @@ SET holder = excluded.holder,
     token = dl_mirror_leases.token + 1,
     expires_at = excluded.expires_at
 WHERE dl_mirror_leases.expires_at <= @now OR dl_mirror_leases.expires_at > @in_ms(:longest)
-RETURNING token, mirrored_version, total_files, total_bytes;
+RETURNING token, mirrored_version, total_files, total_bytes, due_version, actions_since,
+          checkpoint_actions;
 
 -- name: lease_renew
 UPDATE dl_mirror_leases
@@ -26,8 +27,16 @@ RETURNING token;
 -- name: lease_keep_totals
 UPDATE dl_mirror_leases
 SET mirrored_version = :last_version, total_files = :files, total_bytes = :bytes,
+    due_version = :due_version, actions_since = :actions_since,
     expires_at = @in_ms(:milliseconds)
 WHERE table_id = :table_id AND work = 'COMMITS' AND token = :token AND expires_at > @now
+RETURNING token;
+
+-- name: lease_note_checkpoint
+-- In the row of the commit files, whose holder decides when the next one is due.
+UPDATE dl_mirror_leases
+SET checkpoint_actions = :actions
+WHERE table_id = :table_id AND work = 'COMMITS'
 RETURNING token;
 
 -- name: mirror_pending
@@ -66,10 +75,14 @@ WHERE table_id = :table_id AND status <> 'SUCCESS' AND json_written AND NOT chec
 ORDER BY version;
 
 -- name: mirror_mark_json
--- Only after lease_keep_totals, in its transaction.
+-- Only after lease_keep_totals, in its transaction. One that had its checkpoint, or was to have it,
+-- before it was forgotten shall have it again.
 UPDATE dl_mirror_status
 SET json_written = true,
-    status = CASE WHEN version > 0 AND version % :interval = 0 THEN 'PENDING' ELSE 'SUCCESS' END,
+    status = CASE WHEN version > 0
+                       AND (version % :interval = 0 OR version = :due OR checkpoint_written)
+                  THEN 'PENDING' ELSE 'SUCCESS' END,
+    checkpoint_written = false,
     error_message = NULL,
     retry_count = 0,
     last_attempt_at = @now,
@@ -103,8 +116,11 @@ WHERE table_id = :table_id AND version = :version
 RETURNING version;
 
 -- name: mirror_forget
+-- That it was to have a checkpoint is kept: mirror_mark_json asks.
 UPDATE dl_mirror_status
-SET status = 'PENDING', json_written = false, checkpoint_written = false, retry_count = 0,
+SET status = 'PENDING', json_written = false,
+    checkpoint_written = (checkpoint_written OR (json_written AND status <> 'SUCCESS')),
+    retry_count = 0,
     last_attempt_at = NULL, mirrored_at = NULL, error_message = NULL
 WHERE table_id = :table_id AND version BETWEEN :first AND :last
 RETURNING version;
@@ -121,6 +137,26 @@ SELECT v.table_id, v.version, 'PENDING', v.digest
 FROM dl_table_versions AS v
 LEFT JOIN dl_mirror_status AS s ON s.table_id = v.table_id AND s.version = v.version
 WHERE v.table_id = :table_id AND s.version IS NULL
+RETURNING version;
+
+-- name: mirror_fill_all
+INSERT INTO dl_mirror_status (table_id, version, status, digest)
+SELECT v.table_id, v.version, 'PENDING', v.digest
+FROM dl_table_versions AS v
+JOIN dl_tables AS t ON t.table_id = v.table_id AND t.dropped_id = 0
+LEFT JOIN dl_mirror_status AS s ON s.table_id = v.table_id AND s.version = v.version
+WHERE s.version IS NULL
+RETURNING version;
+
+-- name: mirror_fill_new
+-- Beyond what each table's mirror has: a look at the end of its history, however long that is.
+INSERT INTO dl_mirror_status (table_id, version, status, digest)
+SELECT v.table_id, v.version, 'PENDING', v.digest
+FROM dl_tables AS t
+JOIN dl_mirror_leases AS l ON l.table_id = t.table_id AND l.work = 'COMMITS'
+JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version > l.mirrored_version
+LEFT JOIN dl_mirror_status AS s ON s.table_id = v.table_id AND s.version = v.version
+WHERE t.dropped_id = 0 AND s.version IS NULL
 RETURNING version;
 
 -- name: mirror_status
@@ -152,6 +188,58 @@ LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.fir
 LEFT JOIN dl_mirror_status AS c ON c.table_id = t.table_id AND c.version = o.first_checkpoint
 WHERE t.dropped_id = 0
 ORDER BY t.table_id;
+
+-- name: mirror_open_backlog
+-- From the few versions that are not done: what it costs does not depend on the tables there are.
+SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
+       o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
+       @ms(f.last_attempt_at), f.status, f.error_message,
+       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties
+FROM (
+    SELECT table_id,
+           count(CASE WHEN NOT json_written THEN 1 END) AS versions,
+           min(CASE WHEN NOT json_written THEN version END) AS first_version,
+           count(CASE WHEN json_written THEN 1 END) AS checkpoints,
+           min(CASE WHEN json_written THEN version END) AS first_checkpoint
+    FROM dl_mirror_status
+    WHERE status <> 'SUCCESS'
+    GROUP BY table_id
+) AS o
+JOIN dl_tables AS t ON t.table_id = o.table_id
+JOIN dl_table_heads AS h ON h.table_id = o.table_id
+LEFT JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version = o.first_version
+LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_version
+LEFT JOIN dl_mirror_status AS c ON c.table_id = t.table_id AND c.version = o.first_checkpoint
+WHERE t.dropped_id = 0
+ORDER BY t.table_id;
+
+-- name: mirror_backlog_of
+SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
+       o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
+       @ms(f.last_attempt_at), f.status, f.error_message,
+       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties
+FROM dl_tables AS t
+JOIN dl_table_heads AS h ON h.table_id = t.table_id
+LEFT JOIN (
+    SELECT table_id,
+           count(CASE WHEN NOT json_written THEN 1 END) AS versions,
+           min(CASE WHEN NOT json_written THEN version END) AS first_version,
+           count(CASE WHEN json_written THEN 1 END) AS checkpoints,
+           min(CASE WHEN json_written THEN version END) AS first_checkpoint
+    FROM dl_mirror_status
+    WHERE status <> 'SUCCESS' AND table_id = :table_id
+    GROUP BY table_id
+) AS o ON o.table_id = t.table_id
+LEFT JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version = o.first_version
+LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_version
+LEFT JOIN dl_mirror_status AS c ON c.table_id = t.table_id AND c.version = o.first_checkpoint
+WHERE t.table_id = :table_id AND t.dropped_id = 0;
+
+-- name: mirror_heads
+-- Tables that were committed to since, and all that there are from -1 on.
+SELECT h.table_id, h.current_version, h.last_ict
+FROM dl_table_heads AS h
+WHERE h.last_ict > :since;
 
 -- name: mirror_pause
 UPDATE dl_tables SET mirror_paused = :paused

@@ -3,6 +3,12 @@ SELECT table_id, name, location, read_only_reason, mirror_paused
 FROM dl_tables
 WHERE name = :name AND dropped_id = 0;
 
+-- name: table_newest
+SELECT t.table_id, t.name, t.location, t.read_only_reason, t.mirror_paused, h.current_version
+FROM dl_tables AS t
+JOIN dl_table_heads AS h ON h.table_id = t.table_id
+WHERE t.name = :name AND t.dropped_id = 0;
+
 -- name: tables_all
 SELECT table_id, name, location, read_only_reason, mirror_paused
 FROM dl_tables

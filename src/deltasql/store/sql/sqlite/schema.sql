@@ -239,6 +239,9 @@ CREATE TABLE dl_mirror_leases (  -- Who mirrors a table now: one run per table a
     mirrored_version  INTEGER,  -- Newest version in the mirror
     total_files       INTEGER,  -- Live files at that version
     total_bytes       INTEGER,  -- Their size
+    due_version       INTEGER,  -- Newest version at which a checkpoint fell due
+    actions_since     INTEGER,  -- Actions in the commit files after it
+    checkpoint_actions  INTEGER,  -- Actions in the newest checkpoint
     PRIMARY KEY (table_id, work)
 ) STRICT, WITHOUT ROWID;
 -- The mirror looks for the few versions that are not done.
@@ -357,6 +360,12 @@ CREATE TABLE dl_maintenance_jobs (  -- What upkeep in the background is to do, i
     size_bytes  INTEGER,  -- How many bytes it deleted or wrote
     outcome     TEXT,  -- What came of it; begins with failed: if it failed
     PRIMARY KEY (job_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dl_namespaces (  -- Namespaces that were created or described; a table's name is enough for its own
+    name        TEXT NOT NULL,  -- Words with dots between them
+    properties  TEXT NOT NULL,  -- Its properties and its comment, JSON
+    PRIMARY KEY (name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE VIEW dl_add_files AS  -- Every add action

@@ -1,0 +1,217 @@
+"""What slow stores, many commits and many tables cost the mirror."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psutil
+import psycopg
+import pyarrow as pa
+
+from bench import ours
+from bench.files import SMALL_SCHEMA, three_rows
+from bench.lab import Lab, say
+from bench.report import Row
+from deltasql import Lake, Table
+from deltasql.mirror.worker import Worker
+from deltasql.testing.faulty_store import Fault, FaultyStore
+
+LATENCY = 0.05
+WRITERS = 8
+
+
+class SlowStore(FaultyStore):
+    """A local folder that is reached as a bucket is: every request takes 50 ms."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner, lambda _: Fault.SLOW, delay=LATENCY)
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+
+# --- a slow store ---------------------------------------------------------------------
+
+
+def slow_append(lab: Lab) -> Iterator[Row]:
+    """One writer, then eight of eight tables, in one process."""
+    turns = lab.scaled(40, least=10)
+    with (
+        lab.database("slow") as url,
+        ours.connect(url, lab.folder("slow").as_uri(), mirror="sync") as lake,
+    ):
+        tables = [ours.create_small_table(lake, f"t{n}") for n in range(WRITERS)]
+        lake.objects.wrap(SlowStore)
+        for table in tables:
+            _append(table, 2)
+        alone = turns / _append(tables[0], turns)
+        started = time.perf_counter()
+        with ThreadPoolExecutor(WRITERS) as pool:
+            list(pool.map(lambda table: _append(table, turns), tables))
+        together = WRITERS * turns / (time.perf_counter() - started)
+    yield Row(
+        name="slow-append",
+        work="sync append, 50 ms a request, 1 writer",
+        ours=1 / alone / LATENCY,
+        unit="round trips",
+        better="less",
+        bar=2.3,
+        note=f"{turns} appends of 3 rows; {1000 / alone:.0f} ms each",
+    )
+    yield Row(
+        name="slow-writers",
+        work=f"{WRITERS} writers, {WRITERS} tables, the same",
+        ours=together,
+        peer=WRITERS * alone,
+        peer_name=f"{WRITERS} × one",
+        unit="appends/s",
+        better="more",
+        bar=0.9,
+        note="threads of one process",
+    )
+
+
+def _append(table: Table, turns: int) -> float:
+    rows = [pa.table(three_rows(0, turn), schema=SMALL_SCHEMA) for turn in range(turns)]
+    started = time.perf_counter()
+    for item in rows:
+        table.append(item)
+    return time.perf_counter() - started
+
+
+# --- many commits ---------------------------------------------------------------------
+
+
+def checkpoint_bytes(lab: Lab) -> Iterator[Row]:
+    """Commits of one file each, mirrored as they come."""
+    commits, folder = lab.scaled(10_000, least=500), lab.folder("checkpoints")
+    with (
+        lab.database("checkpoints") as url,
+        ours.connect(url, folder.as_uri(), mirror="async") as lake,
+    ):
+        table = ours.create_files_table(lake, partitioned=False)
+        for number in range(commits):
+            table.commit([ours.add_file(number, partitioned=False)])
+            if number % 500 == 499:
+                lake.mirror.run(once=True)
+        lake.mirror.run(once=True)
+        log = folder / table.location.rpartition("/")[2] / "_delta_log"
+        sizes = [path.stat().st_size for path in sorted(log.glob("*.checkpoint.parquet"))]
+        commit_bytes = sum(path.stat().st_size for path in log.glob("*.json"))
+    yield Row(
+        name="checkpoint-bytes",
+        work=f"{commits:,} commits of a file: bytes of checkpoints",
+        ours=sum(sizes) / 1e6,
+        peer=sizes[-1] / 1e6,
+        peer_name="the last one",
+        unit="MB",
+        better="less",
+        bar=10,
+        note=f"{len(sizes)} checkpoints; {commit_bytes / 1e6:.1f} MB of commit files",
+    )
+
+
+# --- many tables ----------------------------------------------------------------------
+
+
+def idle_tables(lab: Lab) -> Iterator[Row]:
+    """A worker that has nothing to do, beside tables that were mirrored."""
+    count = lab.scaled(20_000, least=500)
+    with (
+        lab.database("tables") as url,
+        ours.connect(url, lab.folder("tables").as_uri(), mirror="async") as lake,
+    ):
+        _make_tables(url, lake, count)
+        status = _seconds(lake.mirror.status)
+        listed = _seconds(lambda: (lake.store.tables(), lake.store.heads()))
+        share = _idle(lake, seconds=max(10.0, 20 * lab.scale))
+    yield Row(
+        name="idle-tables",
+        work=f"{count:,} tables, an idle worker",
+        ours=100 * share,
+        unit="% of a core",
+        better="less",
+        bar=2,
+        note="the worker's process, after its first rounds; PostgreSQL's share is not in it",
+    )
+    for name, seconds in (("mirror status", status), ("tables", listed)):
+        yield Row(
+            name=name.replace(" ", "-"),
+            work=f"{count:,} tables, `{name}`",
+            ours=seconds,
+            unit="s",
+            better="less",
+            bar=1,
+        )
+
+
+def _make_tables(url: str, lake: Lake, count: int) -> None:
+    """Copies of the rows of one table: to create them all would take most of the time."""
+    table = ours.create_small_table(lake, "t0")
+    lake.mirror.run(once=True)
+    copied = {
+        "dl_tables": "table_id, name, location",
+        "dl_table_heads": "table_id",
+        "dl_table_versions": "table_id, commit_id",
+        "dl_mirror_status": "table_id",
+        "dl_mirror_leases": "table_id",
+    }
+    with psycopg.connect(url) as connection:
+        connection.execute("SELECT set_config('search_path', current_schema(), false)")
+        for name, changed in copied.items():
+            columns = [
+                row[0]
+                for row in connection.execute(
+                    "SELECT column_name FROM information_schema.columns"
+                    " WHERE table_schema = current_schema() AND table_name = %s"
+                    " ORDER BY ordinal_position",
+                    [name],
+                )
+            ]
+            ours_too = {part.strip() for part in changed.split(",")}
+            values = [_copied(column) if column in ours_too else column for column in columns]
+            identity = "OVERRIDING SYSTEM VALUE" if name == "dl_tables" else ""
+            connection.execute(
+                f"INSERT INTO {name} ({', '.join(columns)}) {identity}"  # type: ignore[arg-type]
+                f" SELECT {', '.join(values)} FROM {name}, generate_series(1, {count - 1}) AS n"
+                f" WHERE {name}.table_id = {table.table_id}"
+            )
+        connection.commit()
+        connection.autocommit = True
+        connection.execute("VACUUM ANALYZE")
+    say(f"  {len(lake.store.tables()):,} tables")
+
+
+def _copied(column: str) -> str:
+    return "table_id + n" if column == "table_id" else f"{column} || '-' || n"
+
+
+def _seconds(ask: Any) -> float:
+    ask()
+    started = time.perf_counter()
+    ask()
+    return time.perf_counter() - started
+
+
+def _idle(lake: Lake, *, seconds: float) -> float:
+    """The share of a core that the worker takes, once it has looked around."""
+    stop, worker = threading.Event(), Worker(lake.engine, lake.store)
+    thread = threading.Thread(target=worker.run, args=(stop,))
+    thread.start()
+    try:
+        # When it starts it looks for temporary files in each table's mirror.
+        time.sleep(2)
+        while worker.is_sweeping:
+            time.sleep(1)
+        process = psutil.Process()
+        started, used = time.perf_counter(), sum(process.cpu_times()[:2])
+        time.sleep(seconds)
+        return (sum(process.cpu_times()[:2]) - used) / (time.perf_counter() - started)
+    finally:
+        stop.set()
+        thread.join()

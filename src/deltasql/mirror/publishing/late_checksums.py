@@ -1,0 +1,54 @@
+"""`V.crc` where every object is a request: written once its commit file is visible, and told.
+
+It is optional, so that nobody who waits for the commit waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from deltasql.errors import StoreError
+from deltasql.objectstore import Item, ObjectStore
+
+logger = logging.getLogger("deltasql.mirror")
+
+_THREADS: Final = 2
+
+
+class LateChecksums:
+    """Writes checksum files in the background of a publish run."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._pool: ThreadPoolExecutor | None = None
+        self._under_way: list[Future[None]] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether some are still on their way."""
+        self._under_way = [item for item in self._under_way if not item.done()]
+        return bool(self._under_way)
+
+    def write(self, items: Sequence[Item]) -> None:
+        """Begin to write some, whose commit files are visible."""
+        if items and self._pool is None:
+            self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="deltasql-checksums")
+        for item in items:
+            assert self._pool is not None
+            self._under_way.append(self._pool.submit(self._put, item))
+
+    def close(self) -> None:
+        """Wait for those that were begun: none may come after the lease has gone to others."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+            self._pool = None
+
+    def _put(self, item: Item) -> None:
+        try:
+            # One that exists stays: it may only be ours, or a stranger's that was right.
+            self._objects.put_if_absent(*item)
+        except StoreError as error:
+            logger.warning("%s is left out, and readers do without: %s", item[0], error)

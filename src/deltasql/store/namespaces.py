@@ -1,0 +1,48 @@
+"""Namespaces that were created or described: one of a table's needs no row of its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Protocol
+
+from deltasql.store.rows import Row
+
+
+class NamespaceLog(Protocol):
+    """Names of namespaces, each with its properties as JSON."""
+
+    def namespaces(self) -> dict[str, str]:
+        """All of them, by name."""
+
+    def create_namespace(self, name: str, properties: str) -> bool:
+        """Remember a namespace; False if it is known already."""
+
+    def describe_namespace(self, name: str, properties: str) -> None:
+        """Give a namespace other properties, known or not."""
+
+    def drop_namespace(self, name: str) -> None:
+        """Forget a namespace and those within it."""
+
+
+class NamespaceQueries:
+    """The same on named queries; a dialect says how one is run."""
+
+    @abstractmethod
+    def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
+        """All rows of a named query."""
+
+    @abstractmethod
+    def _change(self, name: str, /, **parameters: Any) -> list[Row]:
+        """Run a named query that writes, in a transaction of its own."""
+
+    def namespaces(self) -> dict[str, str]:
+        return dict(self._rows("namespaces_all"))
+
+    def create_namespace(self, name: str, properties: str) -> bool:
+        return bool(self._change("namespace_create", name=name, properties=properties))
+
+    def describe_namespace(self, name: str, properties: str) -> None:
+        self._change("namespace_describe", name=name, properties=properties)
+
+    def drop_namespace(self, name: str) -> None:
+        self._change("namespaces_drop", name=name, below=f"{name}.")

@@ -1,0 +1,217 @@
+"""What the mirror costs when there is much of it: tables, versions, checkpoints, and a stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from deltasql.mirror import leases
+from deltasql.mirror.worker import Worker
+from deltasql.spec.actions import AddFile, RemoveFile
+from deltasql.testing.faulty_store import Fault, FaultyStore
+from tests.mirror.conftest import SCHEMA, landed, rows, statuses
+from tests.sizes import FULL
+
+TABLES = 300 if FULL else 100
+COMMITS = 10_000 if FULL else 500
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Counts the statements of a lake's store by name."""
+
+    def count(lake):
+        names: list[str] = []
+        for verb in ("_rows", "_change"):
+            real = getattr(lake.store, verb)
+
+            def ask(name, /, _real=real, **given):
+                names.append(name)
+                return _real(name, **given)
+
+            monkeypatch.setattr(lake.store, verb, ask)
+        return names
+
+    return count
+
+
+def add(number: int) -> AddFile:
+    return AddFile(
+        path=f"part-{number:05}-{'0' * 32}.parquet",
+        size=1000 + number,
+        modification_time=1_700_000_000_000 + number,
+        partition_values={},
+        stats=f'{{"numRecords":1,"minValues":{{"id":{number}}},"maxValues":{{"id":{number}}}}}',
+    )
+
+
+# --- many tables ----------------------------------------------------------------------
+
+
+def test_what_is_idle_costs_the_same_however_many_tables_there_are(open_lake, store_url, counted):
+    lake = open_lake(store_url, mode="async")
+    first = lake.create_table("t0", SCHEMA)
+    lake.engine.catch_up(first.target)
+    count = TABLES if store_url.startswith("sqlite") else 10
+    for number in range(1, count):
+        lake.create_table(f"t{number}", SCHEMA)
+    with lake.store.locked([]) as log:
+        log.execute("UPDATE dl_mirror_status SET status = 'SUCCESS', json_written = true")
+    worker, names, busy = Worker(lake.engine, lake.store), counted(lake), {}
+    with ThreadPoolExecutor(1) as pool:
+        for is_first in (True, False):
+            worker._reconcile(is_first=is_first)
+            worker._begin(pool, busy, is_whole=True)
+            assert len(names) < 8
+            names.clear()
+        worker._begin(pool, busy, is_whole=False)
+        assert sorted(names) == ["mirror_heads", "mirror_open_backlog"]
+        assert not busy
+        # What happens is seen at once.
+        first.append(rows(1))
+        worker._begin(pool, busy, is_whole=False)
+        assert [table_id for table_id, _ in busy.values()] == [first.table_id]
+    assert statuses(first)[1].json_written
+    names.clear()
+    assert len(lake.mirror.status()) == count
+    assert len(names) <= 4
+    names.clear()
+    assert first.mirror.status().lag_versions == 0
+    assert len(names) <= 3
+
+
+def test_versions_without_a_status_are_found_by_what_is_new(any_lake, make_table):
+    lake = any_lake
+    table = make_table(lake, 2)
+    with lake.store.locked([]) as log:
+        log.execute("DELETE FROM dl_mirror_status WHERE version = 1")
+    assert lake.store.fill_all_statuses(only_new=True) == 0, "the mirror is beyond it"
+    assert lake.store.fill_all_statuses(only_new=False) == 1
+    lake.mirror.run(once=True)
+    table.mirror.pause()
+    table.append(rows(3))
+    with lake.store.locked([]) as log:
+        log.execute("DELETE FROM dl_mirror_status WHERE version = 3")
+    assert lake.store.fill_all_statuses(only_new=True) == 1
+    assert statuses(table)[3].status == "PENDING"
+
+
+# --- checkpoints ----------------------------------------------------------------------
+
+
+def test_small_commits_write_few_bytes_of_checkpoints(open_lake, log_of):
+    lake = open_lake(mode="async")
+    table = lake.create_table("t", SCHEMA)
+    for number in range(COMMITS):
+        table.commit([add(number)])
+    lake.mirror.run(once=True)
+    sizes = [path.stat().st_size for path in sorted(log_of(table).folder.glob("*.checkpoint.*"))]
+    assert table.mirror.status().pending_checkpoints == 0
+    # At the bar with ten thousand; of fewer the schema in each file is a larger part.
+    assert sum(sizes) <= (10 if FULL else 12) * sizes[-1]
+    assert [version for version, item in statuses(table).items() if item.checkpoint_written][
+        :3
+    ] == [10, 20, 30]
+    report = table.mirror.validate()
+    assert report.ok
+    assert table.version - (report.checkpoint or 0) < COMMITS / 5
+
+
+def test_tombstones_count_as_what_a_checkpoint_has_to_repeat(open_lake):
+    lake = open_lake(mode="async")
+    table = lake.create_table("t", SCHEMA)
+    for number in range(240):
+        last = RemoveFile(path=add(number - 1).path, deletion_timestamp=2**42)
+        table.commit([add(number), *([last] if number else [])])
+        if number % 60 == 59:
+            lake.mirror.run(once=True)
+    # One live file, and hundreds that were removed.
+    assert len([item for item in statuses(table).values() if item.checkpoint_written]) < 20
+
+
+def test_a_checkpoint_is_written_again_with_its_commit_file(any_lake, log_of):
+    table = any_lake.create_table("t", SCHEMA)
+    for number in range(12):
+        table.append(rows(number))
+    any_lake.mirror.run(once=True)
+    landed(any_lake)
+    any_lake.store.forget_mirrored(table.table_id, first=0, last=12)
+    for path in log_of(table).folder.iterdir():
+        if path.is_file():
+            path.unlink()
+    any_lake.mirror.run(once=True)
+    assert [v for v, item in statuses(table).items() if item.checkpoint_written] == [10]
+    assert table.mirror.validate().checkpoint == 10
+
+
+def test_a_run_of_many_checkpoints_keeps_its_lease(open_lake, monkeypatch):
+    """Each is written before the lease would be renewed, all of them long after it has ended."""
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 1.5)
+    lake = open_lake(mode="async")
+    table = lake.create_table("t", SCHEMA, properties={"delta.checkpointInterval": "1"})
+    for number in range(8):
+        table.append(rows(number))
+
+    def slow(call):
+        return Fault.SLOW if call.verb == "open_output" else None
+
+    lake.objects.wrap(lambda inner: FaultyStore(inner, slow, delay=0.3))
+    assert lake.mirror.run(once=True) == 9 + 8
+    assert table.mirror.status().pending_checkpoints == 0
+
+
+# --- the end --------------------------------------------------------------------------
+
+
+def test_a_stop_ends_a_long_backlog_with_a_version(open_lake, log_of):
+    lake, stop = open_lake(mode="async"), threading.Event()
+    table = lake.create_table("t", SCHEMA)
+    for number in range(60):
+        table.commit([add(number)])
+
+    def stops_at_the_fifth(call):
+        if call.path.endswith("4.json"):
+            stop.set()
+
+    lake.objects.wrap(lambda inner: FaultyStore(inner, stops_at_the_fifth))
+    lake.mirror.run(stop=stop)
+    written = log_of(table).versions()
+    assert 5 <= len(written) < 40
+    assert written == list(range(len(written)))
+    assert table.mirror.status().mirrored_version == written[-1]
+    lake.mirror.run(once=True)
+    assert table.mirror.validate().ok
+
+
+def test_a_stop_ends_a_checkpoint_and_leaves_nothing_of_it(open_lake, log_of):
+    lake, stop = open_lake(mode="async"), threading.Event()
+    table = lake.create_table("t", SCHEMA, properties={"delta.checkpointInterval": "2"})
+    for number in range(4):
+        table.append(rows(number))
+
+    def stops(call):
+        if call.verb == "open_output":
+            stop.set()
+
+    lake.objects.wrap(lambda inner: FaultyStore(inner, stops))
+    lake.mirror.run(stop=stop)
+    assert not [name for name in log_of(table).names() if "checkpoint" in name]
+    assert not any(item.error_message for item in statuses(table).values())
+    lease = lake.store.acquire_lease(table.table_id, "next", 1.0)
+    assert lease is not None, "it was given back"
+    lake.store.release_lease(lease)
+    lake.mirror.run(once=True)
+    assert table.mirror.validate().checkpoint == 4
+
+
+def test_a_poll_interval_that_is_long_delays_no_stop(open_lake):
+    lake, stop = open_lake(poll_interval="1h"), threading.Event()
+    thread = threading.Thread(target=lake.mirror.run, kwargs={"stop": stop})
+    thread.start()
+    time.sleep(0.2)
+    stop.set()
+    thread.join(30)
+    assert not thread.is_alive()
