@@ -129,7 +129,7 @@ def _compare_commits(
         for version in digests
         if first <= version <= newest and version not in listing.commits
     )
-    present = [v for v in digests if v >= first and v in listing.commits]
+    present = (v for v in digests if v >= first and v in listing.commits)
     report.digest_mismatches += differing(objects, digests, present, progress)
 
 

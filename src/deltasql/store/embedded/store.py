@@ -59,7 +59,6 @@ class EmbeddedStore(
     locks_tables_apart = False
     commits_arrive_late = False
     sql: ClassVar[Mapping[str, str]]
-    dialect: ClassVar[str]
 
     @abstractmethod
     def _writing(self, doing: str) -> AbstractContextManager[Session]:
