@@ -128,3 +128,32 @@ def test_overwriting_some_rows_streams_those_that_stay(lake: deltasql.Lake):
     gone = [key for key in range(1000) if key * 7919 % 4 == 1]
     assert table.count() == 60 * ROWS - len(gone) + 1
     assert pa.total_allocated_bytes() - before < 4_000_000
+
+
+def test_a_stream_that_the_table_numbers_is_held_and_written_again(lake, store_url: str):
+    source = Source(6)
+    number = pa.field(
+        "n", pa.int64(), metadata={"delta.identity.start": "1", "delta.identity.step": "1"}
+    )
+    table = lake.create_table("s.numbered", source.schema.append(number))
+    other = deltasql.connect(store_url, location=lake.location)
+
+    def batches():
+        yield from source.reader()
+        # Behind the back of the stream, whose numbers are handed out by now.
+        other.table("s.numbered").append(pa.Table.from_batches([batch(90, 1)]))
+
+    table.append(pa.RecordBatchReader.from_batches(source.schema, batches()))
+    found = table.scan().to_arrow()["n"].to_pylist()
+    assert sorted(found) == list(range(1, 7 * ROWS + 1))
+    other.close()
+
+
+def test_files_of_partitions_end_at_the_target_size(lake: deltasql.Lake):
+    source = Source(20, 2)
+    table = lake.create_table("s.sized", source.schema, partition_by=["p"])
+    options = deltasql.WriterProperties(row_group_size=500)
+    table.append(source.reader().read_all(), writer=options, target_file_size=20 * KIB)
+    sizes = [item.size for item in table.snapshot().adds()]
+    assert table.count() == 20 * ROWS
+    assert max(sizes) < 60 * KIB

@@ -19,7 +19,7 @@ LISTEN dl_mirror;
 -- the versions are found in the mirror, so nobody waits for the disk.
 WITH held AS (
     UPDATE dl_mirror_leases
-    SET mirrored_version = :last_version, total_files = :files, total_bytes = :bytes,
+    SET mirrored_version = :newest_version, total_files = :files, total_bytes = :bytes,
         due_version = :due_version, actions_since = :actions_since,
         expires_at = @in_ms(:milliseconds)
     WHERE table_id = :table_id AND work = 'COMMITS' AND token = :token AND expires_at > @now
