@@ -159,8 +159,11 @@ class PublishRun:
         if self._published < 0 and newest is not None and pending:
             if pending[0].version > newest.version:
                 return pending
+            above = self._log.pending(table_id, most=most, after=newest.version - 1)
+            if above and above[0].version == newest.version:
+                return pending  # it was forgotten, and what is below it with it
             self._has_gap = True
-            return self._log.pending(table_id, most=most, after=newest.version)
+            return above
         return pending
 
     def _stretches(self, pending: Sequence[PendingVersion]) -> Iterator[Sequence[PendingVersion]]:
