@@ -12,7 +12,7 @@ CREATE TABLE dl_partition_values (  -- What conditions on partition values are d
 CREATE INDEX dl_partition_values_value ON dl_partition_values (table_id, name, value);
 CREATE INDEX dl_partition_values_number ON dl_partition_values (table_id, name, form, number);
 
--- Of numbers only whole ones: there is no telling others from text without functions of one's own.
+-- Of numbers only whole ones: SQLite can not know others from text without functions of its own.
 CREATE TRIGGER dl_partitions_index AFTER INSERT ON dl_partitions BEGIN
 INSERT OR IGNORE INTO dl_partition_values
 SELECT
