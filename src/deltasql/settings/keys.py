@@ -137,8 +137,17 @@ class Settings:
         DURATION, "1h", "how often a `FAILED` version is tried again"
     )
     mirror_parallelism: int = _setting(COUNT, "10", "tables that are mirrored at once")
+    mirror_bridge: str = _setting(
+        _one_of("on", "off"),
+        "on",
+        "whether a worker bridges a backlog that takes longer than `mirror.lag_alert`: readers are "
+        "fresh by a checkpoint, and the versions below it follow",
+    )
     mirror_lag_alert: float = _setting(DURATION, "60s", "lag that alerts")
     mirror_lag_alert_versions: int = _setting(COUNT, "1000", "lag that alerts, in versions")
+    mirror_sample_interval: float | None = _setting(
+        INTERVAL, "1h", "how often the worker looks at the newest commit files of every table"
+    )
     mirror_validate_interval: float | None = _setting(
         INTERVAL, "off", "how often the worker validates every table"
     )
@@ -188,6 +197,11 @@ class Settings:
         "warning",
         "the least that is logged; `mirror run` logs from `info` on unless told",
     )
+
+    @property
+    def mirror_bridged_after(self) -> float | None:
+        """How long a backlog may take before it is bridged, in seconds; None: none is."""
+        return self.mirror_lag_alert if self.mirror_bridge == "on" else None
 
     def mirror_backoff(self, retry_count: int) -> float:
         """How long after a failed attempt the next one is due, by the number of failures.
