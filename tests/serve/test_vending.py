@@ -14,6 +14,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 import deltasql
+from deltasql.objectstore import open_store
 from deltasql.serve.problems import Refused
 from deltasql.serve.tokens import new_token
 from deltasql.serve.unity import sts, vending
@@ -160,10 +161,23 @@ def test_a_server_that_ignores_the_policy_is_found_out(seaweedfs, monkeypatch):
     """Its STS answers with keys that may do everything: nobody gets them."""
     wide = sts.Credentials(ACCESS_KEY, SECRET_KEY, "", datetime(2100, 1, 1, tzinfo=UTC))
     monkeypatch.setattr(vending, "assume_role", lambda *_, **__: wide)
+    location = seaweedfs.location("vending/sales/orders")
     with pytest.raises(Refused) as refused:
-        Vending(seaweedfs.options(), "auto")(seaweedfs.location("vending/sales/orders"))
+        Vending(seaweedfs.options(), "auto")(location)
+    # Nor do those that only write too much, and the attempt leaves nothing behind.
+    monkeypatch.setattr(vending, "_is_refused", _only_writes_are_allowed(vending._is_refused))
+    with pytest.raises(Refused):
+        Vending(seaweedfs.options(), "auto")(location)
+    left = [item.path for item in open_store(location, seaweedfs.options()).list()]
+    assert not [path for path in left if "probe" in path]
     assert refused.value.status == 501
     assert "ignores the policy" in refused.value.cause
+
+
+def _only_writes_are_allowed(look):
+    """Reads elsewhere are refused; the third attempt, a write, is the store's to answer."""
+    calls = iter(range(100))
+    return lambda call: True if next(calls) < 2 else look(call)
 
 
 @pytest.mark.parametrize(

@@ -113,10 +113,12 @@ class Vending:
         objects = open_store(f"s3://{bucket}", options)
         nothing = f"deltasql-probe-{uuid.uuid4().hex}"
         beside = f"{folder}{nothing}"
+        tag = json.dumps({"e_tag": f'"{nothing}"'})
         is_narrow = (
             _is_refused(lambda: objects.head(nothing))
             and _is_refused(lambda: objects.head(beside))
-            and _is_refused(lambda: objects.delete([f"{folder}/{nothing}"]))
+            # Of an object that is not there no tag can match: nothing is written even if it may.
+            and _is_refused(lambda: objects.put_if_match(f"{folder}/{nothing}", b"", tag))
         )
         if not is_narrow:
             raise _none("the store's STS ignores the policy: its credentials could do more")
