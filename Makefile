@@ -19,7 +19,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs docs-serve pictures reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-maintenance bench-spark bench-spark-dml bench-spark-sql clean
+.PHONY: help demo docs docs-serve pictures reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-scale-data bench-maintenance bench-spark bench-spark-dml bench-spark-sql clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -101,6 +101,9 @@ bench-scale: $(READY) ## Measure slow stores, many commits and many tables
 bench-maintenance: $(READY) ## Measure upkeep: optimize, vacuum
 	$(BIN)/python -m bench.maintenance
 	$(BIN)/python -m bench.spark_upkeep
+
+bench-scale-data: $(READY) ## Measure large rows and many partitions
+	$(BIN)/python -m bench.scale_data
 
 bench-arrow: $(READY) ## Measure Python's deletes, updates, merges and scans beside delta-rs
 	$(BIN)/python -m bench.arrow

@@ -13,6 +13,7 @@ import pytest
 from tests.docs import reference
 from tests.docs.blocks import blocks_of, needs_spark
 from tests.parts.spark import JARS
+from tests.parts.spark_settings import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -66,7 +67,7 @@ def test_code_runs(run_pages, page, request):
 @pytest.mark.timeout(600)
 def test_spark_code_runs(run_pages):
     """All of it in one session: Spark takes longer to start than a page to run."""
-    run_pages(*SPARK, DELTASQL_SPARK_JARS=str(JARS))
+    run_pages(*SPARK, DELTASQL_SPARK_JARS=str(JARS), **ENVIRONMENT)
 
 
 @pytest.mark.parametrize("page", reference.PAGES)

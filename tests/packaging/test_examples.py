@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts.spark import JARS
+from tests.parts.spark_settings import ENVIRONMENT
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -25,7 +28,12 @@ def test_it_runs(example, tmp_path):
     done = subprocess.run(
         [sys.executable, str(example)],
         cwd=tmp_path,
-        env={**kept, "PYTHONPATH": str(ROOT / "src")},
+        env={
+            **kept,
+            **ENVIRONMENT,
+            "PYTHONPATH": str(ROOT / "src"),
+            "DELTASQL_SPARK_JARS": str(JARS),
+        },
         capture_output=True,
         text=True,
         check=False,

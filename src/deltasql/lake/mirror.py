@@ -38,7 +38,8 @@ class MirrorStatus:
     """How far a table's mirror is.
 
     `mirrored_version` is the newest version whose commit file is in the object store, None
-    before the first; the mirror is `lag_versions` and `lag_seconds` behind SQL. The log of a
+    before the first; the mirror is `lag_versions` and `lag_seconds` behind SQL. `gap_versions`
+    are older: a checkpoint stands for them until their commit files are written, too. The log of a
     released table goes on without SQL.
     """
 
@@ -52,6 +53,7 @@ class MirrorStatus:
     is_failed: bool
     error_message: str | None
     is_released: bool = False
+    gap_versions: int = 0
 
 
 # Called after each table: how many are done, of how many, and what was found.
@@ -287,4 +289,5 @@ def _status(item: Backlog, now: int, *, is_released: bool) -> MirrorStatus:
         is_failed=item.is_failed,
         error_message=item.error_message,
         is_released=is_released,
+        gap_versions=item.gap_versions,
     )

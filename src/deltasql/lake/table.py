@@ -12,6 +12,7 @@ import pyarrow as pa
 from deltasql.adoption.released import must_be_current
 from deltasql.adoption.releasing import release
 from deltasql.data.conform import as_arrow
+from deltasql.data.gathering import gathered
 from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.errors import (
     CommitError,
@@ -242,11 +243,13 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         options = FileOptions(writer, target_file_size)
         extra = writing.txn_actions(app_id, app_version)
         if not isinstance(data, pa.Table):
-            rows = as_arrow(data)
-            # What streams may be read once only, whatever it is, and a changed schema needs the
-            # rows again.
-            data = rows if isinstance(rows, pa.Table) else rows.read_all()
-        for attempt in range(retries_of(max_commit_retries, None) + 1):
+            data = gathered(data, self._lake.states.current(self.table_id).schema)
+        retries = retries_of(max_commit_retries, None)
+        if not isinstance(data, pa.Table):
+            # It is read once, so it must not meet a change.
+            retries = 0
+            self._lake.states.refresh(self.table_id)
+        for attempt in range(retries + 1):
             state = self._lake.states.current(self.table_id)
             write = writing.append(
                 self.objects,
@@ -257,15 +260,16 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
                 options=options,
                 abandon=self.abandon(state.version),
             )
-            told = writing.written(write.files, data.num_rows)
-            if data.num_rows >= _TOLD_ROWS:
+            rows = writing.rows_in(data, write)
+            told = writing.written(write.files, rows)
+            if rows >= _TOLD_ROWS:
                 # Of a small append they would be a tenth of the work.
                 write.metrics = told
             try:
                 done = self.commit_write(write, extra, commit_metadata)
                 return WriteResult(done, told)
             except (MetadataChangedError, ProtocolChangedError):
-                if attempt == max_commit_retries:
+                if attempt == retries:
                     raise
                 self._lake.states.refresh(self.table_id)
         raise AssertionError("unreachable")

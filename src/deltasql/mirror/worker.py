@@ -200,7 +200,12 @@ class Worker:
         if not self._is_mirrored(item):
             return
         kinds = (
-            (Work.COMMITS, item.versions, item.retry_count, item.last_attempt_at),
+            (
+                Work.COMMITS,
+                item.versions + item.gap_versions,
+                item.retry_count,
+                item.last_attempt_at,
+            ),
             (
                 Work.CHECKPOINTS,
                 item.checkpoints,
