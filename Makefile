@@ -123,7 +123,7 @@ lock: ## Resolve the dependencies again into requirements.lock
 	  --no-header --no-emit-index-url --no-emit-find-links \
 	  --extra postgres --extra duckdb --extra spark --extra serve --group dev --group docs --group bench \
 	  --output-file requirements.lock pyproject.toml
-	! grep -nE '://|^--|(file|find-links|index)[ =:]' requirements.lock
+	! grep -nE '://|^--|(^|[^a-z])(file|find-links|index)[ =:]' requirements.lock
 
 clean: ## Remove what was made, the environment and the tools included
 	rm -rf .venv .tools build dist .*_cache .hypothesis .import_linter_cache
