@@ -266,7 +266,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
         new_table.check_name(new_name)
         renamed = self.store.rename_table(self.table(name).table_id, new_name)
         if isinstance(renamed, NameTaken):
-            raise _exists(new_name)
+            raise _exists(new_name, remedy="choose another name, or drop that table")
         if not renamed:
             raise _missing(name)
         return self.table(new_name)
@@ -373,11 +373,10 @@ def _having(table: Table, properties: Mapping[str, str] | None) -> Table:
     return table
 
 
-def _exists(name: str) -> TableExistsError:
-    return TableExistsError(
-        f"there is a table {name} already",
-        remedy="choose another name, drop it, or pass exists_ok=True",
-    )
+def _exists(
+    name: str, remedy: str = "choose another name, drop it, or pass exists_ok=True"
+) -> TableExistsError:
+    return TableExistsError(f"there is a table {name} already", remedy=remedy)
 
 
 def _missing(name: str) -> TableNotFoundError:
