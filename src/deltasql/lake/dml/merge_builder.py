@@ -180,3 +180,22 @@ def _check_order(merge: Merge) -> None:
                     cause="one without a condition stands before it",
                     remedy="put the clause without a condition last",
                 )
+
+
+def merge_params(merge: Merge) -> dict[str, object]:
+    """What the merge was asked for, as the history tells it."""
+
+    def told(side: str) -> list[dict[str, str]]:
+        return [
+            {"actionType": clause.verb}
+            | ({} if clause.condition is None else {"predicate": clause.condition})
+            for clause in merge.clauses
+            if clause.side == side
+        ]
+
+    return {
+        "predicate": [merge.condition],
+        "matchedPredicates": told("matched"),
+        "notMatchedPredicates": told("not matched"),
+        "notMatchedBySourcePredicates": told("not matched by source"),
+    }
