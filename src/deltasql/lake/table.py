@@ -28,7 +28,7 @@ from deltasql.lake.appending.appender import MAX_DELAY, MAX_ROWS
 from deltasql.lake.arguments import checked
 from deltasql.lake.dml.changed_rows import changed_rows
 from deltasql.lake.dml.result import WriteResult
-from deltasql.lake.dml.verbs import TableVerbs, retries_of
+from deltasql.lake.dml.verbs import TableVerbs, one_of, retries_of
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.looking.details import detail_of, kind_of
 from deltasql.lake.looking.html import Listing, failed, html_record, schema_html
@@ -331,6 +331,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         data: Any,
         where: str | None = None,
         *,
+        predicate: str | None = None,
         schema_mode: str | None = None,
         partition_by: Sequence[str] | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
@@ -343,8 +344,9 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         `schema_mode="merge"` adds their new columns; `"overwrite"` gives the table their schema,
         and with `partition_by` other partitions. A conflict with another writer runs it again, on
         the newer version, up to `max_commit_retries` times. `writer` and `target_file_size` (in
-        bytes) say how files are written.
+        bytes) say how files are written. `predicate` is delta-rs' name for `where`.
         """
+        where = one_of(where, predicate)
         options = FileOptions(writer, target_file_size)
         if retries_of(max_commit_retries, None) and not isinstance(data, pa.Table):
             # What streams can be read once only.

@@ -33,6 +33,7 @@ from deltasql.lake.dml.operation import RowFiles, TableAt
 from deltasql.lake.dml.row_changes import Outcome
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
+from deltasql.spec.properties import GENERATION_EXPRESSION
 
 PAIRS = f"{OWN}pairs"
 CLAUSE = f"{OWN}clause"
@@ -330,7 +331,12 @@ class _Run:
         alias, fields = quoted(self._merge.source_alias), self._table.state.schema.fields
         wanted = [item for item in fields if item.name.lower() not in clause.without]
         missing = [
-            item.name for item in wanted if item.name.lower() not in there and not is_identity(item)
+            item.name
+            for item in wanted
+            # What is computed need not be set.
+            if item.name.lower() not in there
+            and not is_identity(item)
+            and GENERATION_EXPRESSION not in item.metadata
         ]
         if missing and not self._merge.evolves:
             raise SchemaMismatchError(

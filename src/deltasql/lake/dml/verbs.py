@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deltasql.data.expressions.session import Session
@@ -111,6 +111,7 @@ class TableVerbs:
         predicate: str | None = None,
         source_alias: str | None = None,
         target_alias: str | None = None,
+        merge_schema: bool = False,
         retries: int = 0,
         app_id: str | None = None,
         app_version: int | None = None,
@@ -119,9 +120,13 @@ class TableVerbs:
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> MergeBuilder[WriteResult]:
-        """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`."""
+        """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`.
+
+        `merge_schema` is `with_schema_evolution()` under the name that delta-rs has for it.
+        """
         txn = writing.txn_actions(app_id, app_version)
         merge = merge_of(source, one_of(on, predicate), source_alias, target_alias)
+        merge = replace(merge, evolves=merge_schema)
         options = FileOptions(writer, target_file_size)
         wishes = Wishes(retries_of(retries, max_commit_retries), commit_metadata, options)
 
