@@ -168,6 +168,13 @@ def _of_changes(action: CdcFile) -> AddFile:
     )
 
 
+def log_at(place: Path) -> Log:
+    """The log of a plain Delta table."""
+    found = sorted((place / "_delta_log").glob("*[0-9].json"))
+    commits = [codec.decode_commit(path.read_bytes(), source=path.name) for path in found]
+    return Log(place.as_uri(), [list(actions) for actions in commits])
+
+
 class Ours:
     """A table of the lake; `metrics` are those of the last operation."""
 
@@ -253,9 +260,7 @@ class Stock:
         (log / f"{0:020}.json").write_bytes(lines + b"\n")
 
     def log(self) -> Log:
-        found = sorted((self._place / "_delta_log").glob("*[0-9].json"))
-        commits = [codec.decode_commit(path.read_bytes(), source=path.name) for path in found]
-        return Log(self._place.as_uri(), [list(actions) for actions in commits])
+        return log_at(self._place)
 
     def run(self, operation: Any) -> bool:
         before = len(self.log().commits)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.data.conform import check_added
 from deltasql.errors import ValidationError
 from deltasql.lake.writing import new_id
 from deltasql.log.conflict import Reads
@@ -72,9 +73,14 @@ class TableAlter:
         field = StructField(last, delta_type(type), nullable, metadata)
         return _add(self, snapshot, [field], parent or None, first=first, after=after)
 
-    def add_columns(self, schema: pa.Schema | StructType | Mapping[str, pa.DataType | str]) -> int:
+    def add_columns(
+        self,
+        schema: pa.Schema | StructType | Mapping[str, pa.DataType | str] | Sequence[pa.Field],
+    ) -> int:
         """Add several columns behind the last one."""
         snapshot = _snapshot(self)
+        if isinstance(schema, list | tuple):
+            schema = pa.schema(schema)
         if isinstance(schema, pa.Schema):
             mapped = snapshot.state.column_mapping != "none"
             schema = from_arrow(schema, column_mapping=mapped)
@@ -299,6 +305,7 @@ def _add(
     state = snapshot.state
     mapped = state.column_mapping != "none"
     check_names((item.name for item in fields), column_mapping=mapped)
+    check_added(fields)
     schema = edits.add(state.schema, parent, fields, first=first, after=after)
     told = [
         {"column": {"name": item.name, "type": rendered(item), "nullable": item.nullable}}
