@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from pyarrow.dataset import dataset
 
 import deltasql
 from deltasql.errors import (
@@ -208,6 +209,39 @@ def test_a_delete_of_whole_files_counts_vectors_that_went(make):
     table.delete("id = 1")
     metrics = table.delete().metrics
     assert (metrics["numDeletedRows"], metrics["numDeletionVectorsRemoved"]) == (2, 1)
+
+
+# --- schemas and sources ------------------------------------------------------------------
+
+
+def test_columns_are_added_as_a_list_of_fields(make):
+    table = make()
+    table.add_columns([pa.field("x", pa.timestamp("us")), pa.field("y", pa.list_(pa.int32()))])
+    assert table.scan().to_arrow().column_names == ["id", "n", "t", "x", "y"]
+
+
+def test_generated_columns_come_with_their_table_only(make):
+    field = pa.field("g", pa.int64(), metadata={"delta.generationExpression": "id + 1"})
+    table = make()
+    with pytest.raises(ValidationError, match="it is generated"):
+        table.add_columns(pa.schema([field]))
+    rows = pa.table({"id": [4], "g": [5]}, schema=pa.schema([("id", pa.int64()), field]))
+    with pytest.raises(ValidationError, match="it is generated"):
+        table.append(rows, schema_mode="merge")
+
+
+def test_years_of_days_are_computed(lake):
+    first = pa.field("first", pa.date32(), metadata={"delta.generationExpression":
+                                                     "TRUNC(day, 'YEAR')"})  # fmt: skip
+    table = lake.create_table(f"h{next(NUMBERS)}", pa.schema([("day", pa.date32()), first]))
+    table.append(pa.table({"day": [dt.date(2024, 5, 6)]}))
+    assert _rows(table)[0]["first"] == dt.date(2024, 1, 1)
+
+
+def test_a_dataset_is_a_source(make):
+    table = make()
+    table.append(dataset(ROWS))
+    assert table.count() == 6
 
 
 # --- rows --------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class TableAlter:
     ) -> int:
         """Add several columns behind the last one."""
         snapshot = _snapshot(self)
-        if isinstance(schema, list | tuple):
+        if isinstance(schema, Sequence):
             schema = pa.schema(schema)
         if isinstance(schema, pa.Schema):
             mapped = snapshot.state.column_mapping != "none"
