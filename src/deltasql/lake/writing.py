@@ -20,6 +20,7 @@ from deltasql.data.reading.remainder import Remainder
 from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.fitting import fitted, must_satisfy
 from deltasql.data.writing.properties import FileOptions
+from deltasql.data.writing.vectors import live_rows
 from deltasql.data.writing.writer import PLAIN, NewFile, write_files
 from deltasql.errors import ValidationError
 from deltasql.lake.dml.metrics import write_metrics
@@ -170,6 +171,14 @@ def written(files: Iterable[Any], rows: int) -> dict[str, int]:
     """What a write says of the adds of its new files, under Delta's names."""
     sizes = [add.size for add in files]
     return {"numFiles": len(sizes), "numOutputRows": rows, "numOutputBytes": sum(sizes)}
+
+
+def rows_in(data: pa.Table | pa.RecordBatchReader, write: Write) -> int:
+    """How many rows an append wrote: a stream is over by then, and its files tell."""
+    if isinstance(data, pa.Table):
+        return int(data.num_rows)
+    adds = (file for file in write.files if isinstance(file, AddFile))
+    return sum(live_rows(add) or 0 for add in adds)
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ from deltasql.data.writing.properties import WriterProperties
 from deltasql.errors import TableExistsError, ValidationError
 from deltasql.lake import new_table
 from deltasql.lake.dml.result import WriteResult
-from deltasql.lake.dml.verbs import one_of
+from deltasql.lake.dml.words import one_of
 from deltasql.spec.actions import CommitInfo
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from deltasql.log.conflict import Reads
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.maintenance.altering import columns as edits
 from deltasql.maintenance.altering import rules, uses
+from deltasql.maintenance.altering.ddl import parse_columns
 from deltasql.maintenance.altering.types import (
     changed_column,
     delta_type,
@@ -75,11 +76,13 @@ class TableAlter:
 
     def add_columns(
         self,
-        schema: pa.Schema | StructType | Mapping[str, pa.DataType | str] | Sequence[pa.Field],
+        schema: pa.Schema | StructType | Mapping[str, pa.DataType | str] | str | list[pa.Field],
     ) -> int:
-        """Add several columns behind the last one."""
+        """Add several columns behind the last one; a text has them as CREATE TABLE does."""
         snapshot = _snapshot(self)
-        if isinstance(schema, Sequence):
+        if isinstance(schema, str):
+            schema = parse_columns(schema)
+        if isinstance(schema, list):
             schema = pa.schema(schema)
         if isinstance(schema, pa.Schema):
             mapped = snapshot.state.column_mapping != "none"
