@@ -13,7 +13,7 @@ from tests.readers.engines import DeltaRs, DuckDb, lines, place
 from tests.sizes import FULL
 from tests.spark.cross_check import STOCK_FAILS, rows
 
-# Random operations meet plain tables too, in test_dml_properties.
+# Random operations meet plain tables too, in test_three_engines.
 KINDS = {
     "plain": {},
     "both": {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"},

@@ -28,6 +28,7 @@ from deltasql.lake import locations, new_table, writing
 from deltasql.lake.adoption import LakeAdoptions
 from deltasql.lake.appending import Appender
 from deltasql.lake.arguments import checked
+from deltasql.lake.dml.write_modes import LakeWrites
 from deltasql.lake.looking.auditing import AuditEntry
 from deltasql.lake.looking.lake import LakeLooks
 from deltasql.lake.mirror import LakeMirror
@@ -103,7 +104,7 @@ def open_lake(configuration: Configuration) -> Lake:
 
 
 @checked
-class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
+class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     """Tables whose log is in one SQL database."""
 
     def __init__(

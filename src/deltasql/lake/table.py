@@ -292,6 +292,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         data: Any,
         where: str | None = None,
         *,
+        predicate: str | None = None,
         replace_where: str | None = None,
         schema_mode: str | None = None,
         merge_schema: bool = False,
@@ -306,11 +307,11 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
 
         `schema_mode="merge"`, or `merge_schema`, adds their new columns; `"overwrite"`, or
         `overwrite_schema`, gives the table their schema, and with `partition_by` other partitions.
-        `replace_where` is Spark's name for `where`. A conflict with another writer runs it again,
-        on the newer version, up to `max_commit_retries` times. `writer` and `target_file_size` (in
-        bytes) say how files are written.
+        `replace_where` and `predicate` are Spark's and delta-rs' names for `where`. A conflict with
+        another writer runs it again, on the newer version, up to `max_commit_retries` times.
+        `writer` and `target_file_size` (in bytes) say how files are written.
         """
-        condition = one_of(where, replace_where)
+        condition = one_of(where, replace_where, predicate)
         mode = schema_mode_of(
             schema_mode, merge_schema=merge_schema, overwrite_schema=overwrite_schema
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from deltasql.data.expressions.session import Session
@@ -114,6 +114,7 @@ class TableVerbs:
         condition: str | None = None,
         source_alias: str | None = None,
         target_alias: str | None = None,
+        merge_schema: bool = False,
         retries: int = 0,
         app_id: str | None = None,
         app_version: int | None = None,
@@ -122,9 +123,13 @@ class TableVerbs:
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> MergeBuilder[WriteResult]:
-        """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`."""
+        """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`.
+
+        `merge_schema` is `with_schema_evolution()` under the name that delta-rs has for it.
+        """
         txn = writing.txn_actions(app_id, app_version)
         merge = merge_of(source, one_of(on, predicate, condition), source_alias, target_alias)
+        merge = replace(merge, evolves=merge_schema)
         options = FileOptions(writer, target_file_size)
         wishes = Wishes(retries_of(retries, max_commit_retries), commit_metadata, options)
 

@@ -13,6 +13,7 @@ LAKE: Final = frozenset(
         "create_or_replace_table", "create_table", "drop_table", "dropped", "expire", "location",
         "maintenance", "mirror", "objects", "pins", "purge", "rebuild", "recover", "rename_table",
         "sessions", "settings", "table", "tables", "transaction", "undrop", "url", "vacuum",
+        "write",
     )
 )  # fmt: skip
 

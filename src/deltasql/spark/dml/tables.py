@@ -13,6 +13,7 @@ from deltasql.errors import (
     VersionConflictError,
 )
 from deltasql.lake import writing
+from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.words import one_of
 from deltasql.lake.looking.public import TABLE as PUBLIC
 from deltasql.lake.snapshot import Snapshot
@@ -21,7 +22,7 @@ from deltasql.lake.writing import txn_actions
 from deltasql.objectstore import ObjectStore
 from deltasql.spark.dml import merge_run, row_changes
 from deltasql.spark.dml.merge_builder import TARGET, Merge, MergeBuilder
-from deltasql.spark.dml.operation import DmlContext
+from deltasql.spark.dml.operation import DmlContext, Outcome
 from deltasql.spark.dml.optimize_builder import Engine, OptimizeBuilder
 from deltasql.spec.actions import Action
 
@@ -102,8 +103,8 @@ class SparkTable:
         retries: int = 0,
         app_id: str | None = None,
         app_version: int | None = None,
-    ) -> int:
-        """Delete the rows of a condition, by default all; returns the version.
+    ) -> WriteResult:
+        """Delete the rows of a condition, by default all; returns the version, with metrics.
 
         A conflict with another writer runs it again, on the newer version, up to `retries`
         times. With `app_id` and `app_version` it happens once, however often it is called.
@@ -122,7 +123,7 @@ class SparkTable:
         retries: int = 0,
         app_id: str | None = None,
         app_version: int | None = None,
-    ) -> int:
+    ) -> WriteResult:
         """Set columns in the rows of a condition, by default in all; returns the version.
 
         `update("id = 200", {"v": "7"})`: values are expressions of Spark's SQL, or columns.
@@ -137,7 +138,7 @@ class SparkTable:
         *,
         on: str | Column | None = None,
         predicate: str | Column | None = None,
-    ) -> MergeBuilder:
+    ) -> MergeBuilder[WriteResult]:
         """Merge a frame into the table; see `MergeBuilder` for the clauses.
 
         `on` and `predicate` are other names for the condition.
@@ -156,29 +157,29 @@ class SparkTable:
         """
         return OptimizeBuilder(self._database, self._table, target_size, engine)
 
-    def _merge(self, merge: Merge, retries: int) -> int:
+    def _merge(self, merge: Merge, retries: int) -> WriteResult:
         return self._do(lambda context: merge_run.run(context, merge), retries, ())
 
     def _do(
         self,
-        operation: Callable[[DmlContext], writing.Write | None],
+        operation: Callable[[DmlContext], Outcome],
         retries: int,
         extra: Sequence[Action],
-    ) -> int:
+    ) -> WriteResult:
         with self._database.lake.presence.writing():
             return self._try(operation, retries, extra)
 
     def _try(
         self,
-        operation: Callable[[DmlContext], writing.Write | None],
+        operation: Callable[[DmlContext], Outcome],
         retries: int,
         extra: Sequence[Action],
-    ) -> int:
+    ) -> WriteResult:
         for attempt in range(retries + 1):
             context = self._database.context(self._table)
-            write = operation(context)
+            write, metrics = operation(context)
             if write is None and not extra:
-                return context.snapshot.version
+                return WriteResult(context.snapshot.version, metrics)
             if write is None:
                 write = writing.Write(actions=(), operation="WRITE")
             try:
@@ -216,10 +217,10 @@ class TransactionSparkTable:
         *,
         where: str | Column | None = None,
         predicate: str | Column | None = None,
-    ) -> None:
-        """Delete the rows of a condition, by default all."""
+    ) -> Mapping[str, int]:
+        """Delete the rows of a condition, by default all; returns the metrics."""
         wanted = _given(condition, where, predicate)
-        self._take(row_changes.delete(self._database.context(self._table), wanted))
+        return self._done(row_changes.delete(self._context(), wanted))
 
     def update(
         self,
@@ -228,10 +229,10 @@ class TransactionSparkTable:
         *,
         where: str | Column | None = None,
         predicate: str | Column | None = None,
-    ) -> None:
-        """Set columns in the rows of a condition, by default in all."""
+    ) -> Mapping[str, int]:
+        """Set columns in the rows of a condition, by default in all; returns the metrics."""
         wanted = _given(condition, where, predicate)
-        self._take(row_changes.update(self._database.context(self._table), wanted, set))
+        return self._done(row_changes.update(self._context(), wanted, set))
 
     def merge(
         self,
@@ -240,7 +241,7 @@ class TransactionSparkTable:
         *,
         on: str | Column | None = None,
         predicate: str | Column | None = None,
-    ) -> MergeBuilder:
+    ) -> MergeBuilder[Mapping[str, int]]:
         """Merge a frame into the table; see `MergeBuilder` for the clauses.
 
         `on` and `predicate` are other names for the condition.
@@ -249,14 +250,22 @@ class TransactionSparkTable:
         merge = Merge(source=source, condition=wanted, target_alias=self._alias)
         return MergeBuilder(merge, self._merge)
 
-    def _merge(self, merge: Merge, retries: int) -> None:
+    def _merge(self, merge: Merge, retries: int) -> Mapping[str, int]:
         if retries:
             raise ValidationError(
                 "one operation of a transaction can't be retried",
                 cause="what conflicts is the transaction, when it commits",
                 remedy="run the whole transaction again",
             )
-        self._take(merge_run.run(self._database.context(self._table), merge))
+        return self._done(merge_run.run(self._context(), merge))
+
+    def _context(self) -> DmlContext:
+        return self._database.context(self._table)
+
+    def _done(self, outcome: Outcome) -> Mapping[str, int]:
+        write, metrics = outcome
+        self._take(write)
+        return metrics
 
 
 def _given(*names: str | Column | None) -> str | Column | None:
