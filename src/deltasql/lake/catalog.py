@@ -14,6 +14,7 @@ import pyarrow as pa
 from deltasql.commit import CommitLoop, StateCache
 from deltasql.commit.discarding import Discarder
 from deltasql.commit.rebasing import Rebaser
+from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import (
@@ -175,7 +176,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
     def create_table(  # noqa: PLR0913 - the public names
         self,
         name: str,
-        schema: pa.Schema | StructType | None = None,
+        schema: pa.Schema | StructType | str | None = None,
         partition_by: list[str] | tuple[str, ...] = (),
         properties: Mapping[str, str] | None = None,
         exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name
@@ -188,7 +189,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
         target_file_size: int | None = None,
     ) -> Table:
         """Create a table; with `exists_ok` an existing one is returned as it is, if it has the
-        `properties`.
+        `properties`. A `schema` may be a text, with columns as CREATE TABLE has them.
 
         With `data` its version 0 has these rows, and their schema if no other is given; `writer`
         and `target_file_size` (in bytes) say how their files are written. A `location` must be
@@ -231,7 +232,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
     def create_or_replace_table(
         self,
         name: str,
-        schema: pa.Schema | None = None,
+        schema: pa.Schema | str | None = None,
         partition_by: list[str] | tuple[str, ...] = (),
         properties: Mapping[str, str] | None = None,
         *,
@@ -246,7 +247,8 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
         table, rows = self.table(name), new_table.rows_of(data)
         wanted = new_table.schema_of(schema, rows)
         if rows is None:
-            rows = pa.Table.from_batches([], wanted)
+            is_arrow = isinstance(wanted, pa.Schema)
+            rows = pa.Table.from_batches([], wanted if is_arrow else to_arrow(wanted))
         table.overwrite(rows, schema_mode="overwrite", partition_by=partition_by)
         if properties:
             table.set_properties(properties)

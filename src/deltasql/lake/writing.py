@@ -172,6 +172,14 @@ def written(files: Iterable[Any], rows: int) -> dict[str, int]:
     return {"numFiles": len(sizes), "numOutputRows": rows, "numOutputBytes": sum(sizes)}
 
 
+def rows_in(data: pa.Table | pa.RecordBatchReader, write: Write) -> int:
+    """How many rows an append wrote: a stream is over by then, and its files tell."""
+    if isinstance(data, pa.Table):
+        return int(data.num_rows)
+    adds = (file for file in write.files if isinstance(file, AddFile))
+    return sum(live_rows(add) or 0 for add in adds)
+
+
 @lru_cache(maxsize=256)
 def _append_params(partition_columns: tuple[str, ...]) -> Mapping[str, str]:
     columns = codec.dumps(partition_columns).decode()

@@ -127,8 +127,9 @@ class Database:
         `mode` is append, overwrite, error or ignore. Options: `partition_by`, `replace_where`
         (replace the rows of a condition), `partition_overwrite="dynamic"` (replace the
         partitions that the rows lie in), `merge_schema`, `overwrite_schema`,
-        `target_file_size` in bytes, and `properties` of a new table. With `app_id` and
-        `app_version` the write happens once, however often it is called.
+        `target_file_size` in bytes, and `properties` of a new table; Python's words for them,
+        `where` and `schema_mode="merge"` or `"overwrite"`, are understood as well. With `app_id`
+        and `app_version` the write happens once, however often it is called.
         """
         wanted = write_options(mode, options)
         extra = txn_actions(app_id, app_version)
@@ -182,7 +183,7 @@ class Database:
     # --- changing rows ------------------------------------------------------------------
 
     def table(self, name: str) -> SparkTable:
-        """A table with delta-spark's verbs: `delete`, `update`, `merge`."""
+        """A table with delta-spark's verbs, and all else that `lake.table(name)` has."""
         return SparkTable(self, self.lake.table(name))
 
     def transaction(

@@ -15,6 +15,7 @@ from deltasql.log.conflict import Reads
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.maintenance.altering import columns as edits
 from deltasql.maintenance.altering import rules, uses
+from deltasql.maintenance.altering.ddl import parse_columns
 from deltasql.maintenance.altering.types import (
     changed_column,
     delta_type,
@@ -72,9 +73,13 @@ class TableAlter:
         field = StructField(last, delta_type(type), nullable, metadata)
         return _add(self, snapshot, [field], parent or None, first=first, after=after)
 
-    def add_columns(self, schema: pa.Schema | StructType | Mapping[str, pa.DataType | str]) -> int:
-        """Add several columns behind the last one."""
+    def add_columns(
+        self, schema: pa.Schema | StructType | Mapping[str, pa.DataType | str] | str
+    ) -> int:
+        """Add several columns behind the last one; a text has them as CREATE TABLE does."""
         snapshot = _snapshot(self)
+        if isinstance(schema, str):
+            schema = parse_columns(schema)
         if isinstance(schema, pa.Schema):
             mapped = snapshot.state.column_mapping != "none"
             schema = from_arrow(schema, column_mapping=mapped)
