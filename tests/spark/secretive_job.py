@@ -10,8 +10,10 @@ import json
 import logging
 import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import deltasql
 import deltasql.spark
@@ -61,7 +63,7 @@ def main() -> None:
         spark.stop()
 
 
-def fail_to_connect(job: dict[str, str]) -> None:
+def fail_to_connect(job: dict[str, Any]) -> None:
     """Each way in which no connection comes about, printed as a program would."""
     url = job["url"]
     broken = [
@@ -74,13 +76,17 @@ def fail_to_connect(job: dict[str, str]) -> None:
         url.replace("postgresql://", "mysql://"),
         url.replace("@", "@@"),
     ]
-    for wrong in broken:
+    settings = {**job["settings"], "sql.timeout": "1s"}
+
+    def connect(wrong: str) -> str:
         try:
-            deltasql.connect(
-                wrong, location=job["location"], settings={**job["settings"], "sql.timeout": "1s"}
-            ).close()
+            deltasql.connect(wrong, location=job["location"], settings=settings).close()
         except DeltaSqlError:
-            traceback.print_exc()
+            return traceback.format_exc()
+        return "connected"
+
+    with ThreadPoolExecutor(len(broken)) as pool:
+        print(*pool.map(connect, broken), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
