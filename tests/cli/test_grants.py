@@ -232,6 +232,71 @@ def test_a_strict_writer_has_no_right_to_rows_of_the_log(connect_as, postgres_ur
     assert found == MIRROR_TABLES | upkeep | others
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_writers_cannot_have_live_files_deleted(connect_as, postgres_url, names, tmp_path):
+    """By what they write into vacuum's journal: see tests/maintenance/test_vacuum_pending.py."""
+    user = _in_url(names["writer"])
+    table = connect_as("owner").table("t")
+    (path,) = table.snapshot().files().column("path").to_pylist()
+    with psycopg.connect(postgres_url.replace("postgres@", f"{user}@"), autocommit=True) as forger:
+        for number, spelt in enumerate([path, "%70" + path[1:]]):
+            for kind in ("DEAD", "VECTOR", "CHANGE", "ORPHAN"):
+                forger.execute(
+                    "INSERT INTO dl_vacuum_files VALUES (%s, 0, %s,"
+                    " substr(sha256(%s::text::bytea), 1, 16), %s, 99, 1, now(), NULL, %s)",
+                    (f"{kind}{number}", table.table_id, spelt, kind, spelt),
+                )
+    table.vacuum(dry_run=False)
+    assert table.scan().to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize("strict", [True])
+def test_a_strict_writer_claims_what_its_location_names(connect_as, postgres_url, names, tmp_path):
+    owner = connect_as("owner")
+    link = tmp_path / "link"
+    (tmp_path / "behind").mkdir()
+    link.symlink_to(tmp_path / "behind", target_is_directory=True)
+    linked = owner.create_table("linked", ROWS.schema, location=str(link / "t"))
+    victim = owner.table("t").location
+    user = _in_url(names["writer"])
+    with psycopg.connect(postgres_url.replace("postgres@", f"{user}@")) as forger:
+
+        def claimed(location: str, place: str) -> bool:
+            create = "SELECT table_id FROM dl_create_table('evil', %s, 1, 7, '{}')"
+            (table_id,) = forger.execute(create, [location]).fetchone()
+            claim = "SELECT count(*) FROM dl_claim_place(%s, %s)"
+            (count,) = forger.execute(claim, [table_id, place]).fetchone()
+            if not count:
+                with pytest.raises(psycopg.Error) as caught:
+                    forger.execute("SELECT dl_create_head(%s, 1)", [table_id])
+                assert caught.value.sqlstate == "DL003"
+            forger.rollback()
+            return bool(count)
+
+        for location in (
+            victim,
+            f"file://{victim}",
+            f"{victim}/x/..",
+            f"file://{victim[:-1]}%74",
+            f"{victim}/within",
+            str(tmp_path),
+            linked.location,
+            f"{linked.location}/within",
+            "relative/t",
+        ):
+            assert not claimed(location, "file:/nowhere/"), location
+        assert not claimed("/nowhere/", f"file:{victim}/")
+        assert not claimed("s3://bucket/a", "s3://bucket/b/")
+        assert not claimed("s3://bucket/a", "file:/nowhere/")
+        assert not claimed("/nowhere", "s3://bucket/a/")
+        assert claimed("/nowhere", "file:/nowhere/")
+        assert claimed("s3a://bucket/a%20b", "s3://bucket/a b/")
+    # Links of a writer's own are followed as ever.
+    lake = connect_as("writer")
+    lake.create_table("own", ROWS.schema, location=str(link / "own")).append(ROWS)
+    lake.drop_table("linked")
+
+
 def test_the_functions_of_writers_are_the_owners_and_nobody_elses(connect_as, postgres_url):
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         found = connection.execute(

@@ -17,7 +17,7 @@ from deltasql.store.interface import LogStore
 from deltasql.store.upkeep.interface import JournalRow, Kind
 
 # The end of what is still live.
-_NEVER = 2**63 - 1
+NEVER = 2**63 - 1
 
 
 def dead_files(
@@ -33,7 +33,7 @@ def dead_files(
             continue
         found = list(group)
         size = max((row["size_bytes"] or 0 for row in found), default=0)
-        yield Candidate(key, JournalRow(path, Kind.DEAD, size), _lives(found))
+        yield Candidate(key, JournalRow(path, Kind.DEAD, size), lives_of(found))
 
 
 def vector_files(
@@ -45,7 +45,7 @@ def vector_files(
         for row in batch.to_pylist():
             path = vector_path(row["deletion_vector"])
             if path is not None and not is_elsewhere(path):
-                lives.setdefault(path, []).extend(_lives([row]))
+                lives.setdefault(path, []).extend(lives_of([row]))
     if not lives:
         return
     deleted = _deleted(store, table_id)
@@ -75,12 +75,12 @@ def change_files(
                 yield Candidate(key, JournalRow(path, Kind.CHANGE, row["size_bytes"]), (since,))
 
 
-def _lives(rows: list[dict[str, Any]]) -> tuple[tuple[int, int], ...]:
+def lives_of(rows: list[dict[str, Any]]) -> tuple[tuple[int, int], ...]:
     """Since when and until when; what came from before our time may be as old as the table."""
     return tuple(
         (
             -1 if row["version"] is None else row["version"],
-            _NEVER if row["removed_version"] is None else row["removed_version"],
+            NEVER if row["removed_version"] is None else row["removed_version"],
         )
         for row in rows
     )

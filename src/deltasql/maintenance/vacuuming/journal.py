@@ -17,6 +17,7 @@ from typing import Final
 from deltasql.errors import TableNotFoundError, ValidationError
 from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.keys import Place, vector_file
+from deltasql.maintenance.vacuuming.pending import Judge
 from deltasql.maintenance.vacuuming.report import Candidate
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
@@ -24,7 +25,7 @@ from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, CdcFile, RemoveFile
 from deltasql.store.interface import LogStore
 from deltasql.store.rows import key_of
-from deltasql.store.upkeep.interface import Kind, VacuumLog
+from deltasql.store.upkeep.interface import Kind, PendingDelete, VacuumLog
 
 logger = logging.getLogger("deltasql.vacuum")
 
@@ -63,31 +64,38 @@ class Journal:
 
     # --- from before --------------------------------------------------------------------
 
-    def finish_pending(self) -> int:
-        """Delete what an earlier vacuum wrote down and did not live to delete."""
-        pending = self.store.pending_deletes(self.table_id)
-        if pending:
-            self.elsewhere.look(self.store)
+    def pending(self, judge: Judge) -> list[tuple[PendingDelete, Candidate | None]]:
+        """What an earlier vacuum wrote down and did not live to delete, as it is found now; None
+        for what must stay.
+        """
+        found = self.store.pending_deletes(self.table_id)
+        return list(judge.may_go(self.store, self.objects, self.place, found)) if found else []
+
+    def finish_pending(self, heads: dict[int, int], judge: Judge) -> None:
+        """Delete what an earlier vacuum wrote down, as far as this one would write it down, too.
+
+        `heads` are how far the logs have come.
+        """
+        self.begin_at(heads)
         for (vacuum_id, batch), group in groupby(
-            pending, key=lambda item: (item.vacuum_id, item.batch)
+            self.pending(judge), key=lambda pair: (pair[0].vacuum_id, pair[0].batch)
         ):
-            paths = [item.row.path for item in group]
+            pairs = list(group)
             with self.store.vacuuming(self.tables) as log:
                 self._must_be_ours(log)
-                live = self._live(log, paths, after=_NO_VERSION)
-                self.elsewhere.read_on(log)
-                spared = {
-                    path
-                    for path in paths
-                    if key_of(path) in live or self.place.key_of(path) in self.elsewhere.keys
-                }
+                found = [candidate for _, candidate in pairs if candidate is not None]
+                going = self.spared_by_none(log, found)
+                gone = {candidate.row.path for candidate in going}
+                spared = {item.row.path for item, _ in pairs} - gone
                 log.spare(vacuum_id, spared)
             if spared:
-                logger.warning("%s: %d files are live again, and stay", self.table, len(spared))
-            keys = [self.place.key_of(path) for path in paths if path not in spared]
-            self._delete(key for key in keys if key is not None)
+                logger.warning(
+                    "%s: %d files were to be deleted and are needed: they stay",
+                    self.table,
+                    len(spared),
+                )
+            self._delete(candidate.key for candidate in going)
             self.store.mark_deleted(vacuum_id, batch)
-        return len(pending)
 
     # --- now ----------------------------------------------------------------------------
 
@@ -134,7 +142,7 @@ class Journal:
             if candidate.key not in self._touched
             and candidate.key not in self.elsewhere.keys
             and key_of(candidate.row.path) not in known
-            and not _is_pinned(candidate, pins)
+            and not is_pinned(candidate, pins)
             and not _is_recent(candidate, youngest)
         ]
 
@@ -192,7 +200,8 @@ def _batches(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
         yield batch
 
 
-def _is_pinned(candidate: Candidate, pins: Collection[int]) -> bool:
+def is_pinned(candidate: Candidate, pins: Collection[int]) -> bool:
+    """Whether somebody holds a version that needs the file."""
     if candidate.row.kind is Kind.CHANGE:
         # Whoever holds a version may read the changes since.
         return any(version <= first for version in pins for first, _ in candidate.lives)

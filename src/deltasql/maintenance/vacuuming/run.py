@@ -17,9 +17,10 @@ from deltasql.log.state import TableState
 from deltasql.log.timestamps import from_ms
 from deltasql.maintenance.vacuuming.dead import change_files, dead_files, vector_files
 from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
-from deltasql.maintenance.vacuuming.journal import Journal, read_only
+from deltasql.maintenance.vacuuming.journal import Journal, is_pinned, read_only
 from deltasql.maintenance.vacuuming.keys import Place
 from deltasql.maintenance.vacuuming.orphans import orphans
+from deltasql.maintenance.vacuuming.pending import Judge
 from deltasql.maintenance.vacuuming.report import Candidate, Tally, VacuumReport, retention_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.properties import DELETED_FILE_RETENTION
@@ -108,7 +109,8 @@ class _Vacuum:
             self._rehearse()
             return self._report(None)
         self._store.sweep()
-        self._journal.finish_pending()
+        if self._store.pending_deletes(self._subject.table_id):
+            self._journal.finish_pending(self._heads(self._journal.tables), self._judge())
         vacuum_id = str(uuid.uuid4())
         self._store.begin_vacuum(
             vacuum_id,
@@ -129,16 +131,15 @@ class _Vacuum:
 
     def _rehearse(self) -> None:
         """As the vacuum itself, but for the lock, and for what it would write and delete."""
-        pending = [
-            Candidate(key, item.row)
-            for item in self._store.pending_deletes(self._subject.table_id)
-            if (key := self._place.key_of(item.row.path)) is not None
-        ]
-        self._tally.add(pending)
         pins = [pin.version for pin in self._pins()]
+        self._journal.elsewhere.look(self._store)
+        elsewhere = self._journal.elsewhere.keys
+        pending = [found for _, found in self._journal.pending(self._judge()) if found is not None]
+        for candidate in pending:
+            if candidate.key not in elsewhere and not is_pinned(candidate, pins):
+                self._tally.add([candidate])
         for candidate in self._known_candidates():
-            held = any(first <= pin < end for pin in pins for first, end in candidate.lives)
-            if not held:
+            if not is_pinned(candidate, pins):
                 self._tally.add([candidate])
         if self._wish.find_orphans:
             self._tally.add(self._orphans())
@@ -164,10 +165,6 @@ class _Vacuum:
             yield from (item for item in found if item.key not in elsewhere.keys)
 
     def _orphans(self) -> Iterator[Candidate]:
-        writers = self._store.writers()
-        since = self._since
-        if writers.may_have_written_since is not None:
-            since = min(since, writers.may_have_written_since)
         tables = self._journal.tables
 
         def look_again() -> None:
@@ -179,10 +176,24 @@ class _Vacuum:
             self._place,
             tables,
             self._journal.elsewhere,
-            older_than=since - self._margin,
+            older_than=self._older_than(),
             partition_columns=self._subject.state.partition_columns,
             tally=self._tally,
             before_known=look_again,
+        )
+
+    def _older_than(self) -> int:
+        """Since when a file that no version knows may be one of a write that is under way."""
+        since = self._store.writers().may_have_written_since
+        return (self._since if since is None else min(self._since, since)) - self._margin
+
+    def _judge(self) -> Judge:
+        return Judge(
+            table_id=self._subject.table_id,
+            tables=self._journal.tables,
+            horizon=self._horizon,
+            older_than=self._older_than(),
+            partition_columns=self._subject.state.partition_columns,
         )
 
     def _heads(self, tables: Collection[int]) -> dict[int, int]:

@@ -44,6 +44,15 @@ VECTORS_SCHEMA: Final = pa.schema(
 CHANGES_SCHEMA: Final = pa.schema(
     [("path", pa.string()), ("version", pa.int64()), ("size_bytes", pa.int64())]
 )
+LIVES_SCHEMA: Final = pa.schema(
+    [
+        ("path", pa.string()),
+        ("deletion_vector", pa.string()),
+        ("version", pa.int64()),
+        ("removed_version", pa.int64()),
+        ("is_change", pa.int64()),
+    ]
+)
 PATHS_SCHEMA: Final = pa.schema([("path", pa.string())])
 NAMED_SCHEMA: Final = pa.schema(
     [("path", pa.string()), ("deletion_vector", pa.string()), ("location", pa.string())]
@@ -267,6 +276,11 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
 
     def change_rows(self, table_id: int) -> pa.RecordBatchReader:
         """Every file of changes (`CHANGES_SCHEMA`)."""
+
+    def file_lives(self, table_id: int) -> pa.RecordBatchReader:
+        """Every file that any version names, with its vector and the versions that have it
+        (`LIVES_SCHEMA`).
+        """
 
     def deleted_paths(self, table_id: int) -> pa.RecordBatchReader:
         """The vectors and changes that vacuum deleted before (`PATHS_SCHEMA`)."""

@@ -19,6 +19,7 @@ from deltasql.store.rows import Row, key_of
 from deltasql.store.upkeep.interface import (
     CHANGES_SCHEMA,
     DEAD_SCHEMA,
+    LIVES_SCHEMA,
     NAMED_SCHEMA,
     PATHS_SCHEMA,
     SILENCE,
@@ -228,6 +229,9 @@ class UpkeepQueries(ExpiryQueries, JobQueries, OptimizeQueries, NamespaceQueries
 
     def change_rows(self, table_id: int) -> pa.RecordBatchReader:
         return self._of_table("vacuum_changes", table_id, CHANGES_SCHEMA)
+
+    def file_lives(self, table_id: int) -> pa.RecordBatchReader:
+        return self._of_table("vacuum_lives", table_id, LIVES_SCHEMA)
 
     def deleted_paths(self, table_id: int) -> pa.RecordBatchReader:
         return self._of_table("vacuum_deleted", table_id, PATHS_SCHEMA)

@@ -131,6 +131,21 @@ WHERE table_id = {table_id} AND deletion_vector IS NOT NULL;
 -- name: vacuum_changes
 SELECT path, version, size_bytes FROM dl_cdc_files WHERE table_id = {table_id};
 
+-- name: vacuum_lives
+-- Every file that any version names, and from which version up to which; changes are read with
+-- their own version alone.
+SELECT path, deletion_vector, version, CAST(NULL AS bigint) AS removed_version, 0 AS is_change
+FROM dl_active_files
+WHERE table_id = {table_id}
+UNION ALL
+SELECT path, deletion_vector, version, removed_version, 0
+FROM dl_dead_files
+WHERE table_id = {table_id}
+UNION ALL
+SELECT path, NULL, version, version + 1, 1
+FROM dl_cdc_files
+WHERE table_id = {table_id};
+
 -- name: vacuum_deleted
 SELECT path FROM dl_vacuum_files
 WHERE table_id = {table_id} AND kind IN ('VECTOR', 'CHANGE') AND deleted_at IS NOT NULL;
