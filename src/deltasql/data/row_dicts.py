@@ -10,9 +10,6 @@ import pyarrow as pa
 
 from deltasql.errors import SchemaMismatchError, ValidationError
 
-# Arrow would make one of the other: a date of a time, a time without a zone of one with.
-_NEVER_TOGETHER = frozenset({"dates", "times", "times with a zone"})
-
 
 def table_of_dicts(rows: Sequence[Any]) -> pa.Table:
     """The rows as a table; a column is null in rows that lack it.
@@ -24,7 +21,7 @@ def table_of_dicts(rows: Sequence[Any]) -> pa.Table:
 
 
 def _names(rows: Sequence[Any]) -> list[str]:
-    names: dict[str, None] = {}
+    names: dict[Any, None] = {}
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise ValidationError(
@@ -50,26 +47,28 @@ def _names(rows: Sequence[Any]) -> list[str]:
 
 
 def _column(name: str, values: list[Any]) -> pa.Array:
-    found = set(_moments(values)) & _NEVER_TOGETHER
-    if len(found) > 1:
-        raise _mixed(name, f"it has both {' and '.join(sorted(found))}")
+    kinds: dict[str, str] = {}
+    for where, kind in _moments(values, name):
+        if kinds.setdefault(where, kind) != kind:
+            raise _mixed(where, f"it has both {kinds[where]} and {kind}")
     try:
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise _mixed(name, str(error).splitlines()[0] if str(error) else repr(error)) from None
+        raise _mixed(name, str(error).split("\n", 1)[0] or repr(error)) from None
 
 
-def _moments(values: Iterable[Any]) -> Iterator[str]:
+def _moments(values: Iterable[Any], where: str) -> Iterator[tuple[str, str]]:
+    """Dates and times, which Arrow would make one of the other of without a word."""
     for value in values:
         if isinstance(value, datetime):
-            yield "times" if value.tzinfo is None else "times with a zone"
+            yield where, "times" if value.tzinfo is None else "times with a zone"
         elif isinstance(value, date):
-            yield "dates"
+            yield where, "dates"
         elif isinstance(value, Mapping):
-            # Fields are columns of their own; what is mixed below them Arrow has to tell.
-            continue
+            for name, inner in value.items():
+                yield from _moments([inner], f"{where}.{name}")
         elif isinstance(value, list | tuple):
-            yield from _moments(value)
+            yield from _moments(value, f"{where}[]")
 
 
 def _mixed(name: str, cause: str) -> SchemaMismatchError:
