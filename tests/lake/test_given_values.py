@@ -48,7 +48,7 @@ WAYS = [
     _collect,
     _transact,
     _merge,
-    lambda lake, table, given: table.overwrite(given),
+    lambda _, table, given: table.overwrite(given),
     lambda lake, table, given: lake.create_or_replace_table(table.name, data=given),
 ]
 
