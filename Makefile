@@ -19,7 +19,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-maintenance bench-spark bench-spark-dml bench-spark-sql clean
+.PHONY: help demo docs docs-serve pictures reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-scale-data bench-maintenance bench-spark bench-spark-dml bench-spark-sql clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -28,7 +28,13 @@ demo: $(READY) ## Run the guided example
 	$(BIN)/python examples/demo.py
 
 docs: $(READY) ## Build the documentation into build/site; a warning is an error
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(READY) ## Show the documentation at http://127.0.0.1:8000, anew after every change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+pictures: $(READY) ## Draw the pictures of the documentation anew
+	$(BIN)/python -m tests.docs.pictures
 
 reference: $(READY) ## Write the generated pages of the documentation anew
 	$(BIN)/python -m tests.docs.reference
@@ -96,6 +102,9 @@ bench-maintenance: $(READY) ## Measure upkeep: optimize, vacuum
 	$(BIN)/python -m bench.maintenance
 	$(BIN)/python -m bench.spark_upkeep
 
+bench-scale-data: $(READY) ## Measure large rows and many partitions
+	$(BIN)/python -m bench.scale_data
+
 bench-arrow: $(READY) ## Measure Python's deletes, updates, merges and scans beside delta-rs
 	$(BIN)/python -m bench.arrow
 
@@ -112,9 +121,9 @@ bench-spark-sql: $(READY) parts ## Measure Spark SQL on a lake beside stock Delt
 lock: ## Resolve the dependencies again into requirements.lock
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --no-header --no-emit-index-url --no-emit-find-links \
-	  --extra postgres --extra duckdb --extra spark --extra serve --group dev --group bench \
+	  --extra postgres --extra duckdb --extra spark --extra serve --group dev --group docs --group bench \
 	  --output-file requirements.lock pyproject.toml
-	! grep -nE '://|^--|(file|find-links|index)[ =:]' requirements.lock
+	! grep -nE '://|^--|(^|[^a-z])(file|find-links|index)[ =:]' requirements.lock
 
 clean: ## Remove what was made, the environment and the tools included
 	rm -rf .venv .tools build dist .*_cache .hypothesis .import_linter_cache

@@ -15,6 +15,7 @@ from bench.lines import scale
 
 LINES: dict[str, Line] = {
     "slow-append": scale.slow_append,
+    "long-backlog": scale.long_backlog,
     "checkpoint-bytes": scale.checkpoint_bytes,
     "idle-tables": scale.idle_tables,
 }

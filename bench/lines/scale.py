@@ -11,12 +11,14 @@ from typing import Any
 import psutil
 import psycopg
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from bench import ours
 from bench.files import SMALL_SCHEMA, three_rows
 from bench.lab import Lab, say
 from bench.report import Row
 from deltasql import Lake, Table
+from deltasql.delta_log.names import commit_name
 from deltasql.mirror.worker import Worker
 from deltasql.testing.faulty_store import Fault, FaultyStore
 
@@ -73,6 +75,44 @@ def slow_append(lab: Lab) -> Iterator[Row]:
         better="more",
         bar=0.9,
         note="threads of one process",
+    )
+
+
+def long_backlog(lab: Lab) -> Iterator[Row]:
+    """Versions that no mirror has: how long until a reader sees the newest."""
+    versions, folder = lab.scaled(10_000, least=500), lab.folder("backlog")
+    with (
+        lab.database("backlog") as url,
+        ours.connect(url, folder.as_uri(), mirror="async") as lake,
+    ):
+        table = ours.create_files_table(lake, partitioned=False)
+        for number in range(versions):
+            table.commit([ours.add_file(number, partitioned=False)])
+        place = folder / table.location.rpartition("/")[2]
+        lake.objects.wrap(SlowStore)
+        stop, worker = threading.Event(), Worker(lake.engine, lake.store)
+        thread = threading.Thread(target=worker.run, args=(stop,))
+        started = time.perf_counter()
+        thread.start()
+        try:
+            while not (place / "_delta_log" / commit_name(versions)).exists():
+                time.sleep(0.05)
+            seen = DeltaTable(place).version()
+            took = time.perf_counter() - started
+            left = table.mirror.status().gap_versions
+        finally:
+            stop.set()
+            thread.join()
+        if seen != versions:
+            raise RuntimeError(f"a reader sees version {seen}, not {versions}")
+    yield Row(
+        name="long-backlog",
+        work=f"backlog of {versions:,} versions, 50 ms a request: until a reader sees the newest",
+        ours=took,
+        unit="s",
+        better="less",
+        bar=10,
+        note=f"then {left:,} older versions were still to be written",
     )
 
 

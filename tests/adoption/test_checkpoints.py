@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deltasql.errors import LogFormatError
 from deltasql.spec import codec
 from tests.adoption.logs import commit_file
 
@@ -129,3 +130,30 @@ def _tombstones(table: Any, version: int) -> list[str]:
     stream = table._lake.store.tombstones(table.table_id, version, newer_than=-1)
     found: list[str] = stream.read_all()["action"].to_pylist()
     return found
+
+
+@pytest.mark.parametrize("form", [v2_inline, v2_as_json], ids=lambda form: form.__name__)
+def test_a_checkpoint_says_things_once(form: Callable[[Path], None], lake: Any) -> None:
+    """Each line of a checkpoint once more, or a sidecar without its path: told by the dry run."""
+    made = make(lake, **POLICY)
+    log = log_of(made)
+    form(log)
+    for version in range(VERSION):
+        commit_file(log.parent, version).unlink()
+    lake.drop_table("made")
+    (top,) = log.glob("*.checkpoint.*.json")
+    lines = top.read_text().splitlines()
+    kinds = set()
+    for line in lines:
+        (kind,) = json.loads(line)
+        if kind in kinds or kind in ("checkpointMetadata", "remove"):
+            continue
+        kinds.add(kind)
+        again = line if kind != "sidecar" else '{"sidecar": 7}'
+        top.write_text("\n".join([*lines, again]))
+        for dry_run in (True, False):
+            with pytest.raises(LogFormatError):
+                lake.adopt(made.location, name="again", dry_run=dry_run)
+        assert lake.store.staged_tables() == []
+    assert kinds >= {"txn", "domainMetadata", "metaData", "protocol"}
+    assert kinds & {"add", "sidecar"}

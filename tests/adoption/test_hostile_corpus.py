@@ -101,7 +101,8 @@ def _in_an_action(body: bytes, chance: random.Random) -> bytes:
         action = json.loads(lines[at])
     except ValueError:
         return body
-    places = _places(action)
+    # A fault before this one may have made it anything.
+    places = _places(action) if isinstance(action, dict | list) else []
     if not places:
         return body
     container, key = chance.choice(places)

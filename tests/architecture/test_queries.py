@@ -20,6 +20,7 @@ OVERRIDDEN = {
         "history_lease",
         "keys_at",
         "head_create",
+        "partitions_matching",
         "place_take",
         "source_lock",
         "table_create",

@@ -91,6 +91,49 @@ class TestInterrupted:
         assert process.returncode == 130
         assert err == "interrupted; what was committed stays committed\n"
 
+    @pytest.mark.parametrize(("verb", "told"), [("adopt", "--abandon"), ("repair", "goes on")])
+    def test_ctrl_c_says_how_to_go_on_and_that_is_true(self, program, lake, orders, verb, told):
+        import deltalake
+
+        place = program.folder / "lake" / "old"
+        deltalake.write_deltalake(str(place), rows(1, 2))
+        lost = Path(orders.location) / "_delta_log" / f"{1:020}.json"
+        if verb == "repair":
+            lost.unlink()
+        command = {
+            "adopt": ("adopt", str(place), "old"),
+            "repair": ("mirror", "repair", "sales.orders"),
+        }[verb]
+        with lake.store.locked([orders.table_id]):
+            process = program.start(*command)
+            _until_at_the_lock(process)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        assert process.returncode == 130, err
+        assert "interrupted; what was committed stays committed; " in err
+        assert told in err
+        assert "Traceback" not in err
+        again = program.start(*command)
+        _, err = again.communicate(timeout=100)
+        assert again.returncode == 0, err
+        if verb == "repair":
+            assert lost.exists()
+        else:
+            assert lake.table("old").count() == 2
+
+
+def _until_at_the_lock(process: subprocess.Popen[str]) -> None:
+    """Until the program stands in the queue of writers."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read()
+        opened = (str(item.readlink()) for item in Path(f"/proc/{process.pid}/fd").iterdir())
+        if any(name.endswith("lake.db.lock") for name in opened):
+            time.sleep(0.5)
+            return
+        time.sleep(0.05)
+    raise AssertionError("it never wanted to write")
+
 
 def _until_waiting(process: subprocess.Popen[str]) -> None:
     """Until the worker has set its signal handlers."""

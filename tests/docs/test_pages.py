@@ -13,6 +13,7 @@ import pytest
 from tests.docs import reference
 from tests.docs.blocks import blocks_of, needs_spark
 from tests.parts.spark import JARS
+from tests.parts.spark_settings import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -66,26 +67,13 @@ def test_code_runs(run_pages, page, request):
 @pytest.mark.timeout(600)
 def test_spark_code_runs(run_pages):
     """All of it in one session: Spark takes longer to start than a page to run."""
-    run_pages(*SPARK, DELTASQL_SPARK_JARS=str(JARS))
+    run_pages(*SPARK, DELTASQL_SPARK_JARS=str(JARS), **ENVIRONMENT)
 
 
 @pytest.mark.parametrize("page", reference.PAGES)
 def test_references_are_those_of_the_code(page):
     written = (ROOT / "docs" / page).read_text()
     assert written == reference.made(page), f"run: make reference (docs/{page} is out of date)"
-
-
-def test_site_builds_without_a_warning(tmp_path):
-    mkdocs = Path(sys.executable).with_name("mkdocs")
-    done = subprocess.run(
-        [mkdocs, "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "index.html").exists()
 
 
 def test_every_language_is_known():

@@ -53,6 +53,9 @@ DAMAGES = {
     "partition gone": (
         "DELETE FROM dl_partitions WHERE partition_values = '{\"day\":\"d2\"}'", "partition"
     ),
+    "partition not indexed": (
+        "DELETE FROM dl_partition_values WHERE value = 'd2'", "partition"
+    ),
     "head's time": ("UPDATE dl_table_heads SET last_ict = 1", "head"),
     "head's version": ("UPDATE dl_table_heads SET current_version = 8", "head"),
     "head's protocol": ("UPDATE dl_table_heads SET protocol_version = 7", "head"),
@@ -69,6 +72,7 @@ def contents(lake: Any, table: Any) -> dict[str, list[str]]:
     every: dict[str, Any] = {
         "files": store.file_rows(table.table_id, last),
         "partitions": store.partitions(table.table_id),
+        "partition values": store.partition_values(table.table_id),
         "head": [store.head(table.table_id)],
         "table": [store.table_columns(table.table_id)],
         **found,
@@ -112,11 +116,13 @@ def test_a_lost_row_never_becomes_the_truth(lake, tmp_path):
     assert len(DeltaTable(table.location).file_uris()) == len(wanted) + 3
 
 
-def test_every_damage_is_found_and_mended(lake):
+def test_every_damage_is_found_and_mended(lake, store_url):
     table = make(lake)
     assert lake.check().ok
     whole = contents(lake, table)
     for name, (statement, kind) in DAMAGES.items():
+        if "dl_partition_values" in statement and store_url.startswith("duckdb"):
+            continue  # a view, which can't be wrong
         damage(lake, statement)
         assert contents(lake, table) != whole, name
         found = lake.check("t").tables["t"]

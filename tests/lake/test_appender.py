@@ -225,6 +225,26 @@ def test_an_error_in_the_block_loses_no_rows(plain, ids):
     assert ids(plain) == [1]
 
 
+@pytest.mark.parametrize("verb", ["append", "flush", "close"])
+def test_a_callback_can_not_wait_for_its_own_thread(plain, ids, verb):
+    """It runs in the thread that commits: the appender would stand still for ever."""
+    told, calls = [], {"append": lambda a: a.append(line(3)), "flush": lambda a: a.flush()}
+    call = calls.get(verb, lambda a: a.close())
+
+    def callback(_):
+        try:
+            call(appender)
+        except ValidationError as error:
+            appender.submit(line(2))
+            told.append(error)
+
+    with plain.appender("10ms") as appender:
+        appender.submit(line(1)).add_done_callback(callback)
+        until(lambda: told)
+    assert verb in told[0].problem
+    assert sorted(ids(plain)) == [1, 2]
+
+
 @pytest.mark.parametrize("given", [{"max_delay": "soon"}, {"max_rows": 0}])
 def test_what_makes_no_sense_is_refused(plain, given):
     with pytest.raises(ValidationError):

@@ -105,8 +105,8 @@ def test_unknown_settings_name_the_nearest(store_url):
         deltasql.connect(store_url, settings={"sql.pool_size": "many"})
 
 
-def test_the_environment_configures(store_url, monkeypatch):
-    monkeypatch.setenv("DELTASQL_URL", store_url)
+def test_the_environment_configures(empty_url, monkeypatch):
+    monkeypatch.setenv("DELTASQL_URL", empty_url)
     monkeypatch.setenv("DELTASQL_SQL_SCHEMA", "error")
     with pytest.raises(deltasql.SchemaVersionError) as caught:
         deltasql.connect()

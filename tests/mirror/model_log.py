@@ -284,12 +284,13 @@ class ModelLog:
         first: int,
         interval: int,
         seconds: float,
+        last: int | None = None,
         due: int | None = None,
         growth: Growth | None = None,
     ) -> bool:
         if not self._holds(lease):
             return False
-        for number in range(first, totals.version + 1):
+        for number in range(first, (totals.version if last is None else last) + 1):
             had = self.disk.statuses[number].has_checkpoint
             is_due = number > 0 and (number % interval == 0 or number == due or had)
             found = Status(True, False, "PENDING" if is_due else "SUCCESS", 0, self.now)

@@ -34,7 +34,7 @@ from deltasql.mirror.leases import LEASE_SECONDS, LeaseLostError
 from deltasql.mirror.publishing.publish_run import (
     PublishRun,
 )
-from deltasql.objectstore import Output, PutChain
+from deltasql.objectstore import ObjectInfo, Output, PutChain
 from deltasql.store.mirroring.interface import Lease, Work
 from deltasql.testing.faulty_store import Call, Fault, FaultyStore
 from tests.mirror.model_log import DEFAULT_INTERVAL, TABLE_ID, ModelLog
@@ -91,6 +91,11 @@ class Shelf:
 
     def size(self, path: str) -> int:
         return len(self.items[path])
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        for path in sorted(self.items):
+            if path.startswith(f"{prefix}/") and path > (start_after or ""):
+                yield ObjectInfo(path, self.size(path), 0)
 
 
 def _write_plainly(sink: Any, source: CheckpointSource) -> CheckpointSummary:

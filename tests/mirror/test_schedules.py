@@ -105,7 +105,7 @@ def _points_first(patch: pytest.MonkeyPatch) -> None:
 
     def write(self: CheckpointRun, version: int) -> Any:
         files: Any = self._log.files(TABLE_ID, version)
-        self._point_at(summary_of(version, files))
+        self.point_at(summary_of(version, files))
         return real(self, version)
 
     patch.setattr(CheckpointRun, "write", write)

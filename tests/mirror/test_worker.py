@@ -13,6 +13,7 @@ import pytest
 import deltasql
 from deltasql.delta_log.last_checkpoint import parse_last_checkpoint
 from deltasql.mirror.engine import Target
+from deltasql.mirror.validation.watching import DriftWatch
 from deltasql.store.mirroring.interface import Totals
 from deltasql.testing.faulty_store import Fault, FaultyStore
 from tests.mirror.conftest import SCHEMA, landed, rows, statuses
@@ -175,6 +176,48 @@ def test_validation_on_a_schedule_alerts_of_drift(open_lake, make_table, log_of,
     log_of(table)[1].write_bytes(b"garbage")
     running(lake)
     _until(lambda: any("drifted from SQL at version 1" in text for text in caplog.messages))
+
+
+def test_a_sample_on_a_schedule_finds_what_was_deleted(
+    open_lake, make_table, log_of, running, caplog
+):
+    """It is told, is pending in the status, and is written again from SQL."""
+    lake = open_lake(sample_interval="200ms")
+    table = make_table(lake, 2)
+    lost = log_of(table)[1]
+    content = lost.read_bytes()
+    lost.unlink()
+    assert table.mirror.status().lag_versions == 0
+    watch = DriftWatch(lake.engine, lake.store, lake.objects)
+    assert watch.look(lambda: False) == {table.name}
+    status = table.mirror.status()
+    assert (status.mirrored_version, status.lag_versions) == (0, 1)
+    running(lake)
+    _until(lost.exists)
+    _until(lambda: table.mirror.status().lag_versions == 0)
+    assert lost.read_bytes() == content
+    lost.unlink()
+    _until(lambda: any("version 1 missing" in text for text in caplog.messages))
+    _until(lost.exists)
+    assert lost.read_bytes() == content
+
+
+def test_a_sample_shows_what_was_changed_and_overwrites_nothing(
+    open_lake, make_table, log_of, running
+):
+    lake = open_lake(sample_interval="200ms")
+    table = make_table(lake, 2)
+    changed = log_of(table)[1]
+    changed.write_bytes(b"garbage")
+    running(lake)
+    _until(lambda: (table.mirror.status().error_message or "") != "")
+    assert table.mirror.status().mirrored_version == 0
+    assert changed.read_bytes() == b"garbage"
+
+
+def test_samples_are_hourly_by_default(open_lake):
+    assert open_lake().engine.settings.mirror_sample_interval == 3600
+    assert open_lake(sample_interval="off").engine.settings.mirror_sample_interval is None
 
 
 def test_validation_is_off_by_default(open_lake):

@@ -259,6 +259,12 @@ def test_long_names_have_room_for_a_temporary_one(store):
         assert store.read(name) == b"1"
 
 
+def test_names_that_no_file_can_have_need_not_be_deleted(store):
+    store.put_if_absent("file", b"x")
+    store.delete(["x" * 300, "file/below", "file"])
+    assert store.head("file") is None
+
+
 def test_links_to_directories_are_not_followed(store, tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path)
     store.put("a", b"1")

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts.spark import JARS
+from tests.parts.spark_settings import ENVIRONMENT
+
 ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # Their cells are run one by one: tests/spark/sql/test_notebook.py.
 NOTEBOOKS = [example for example in EXAMPLES if example.read_text().startswith("# %%")]
@@ -24,7 +28,12 @@ def test_it_runs(example, tmp_path):
     done = subprocess.run(
         [sys.executable, str(example)],
         cwd=tmp_path,
-        env={**kept, "PYTHONPATH": str(ROOT / "src")},
+        env={
+            **kept,
+            **ENVIRONMENT,
+            "PYTHONPATH": str(ROOT / "src"),
+            "DELTASQL_SPARK_JARS": str(JARS),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -34,6 +43,25 @@ def test_it_runs(example, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_the_notebook_runs(tmp_path, monkeypatch):
+    """In a kernel, as Jupyter would; the file itself holds no output."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    found = nbformat.read(NOTEBOOK, as_version=4)
+    cells = [cell for cell in found.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs for cell in cells)
+    # Of this interpreter, whatever kernels the machine has.
+    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    for key in [name for name in os.environ if name.startswith("DELTASQL_")]:
+        monkeypatch.delenv(key)
+    NotebookClient(found, timeout=100, kernel_name="python3").execute(cwd=str(tmp_path))
+    shown = [set(output.get("data", {})) for cell in cells for output in cell.outputs]
+    assert sum("text/html" in kinds for kinds in shown) >= 4
+    assert sum("image/png" in kinds for kinds in shown) == 1
+
+
 def test_all_are_listed():
     listed = (ROOT / "examples" / "README.md").read_text()
-    assert all(f"({example.name})" in listed for example in EXAMPLES)
+    assert all(f"({example.name})" in listed for example in [*EXAMPLES, NOTEBOOK])

@@ -66,9 +66,13 @@ class PostgresServer:
         """The address of a database, through `port` where a proxy stands in between."""
         return f"postgresql://postgres@127.0.0.1:{port or self.port}/{dbname}"
 
-    def create_database(self, name: str) -> str:
-        """Create an empty database and return its address."""
-        self._execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    def create_database(self, name: str, template: str | None = None) -> str:
+        """Create a database, empty or like another one, and return its address."""
+        statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+        if template is not None:
+            like = sql.SQL(" TEMPLATE {} STRATEGY file_copy").format(sql.Identifier(template))
+            statement += like
+        self._execute(statement)
         return self.url(name)
 
     def drop_database(self, name: str) -> None:

@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from tests.parts import spark_archive
 from tests.parts.process import TOOLS, PartMissingError, apt_install
+from tests.parts.spark_settings import SMALL
 
 ROOT = Path(__file__).parents[2]
 FOLDER = TOOLS.parent / "spark"
@@ -81,6 +83,7 @@ def ensure() -> None:
     _fetch_jars(JARS, [ARTIFACT], f"-DincludeGroupIds={GROUPS}")
     _fetch_jars(OLDER_JARS, [OLDER_ARTIFACT], f"-DincludeGroupIds={GROUPS}")
     _fetch_jars(S3A_JARS, S3A_ARTIFACTS)
+    spark_archive.ensure(JARS)
 
 
 def _install_pyspark() -> None:
@@ -180,7 +183,7 @@ class Spark:
         environment.pop("SPARK_HOME", None)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [find(), str(READER), str(JARS), str(directory)],
+                [find(), str(READER), str(JARS), str(directory), json.dumps(SMALL)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

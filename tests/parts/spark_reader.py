@@ -32,25 +32,15 @@ def s3a_jars(jars: str) -> list[str]:
     return sorted(str(path) for path in found if not path.name.startswith(older))
 
 
-def start(jars: str, work: str) -> SparkSession:
+def start(jars: str, work: str, small: str) -> SparkSession:
     settings = {
+        **json.loads(small),
         "spark.driver.extraClassPath": ":".join([f"{jars}/*", *s3a_jars(jars)]),
         "spark.driver.memory": "1g",
-        # Small tables: what the compilers would win later, they cost now.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "1",
         "spark.sql.warehouse.dir": f"{work}/warehouse",
-        # Delta replays a log in 50 partitions by default, which is a second for each small table.
-        "spark.databricks.delta.snapshotPartitions": "1",
     }
     builder = SparkSession.builder.master("local[2]").appName("deltasql tests")
     for key, value in settings.items():

@@ -77,9 +77,16 @@ def seed(folder: Path) -> None:
         lake.create_table("hr.people", pa.schema([("id", pa.int64())]))
 
 
-def start(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Service:
+def start(
+    folder: Path,
+    *arguments: str,
+    env: dict[str, str] | None = None,
+    url: str | None = None,
+    location: str | None = None,
+) -> Service:
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
-    place = ["--url", f"sqlite:///{folder / 'lake.db'}", "--location", str(folder / "lake")]
+    place = ["--url", url or f"sqlite:///{folder / 'lake.db'}"]
+    place += ["--location", location or str(folder / "lake")]
     process = subprocess.Popen(
         [sys.executable, "-m", "deltasql.cli", "serve", "--port", "0", *place, *arguments],
         cwd=folder,

@@ -184,3 +184,30 @@ def test_what_it_refuses_to_serve(tmp_path, address, token_file, told):
     with open_lake(tmp_path) as lake, pytest.raises(ConfigError) as error:
         serve(lake, address, token_file=None if token_file is None else tmp_path / token_file)
     assert told in f"{error.value.problem} {error.value.cause}"
+
+
+def test_ids_lead_nowhere_for_who_may_not_see_the_table(guarded):
+    """A job's, a commit's and a table's id, and a predicate's words, of another schema."""
+    operator, mine, reader = (guarded.bearer(name) for name in ("operator", "sales", "reader"))
+    job = guarded.http.post("/api/v1/tables/hr.people/check", headers=operator).json()["id"]
+    for method, path in (("GET", f"/api/v1/jobs/{job}"), ("DELETE", f"/api/v1/jobs/{job}"),
+                         ("POST", f"/jobs/{job}/cancel")):  # fmt: skip
+        assert guarded.http.request(method, path, headers=mine).status_code == 404
+    assert job not in guarded.http.get("/api/v1/jobs", headers=mine).text
+    assert guarded.http.delete(f"/api/v1/jobs/{job}", headers=reader).status_code == 403
+    commit = {"commit_id": "theirs", "actions": [{"txn": {"appId": "x", "version": 1}}]}
+    path = "/api/v1/tables/hr.people/commits"
+    assert guarded.http.post(path, headers=operator, json=commit).status_code == 201
+    assert guarded.http.get(f"{path}/theirs", headers=mine).status_code == 404
+    assert guarded.http.get(f"{T}/commits/theirs", headers=mine).status_code == 404
+    for where in ("id IN (SELECT id FROM hr.people)", "hr.people.id = 1", "1=1 UNION SELECT 1"):
+        answer = guarded.http.get(f"{T}/files", params={"where": where}, headers=mine)
+        assert answer.status_code == 422, where
+    for name in ("sales.orders/../hr.people", "sales.orders%2F..%2Fhr.people", "SALES.orders",
+                 "sales..hr.people", "hr.people#sales.orders"):  # fmt: skip
+        answer = guarded.http.get(f"/api/v1/tables/{name}", headers=mine)
+        assert answer.status_code in (404, 422), name
+    told = guarded.http.get("/api/2.1/unity-catalog/tables/lake.hr.people", headers=reader).json()
+    body = {"table_id": told["table_id"]}
+    path = "/api/2.1/unity-catalog/temporary-table-credentials"
+    assert guarded.http.post(path, json=body, headers=mine).status_code == 404

@@ -98,6 +98,43 @@ def test_polars_with_good_bad_and_expired_tokens_at_a_second_instance(service):
         assert second.stop() == 0
 
 
+def test_duckdb_reads_by_name(service):
+    """With good, bad and expired tokens."""
+    pytest.importorskip("duckdb_extension_unity_catalog", reason="run: make lock")
+    import duckdb
+    from duckdb_extensions import import_extension
+
+    tokens = {name: new_token() for name in ("good", "old")}
+    text = "".join(
+        f'[[tokens]]\nname = "{name}"\nsha256 = "{digest}"\n'
+        + ("expires = 2020-01-01\n" if name == "old" else "")
+        for name, (_, digest) in tokens.items()
+    )
+    (service.folder / "duckdb.toml").write_text(text)
+    second = start(service.folder, "--no-worker", "--token-file", "duckdb.toml")
+
+    def read(token: str) -> list[tuple[int]]:
+        with duckdb.connect() as connection:
+            for name in ("httpfs", "delta", "unity_catalog"):
+                import_extension(name)
+                connection.load_extension(name)
+            connection.execute(
+                f"CREATE SECRET (TYPE unity_catalog, TOKEN '{token}', "
+                f"ENDPOINT '{second.address}', AWS_REGION 'us-east-1')"
+            )
+            connection.execute("ATTACH 'lake' AS lake (TYPE unity_catalog, READ_ONLY)")
+            return connection.execute("SELECT id FROM lake.sales.customers ORDER BY 1").fetchall()
+
+    try:
+        assert read(tokens["good"][0]) == [(1,), (2,)]
+        for token in ("bad", tokens["old"][0]):
+            with pytest.raises(duckdb.Error):
+                read(token)
+    finally:
+        second.http.close()
+        assert second.stop() == 0
+
+
 def test_delta_rs_reads_at_the_storage_location(service):
     told = service.http.get(f"{UNITY}/tables/lake.sales.customers").json()
     table = DeltaTable(told["storage_location"])

@@ -12,12 +12,15 @@ from playwright.sync_api import expect, sync_playwright
 from tests.parts import chromium
 from tests.parts.process import PartMissingError
 from tests.serve.conftest import HOSTILE
+from tests.sizes import FULL
 
 ORDERS = "/tables/sales.orders"
 ODD = f"/tables/{quote(HOSTILE, safe='')}"
 PAGES = ["/", ORDERS, f"{ORDERS}/files", f"{ORDERS}/schema", f"{ORDERS}/rows", "/audit", "/none",
          ODD, f"{ODD}/files", f"{ODD}/schema", f"{ODD}/rows", "/tables/hr.people",
-         "/tables/hr.people/files", "/tables/hr.people/rows", "/?search=nothing"]  # fmt: skip
+         "/tables/hr.people/files", "/tables/hr.people/rows", "/?search=nothing",
+         "/tables/sales.customers/schema?version=2&other=0",
+         f"{ORDERS}/files?where=id+%3C"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +68,24 @@ def test_every_page_fits_and_can_be_read(page, scheme, width):
         found = page.evaluate(LOOK)
         assert found == {"overflow": 0, "unnamed": [], "faint": []}, path
         assert page.locator("h1").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_axe_finds_nothing(page, scheme, width):
+    """All pages in all four ways by `make test-full`; else each page in one of them."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is missing"
+    ).Axe()
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": 900})
+    first = [(390, "light"), (1280, "dark"), (390, "dark"), (1280, "light")].index((width, scheme))
+    for path in PAGES if FULL else PAGES[first::4]:
+        page.goto(path)
+        found = axe.run(page).response["violations"]
+        assert [(item["id"], [node["html"] for node in item["nodes"]]) for item in found] == [], (
+            path
+        )
 
 
 def test_the_way_from_the_overview_to_a_transaction(page, service):

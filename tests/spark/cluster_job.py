@@ -1,7 +1,8 @@
 """A job on a cluster of two executors, for `test_cluster.py`: prints what it found as JSON.
 
 The executors' Python has PySpark and nothing else, and their environment knows no lake.
-Arguments: the lake's URL, its location, settings as JSON, the jars, a work folder.
+Arguments: the lake's URL, its location, settings as JSON, the jars, a work folder,
+Spark's settings as JSON.
 """
 
 import json
@@ -14,31 +15,21 @@ import deltasql.spark
 
 
 def main() -> None:
-    url, location, settings, jars, more_jars, work = sys.argv[1:]
+    url, location, settings, jars, more_jars, work, small = sys.argv[1:]
     extra = [str(jar) for jar in sorted(Path(more_jars).glob("*.jar"))]
     spark = deltasql.spark.session(
         "cluster",
         master="local-cluster[2,1,512]",
         jars=jars,
         config={
+            **json.loads(small),
             "spark.jars": ",".join(extra),
             "spark.executor.memory": "512m",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            # Small tables: what is worked out for large ones costs more than it saves.
-            "spark.sql.shuffle.partitions": "1",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.adaptive.enabled": "false",
             # The executors' Python has no Arrow either.
             "spark.sql.execution.pythonUDF.arrow.enabled": "false",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": f"file://{work}/events",
             "spark.eventLog.compress": "false",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
     spark.sparkContext.setLogLevel("OFF")

@@ -15,6 +15,7 @@ import deltasql
 import deltasql.spark
 from tests.parts import spark as spark_part
 from tests.parts.process import PartMissingError
+from tests.parts.spark_settings import SMALL
 from tests.spark.cross_check import CrossCheck
 from tests.spark.routes import ROUTES, Native, Plain, Source
 
@@ -50,20 +51,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
 
 
 def quick(work: Path) -> dict[str, str]:
-    """Settings for small tables: what the compilers would win later, they cost now."""
+    """Settings for small tables, and folders of the test's own."""
     return {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **SMALL,
         "spark.driver.memory": "1400m",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(work / "warehouse"),
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.adaptive.enabled": "false",
         "spark.local.dir": str(work),
         # For the plain Delta tables that ours are compared with.
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

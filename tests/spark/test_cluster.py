@@ -14,6 +14,7 @@ import pytest
 from tests.parts import spark as spark_part
 from tests.parts.process import PartMissingError
 from tests.parts.seaweedfs import ACCESS_KEY, SECRET_KEY
+from tests.parts.spark_settings import JAVA, SMALL
 from tests.spark.conftest import SOURCE
 
 PASSWORD = "pg-password-3141"
@@ -44,8 +45,9 @@ def found(postgres_server, seaweedfs, tmp_path_factory):
     }
     arguments = [url, seaweedfs.location(f"cluster-{uuid.uuid4().hex[:8]}")]
     arguments += [json.dumps(seaweedfs.options()), str(spark_part.JARS), str(spark_part.S3A_JARS)]
+    small = {**SMALL, "spark.executor.extraJavaOptions": JAVA}
     done = subprocess.run(
-        [sys.executable, str(JOB), *arguments, str(work)],
+        [sys.executable, str(JOB), *arguments, str(work), json.dumps(small)],
         env=environment, cwd=work, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]

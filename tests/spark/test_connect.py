@@ -13,6 +13,7 @@ import pytest
 
 import deltasql
 from tests.parts.process import LoopbackProcess
+from tests.parts.spark_settings import SMALL
 from tests.spark.conftest import SOURCE
 
 JOB = Path(__file__).with_name("connect_job.py")
@@ -33,15 +34,11 @@ class ConnectServer(LoopbackProcess):
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         settings = {
+            **SMALL,
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self.port),
-            "spark.ui.enabled": "false",
             "spark.driver.memory": "1g",
-            "spark.sql.shuffle.partitions": "1",
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.adaptive.enabled": "false",
             "spark.sql.warehouse.dir": str(self.directory / "warehouse"),
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
         conf = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
         variables = [f"{key}={value}" for key, value in environment.items()]

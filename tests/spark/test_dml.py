@@ -13,7 +13,7 @@ from tests.readers.engines import DeltaRs, DuckDb, lines, place
 from tests.sizes import FULL
 from tests.spark.cross_check import STOCK_FAILS, rows
 
-# Random operations meet plain tables too, in test_dml_properties.
+# Random operations meet plain tables too, in test_three_engines.
 KINDS = {
     "plain": {},
     "both": {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"},
@@ -202,7 +202,7 @@ def test_a_null_key_that_no_insert_takes(spark, db, table, stock, kind):
         spark.sql(merge.format(failing))
 
 
-@pytest.mark.parametrize("kind", [KINDS["plain"], KINDS["both"]])
+@pytest.mark.parametrize("kind", [KINDS["plain"], KINDS["both"]][not FULL :])
 def test_schema_evolution(spark, db, table, kind):
     source = spark.sql("SELECT 1L AS id, 1L AS p, 'new' AS v, 5 AS extra")
     with pytest.raises(SchemaMismatchError, match="extra"):
@@ -240,7 +240,7 @@ def test_only_files_that_can_match_are_touched(spark, db, name, kind):
     assert db.read(name).count() == 100 - 5
 
 
-@pytest.mark.parametrize("kind", [KINDS["plain"], KINDS["both"]])
+@pytest.mark.parametrize("kind", [KINDS["plain"], KINDS["both"]][not FULL :])
 def test_disjoint_partitions_both_win_and_overlapping_ones_conflict(spark, db, table, kind):
     def change(tx, condition):
         tx.table(table.name).update(condition, {"v": "concat(v, '+')"})
@@ -276,7 +276,7 @@ def test_retries_rerun_on_the_newer_version(spark, db, name, kind):
     assert db.read(name).collect()[0].n == 6
 
 
-@pytest.mark.parametrize("kind", [KINDS["plain"], KINDS["both"]])
+@pytest.mark.parametrize("kind", [KINDS["plain"], KINDS["both"]][not FULL :])
 def test_what_the_table_computes_and_checks(spark, db, name, kind):
     db.create_table(
         name,

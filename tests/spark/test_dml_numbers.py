@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltasql.errors import ValidationError
+from tests.sizes import FULL
 from tests.spark.cross_check import rows
 
 COLUMNS = "n BIGINT GENERATED {} AS IDENTITY (START WITH 10 INCREMENT BY 5), k INT, v STRING"
@@ -12,7 +13,7 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
-@pytest.mark.parametrize("kind", [{}, FEED | VECTORS], ids=["plain", "both"])
+@pytest.mark.parametrize("kind", [{}, FEED | VECTORS] if FULL else [FEED | VECTORS])
 def test_a_merge_numbers_what_it_inserts(spark, db, name, kind):
     db.create_table(name, COLUMNS.format("ALWAYS"), properties=kind)
     db.write(spark.sql("SELECT 1 AS k, 'a' AS v"), name)

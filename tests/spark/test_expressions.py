@@ -76,6 +76,9 @@ SAME = (
     # Days and times.
     "year(y)", "month(t)", "day(y)", "hour(t)", "minute(t)", "date_add(y, 1)", "date_sub(y, 1)",
     "datediff(y, DATE '2024-01-01')", "to_date('2024-01-01')", "to_date(t)", "year('2024-03-01')",
+    "date_trunc('MONTH', t)", "date_trunc('week', t)", "date_trunc('dd', y)",
+    "date_trunc('Hour', t)", "date_trunc('QUARTER', '2024-05-06 07:08:09')", "trunc(y, 'MM')",
+    "trunc(y, 'week')", "trunc(t, 'year')", "trunc('2024-05-06', 'quarter')",
     "t + INTERVAL 1 DAY", "t - INTERVAL 2 HOURS", "y + 1", "dayofmonth(t)",
     # Structs.
     "named_struct('a', i, 'c', s)", "k = named_struct('a', 3, 'c', 'q')",
@@ -119,6 +122,7 @@ FAIL = (
 REFUSED = (
     "m / 2", "m / m", "ceil(d)", "floor(f)", "CAST(d AS string)", "rand()", "uuid()", "round(d)",
     "sum(i)", "CAST(i AS timestamp)", "CAST(t AS bigint)", "y - DATE '2024-01-01'", "(SELECT 1)",
+    "date_trunc('eon', t)", "trunc(y, s)",
     "date_format(t, 'yyyy')", "sha2(s, 256)", "count(*) OVER ()", "try_cast(s AS int)", "s + 1",
     "regexp_replace(s, 'a', 'b')", "read_text(s)",
     "abs(n)", "-n", "n / 2", "n % 2", "floor(n)", "isnan(n)", "concat(x, x)", "substring(x, 1, 1)",

@@ -180,14 +180,14 @@ def test_dialect_says_why_it_differs(dialect: str):
 # --- finding the version --------------------------------------------------------------
 
 
-def test_empty_database_is_refused_with_error(store_url: str):
-    if store_url.startswith("postgresql"):
+def test_empty_database_is_refused_with_error(empty_url: str):
+    if empty_url.startswith("postgresql"):
         with pytest.raises(SchemaVersionError) as caught:
-            open_log(store_url, schema="error")
+            open_log(empty_url, schema="error")
         assert (caught.value.found, caught.value.expected) == (0, newest("postgres"))
         assert caught.value.remedy
-    open_log(store_url).close()
-    open_log(store_url, schema="error").close()
+    open_log(empty_url).close()
+    open_log(empty_url, schema="error").close()
 
 
 @pytest.mark.parametrize("connect", [sqlite3.connect, duckdb.connect])
@@ -201,30 +201,30 @@ def test_behind_is_refused_with_error(connect: Any):
     assert migrate(connection, dialect, "error") == 0
 
 
-def test_newer_database_is_refused(store_url: str):
-    store = open_log(store_url)
+def test_newer_database_is_refused(empty_url: str):
+    store = open_log(empty_url)
     with store.locked([]) as log:
         log.execute("INSERT INTO dl_schema_migrations (version, name) VALUES (999, 'later')")
     store.close()
     for schema in ("create", "error"):
         with pytest.raises(SchemaVersionError, match="999") as caught:
-            open_log(store_url, schema=schema)
+            open_log(empty_url, schema=schema)
         assert caught.value.found == 999
         assert "upgrade" in caught.value.remedy
 
 
-def test_tables_from_version_1_hold_their_places(store_url: str, monkeypatch: pytest.MonkeyPatch):
+def test_tables_from_version_1_hold_their_places(empty_url: str, monkeypatch: pytest.MonkeyPatch):
     everything = queries.migrations
     with monkeypatch.context() as patch:
         patch.setattr(queries, "migrations", lambda dialect: everything(dialect)[:1])
-        store = open_log(store_url)
+        store = open_log(empty_url)
         with store.locked([]) as log:
             log.execute(
                 "INSERT INTO dl_tables (name, location, protocol_min_reader, protocol_min_writer,"
                 " properties) VALUES ('old', 'memory:///a', 1, 2, '{}')"
             )
         store.close()
-    store = open_log(store_url)
+    store = open_log(empty_url)
     with pytest.raises(LocationTakenError, match="old"):
         create(store, "new", location="memory:///a/b")
     create(store, "new", location="memory:///b")
@@ -239,9 +239,9 @@ def test_unknown_mode_is_refused():
         migrate(sqlite3.connect(":memory:"), "sqlite", "maybe")
 
 
-def test_first_connects_do_not_race(store_url: str):
+def test_first_connects_do_not_race(empty_url: str):
     with ThreadPoolExecutor(8) as pool:
-        stores = list(pool.map(lambda _: open_log(store_url), range(8)))
+        stores = list(pool.map(lambda _: open_log(empty_url), range(8)))
     for store in stores:
         assert store.tables() == []
         store.close()

@@ -23,7 +23,7 @@ KEYS = all_keys()
 def test_every_setting_is_a_key():
     assert [key.attribute for key in KEYS] == [item.name for item in fields(Settings)]
     assert all(key.meaning and key.kind.words for key in KEYS)
-    assert sections() == ["mirror", "maintenance", "sql", "duckdb", "log"]
+    assert sections() == ["mirror", "maintenance", "sql", "duckdb", "catalog", "log"]
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)

@@ -121,7 +121,7 @@ class _Adoption:
             self._write,
             state=state,
             paths=PathRules(self._objects.location, self._settings.allowed),
-            commit_ids=[record.commit_id for record in known],
+            commit_ids=(record.commit_id for record in known),
             progress=self._settings.progress,
         )
 

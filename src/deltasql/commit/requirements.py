@@ -100,5 +100,5 @@ def answered(request: CommitRequest, outcome: object) -> Done:
 def table_gone(request: CommitRequest) -> TableNotFoundError:
     """The error for a table without a head."""
     return TableNotFoundError.named(
-        request.table_name, cause="it was dropped and purged", remedy="nothing was committed"
+        request.table_name, cause="it was dropped", remedy="nothing was committed"
     )

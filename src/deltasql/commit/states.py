@@ -29,7 +29,7 @@ class StateCache:
         if record is None:
             raise TableNotFoundError(
                 f"table {table_id} is gone",
-                cause="it was dropped and purged",
+                cause="it was dropped",
                 remedy="look it up again by its name",
             )
         return self.remember(table_id, record)

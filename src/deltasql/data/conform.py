@@ -15,6 +15,7 @@ from deltasql.data.cast import cast_incoming
 from deltasql.data.reshape import ReshapeError, Rules, entries_type, reshape
 from deltasql.data.row_dicts import table_of_dicts
 from deltasql.errors import SchemaMismatchError, ValidationError
+from deltasql.spec.properties import GENERATION_EXPRESSION
 from deltasql.spec.schema import ArrayType, DeltaType, MapType, Primitive, StructField, StructType
 
 
@@ -63,6 +64,9 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
         return pa.Table.from_batches([pa.record_batch(data)])
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _of_items(data)
+    if callable(getattr(data, "scanner", None)):
+        # A dataset of PyArrow.
+        return data.scanner().to_reader()
     if callable(getattr(data, "collect", None)) and hasattr(data, "collect_schema"):
         # A lazy frame of Polars.
         return as_arrow(data.collect())
@@ -216,6 +220,17 @@ def merge(schema: StructType, incoming: pa.Schema, *, column_mapping: bool = Fal
     return _merge_struct(schema, fresh, "")
 
 
+def check_added(fields: Iterable[StructField]) -> None:
+    """Refuse new columns of a table that it would compute: the rows that are there lack them."""
+    for item in fields:
+        if GENERATION_EXPRESSION in item.metadata:
+            raise ValidationError(
+                f"the column {item.name!r:.80} can't be added: it is generated",
+                cause="rows that are there would break its expression, as Delta refuses it, too",
+                remedy="create the table with it, or add a plain column",
+            )
+
+
 def _merge_struct(old: StructType, new: StructType, where: str) -> StructType:
     by_name = {item.name.lower(): item for item in new.fields}
     merged = []
@@ -226,6 +241,7 @@ def _merge_struct(old: StructType, new: StructType, where: str) -> StructType:
             kind = _merge_type(item.type, other.type, _at(where, item.name))
         merged.append(item if kind is item.type else replace(item, type=kind))
     added = [replace(item, nullable=True) for item in by_name.values()]
+    check_added(added)
     if not added and all(a is b for a, b in zip(merged, old.fields, strict=True)):
         return old
     return StructType((*merged, *added))

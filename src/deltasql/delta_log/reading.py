@@ -117,17 +117,18 @@ def sidecars_of(objects: ObjectStore, name: str) -> list[str]:
     """The sidecars that a checkpoint's top file names, relative to `_delta_log`."""
     if name.endswith(".json"):
         found = [
-            action.value["path"]
+            action.value
             for action in _json_actions(objects, name)
             if isinstance(action, UnknownAction) and action.name == "sidecar"
         ]
     else:
         with opened(objects, name, _unreadable(name)) as file:
-            if "sidecar" not in file.schema_arrow.names:
+            # A column that is no struct has no `path`, and is not read.
+            column = file.read(columns=["sidecar.path"])
+            if "sidecar" not in column.column_names:
                 return []
-            column = file.read(columns=["sidecar.path"]).column("sidecar").drop_null()
-            found = [item["path"] for item in column.to_pylist()]
-    return [sidecar_name(path) for path in found]
+            found = column.column("sidecar").drop_null().to_pylist()
+    return [sidecar_name(item, name) for item in found]
 
 
 def _json_actions(objects: ObjectStore, name: str) -> list[Action]:
@@ -151,7 +152,6 @@ def _rows(objects: ObjectStore, name: str) -> tuple[int, int]:
 
 
 def _must_open(objects: ObjectStore, name: str) -> None:
-    # What a footer says of single columns is not asked for: Arrow ends the process on some damage.
     with opened(objects, name, _unreadable(name)):
         pass
 

@@ -15,6 +15,7 @@ from deltasql.integrity.expected import (
 from deltasql.integrity.findings import Kind, TableCheck
 from deltasql.integrity.fingerprints import added_print, other_print, removed_print
 from deltasql.log.file_sums import Digest
+from deltasql.log.pruning.partition_ranges import PREFIX
 from deltasql.spec import codec
 from deltasql.store.checking.scratch import Scratch
 from deltasql.store.interface import Head, LogStore
@@ -93,6 +94,13 @@ class RowComparison:
             if found.get(key) != values:
                 problem = "files are in it, and it is not listed so: predicates pass them by"
                 self._report.found(Kind.PARTITION, problem, path=values)
+        indexed: dict[int, dict[str, tuple[str | None, bool]]] = {}
+        for key, name, form, value in self._log.partition_values(self._head.table_id):
+            indexed.setdefault(key, {})[name] = value, form == "null"
+        for key, values in expected.items():
+            if found.get(key) == values and indexed.get(key, {}) != _indexed(values):
+                problem = "its values are not in the index so: predicates pass its files by"
+                self._report.found(Kind.PARTITION, problem, path=values)
 
     def head(self, replay: CommitReplay, last_ict: int | None) -> None:
         """Compare the head, and what `dl_tables` repeats of metadata and protocol."""
@@ -119,6 +127,14 @@ class RowComparison:
             replay.protocol.min_writer_version,
         ):
             report.found(Kind.TABLE, "dl_tables has other protocol versions than the protocol")
+
+
+def _indexed(values: str) -> dict[str, tuple[str | None, bool]]:
+    """What the index has of a partition: the beginning of each value, and whether it is null."""
+    return {
+        name: (text[:PREFIX] if text else None, not text)
+        for name, text in codec.loads(values).items()
+    }
 
 
 def _loaded(properties: str) -> object:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from deltasql.commit import CommitLoop, StateCache
 from deltasql.commit.discarding import Discarder
 from deltasql.commit.rebasing import Rebaser
+from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import (
@@ -27,6 +28,7 @@ from deltasql.lake import locations, new_table, writing
 from deltasql.lake.adoption import LakeAdoptions
 from deltasql.lake.appending import Appender
 from deltasql.lake.arguments import checked
+from deltasql.lake.dml.write_modes import LakeWrites
 from deltasql.lake.looking.auditing import AuditEntry
 from deltasql.lake.looking.lake import LakeLooks
 from deltasql.lake.mirror import LakeMirror
@@ -102,7 +104,7 @@ def open_lake(configuration: Configuration) -> Lake:
 
 
 @checked
-class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
+class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     """Tables whose log is in one SQL database."""
 
     def __init__(
@@ -175,7 +177,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
     def create_table(  # noqa: PLR0913 - the public names
         self,
         name: str,
-        schema: pa.Schema | StructType | None = None,
+        schema: pa.Schema | StructType | str | None = None,
         partition_by: list[str] | tuple[str, ...] = (),
         properties: Mapping[str, str] | None = None,
         exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name
@@ -188,7 +190,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
         target_file_size: int | None = None,
     ) -> Table:
         """Create a table; with `exists_ok` an existing one is returned as it is, if it has the
-        `properties`.
+        `properties`. A `schema` may be a text, with columns as CREATE TABLE has them.
 
         With `data` its version 0 has these rows, and their schema if no other is given; `writer`
         and `target_file_size` (in bytes) say how their files are written. A `location` must be
@@ -231,7 +233,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
     def create_or_replace_table(
         self,
         name: str,
-        schema: pa.Schema | None = None,
+        schema: pa.Schema | str | None = None,
         partition_by: list[str] | tuple[str, ...] = (),
         properties: Mapping[str, str] | None = None,
         *,
@@ -246,7 +248,8 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
         table, rows = self.table(name), new_table.rows_of(data)
         wanted = new_table.schema_of(schema, rows)
         if rows is None:
-            rows = pa.Table.from_batches([], wanted)
+            is_arrow = isinstance(wanted, pa.Schema)
+            rows = pa.Table.from_batches([], wanted if is_arrow else to_arrow(wanted))
         table.overwrite(rows, schema_mode="overwrite", partition_by=partition_by)
         if properties:
             table.set_properties(properties)
@@ -264,7 +267,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks):
         new_table.check_name(new_name)
         renamed = self.store.rename_table(self.table(name).table_id, new_name)
         if isinstance(renamed, NameTaken):
-            raise _exists(new_name)
+            raise _exists(new_name, remedy="choose another name, or drop that table")
         if not renamed:
             raise _missing(name)
         return self.table(new_name)
@@ -371,11 +374,10 @@ def _having(table: Table, properties: Mapping[str, str] | None) -> Table:
     return table
 
 
-def _exists(name: str) -> TableExistsError:
-    return TableExistsError(
-        f"there is a table {name} already",
-        remedy="choose another name, drop it, or pass exists_ok=True",
-    )
+def _exists(
+    name: str, remedy: str = "choose another name, drop it, or pass exists_ok=True"
+) -> TableExistsError:
+    return TableExistsError(f"there is a table {name} already", remedy=remedy)
 
 
 def _missing(name: str) -> TableNotFoundError:

@@ -20,6 +20,7 @@ from deltasql.mirror.repairing.repair import repair
 from deltasql.mirror.repairing.report import RepairReport
 from deltasql.mirror.validation.digests import Advance
 from deltasql.mirror.validation.validate import ValidationReport, validate
+from deltasql.mirror.validation.watching import DriftWatch
 from deltasql.mirror.worker import Worker
 from deltasql.places import place_of
 from deltasql.store.claims import taken
@@ -37,7 +38,8 @@ class MirrorStatus:
     """How far a table's mirror is.
 
     `mirrored_version` is the newest version whose commit file is in the object store, None
-    before the first; the mirror is `lag_versions` and `lag_seconds` behind SQL. The log of a
+    before the first; the mirror is `lag_versions` and `lag_seconds` behind SQL. `gap_versions`
+    are older: a checkpoint stands for them until their commit files are written, too. The log of a
     released table goes on without SQL.
     """
 
@@ -51,6 +53,7 @@ class MirrorStatus:
     is_failed: bool
     error_message: str | None
     is_released: bool = False
+    gap_versions: int = 0
 
 
 # Called after each table: how many are done, of how many, and what was found.
@@ -81,12 +84,15 @@ class LakeMirror:
 
         Returns how many versions and checkpoints were written by `once`.
         """
+        lake = self._lake
         worker = Worker(
-            self._lake.engine, self._lake.store, validate=lambda: [*self.validate().tables.values()]
+            lake.engine,
+            lake.store,
+            validate=lambda: [*self.validate().tables.values()],
+            watch=DriftWatch(lake.engine, lake.store, lake.objects),
         )
         if once:
             return worker.drain()
-        lake = self._lake
         stopped = stop or threading.Event()
         with (
             Presence(lake.store, committer=lake.committer, kind=WORKER).working(),
@@ -283,4 +289,5 @@ def _status(item: Backlog, now: int, *, is_released: bool) -> MirrorStatus:
         is_failed=item.is_failed,
         error_message=item.error_message,
         is_released=is_released,
+        gap_versions=item.gap_versions,
     )

@@ -22,6 +22,7 @@ from deltasql.lake.upkeep.sources import absolute_paths, outside
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS, assign_row_ids
 from deltasql.log.validation.commits import validate_commit
 from deltasql.log.validation.identity import check_identity
+from deltasql.maintenance.altering.ddl import parse_columns
 from deltasql.places import place_of
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
 from deltasql.spec.column_mapping import assign_column_mapping
@@ -120,8 +121,10 @@ def rows_of(data: Any) -> pa.Table | None:
     return rows if rows is None or isinstance(rows, pa.Table) else rows.read_all()
 
 
-def schema_of(schema: pa.Schema | StructType | None, rows: pa.Table | None) -> Any:
-    """The schema of a new table: as given, else that of its rows."""
+def schema_of(schema: pa.Schema | StructType | str | None, rows: pa.Table | None) -> Any:
+    """The schema of a new table: as given, in words too, else that of its rows."""
+    if isinstance(schema, str):
+        return parse_columns(schema)
     if schema is None and rows is None:
         raise ValidationError(
             "a new table needs a schema", remedy="pass schema=, or data= that has one"

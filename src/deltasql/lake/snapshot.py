@@ -18,6 +18,7 @@ from deltasql.lake.looking.html import html_record, schema_html
 from deltasql.lake.scan import Scan
 from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
 from deltasql.log.pruning.files import Pruner, is_partition_only, matching_partitions
+from deltasql.log.pruning.partition_ranges import partition_ranges
 from deltasql.log.pruning.range_predicates import to_ranges
 from deltasql.log.pruning.ranges import Everything
 from deltasql.log.state import TableState
@@ -239,11 +240,11 @@ class Snapshot:
         partitioned_by = {name.lower() for name in self._state.partition_columns}
         if not any(path[0].lower() in partitioned_by for path in columns(predicate)):
             return None
+        schema, names = self._state.schema, self._state.partition_columns
+        # An index leaves few to be looked at one by one.
+        found = self._reader.partitions(self._table_id, partition_ranges(predicate, schema, names))
         return matching_partitions(
-            predicate,
-            self._state.schema,
-            self._state.partition_columns,
-            ((key, codec.loads(values)) for key, values in self._reader.partitions(self._table_id)),
+            predicate, schema, names, ((key, codec.loads(values)) for key, values in found)
         )
 
     def _exactly(self, files: pa.Table, predicate: Predicate | None) -> pa.Table:

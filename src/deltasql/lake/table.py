@@ -12,11 +12,11 @@ import pyarrow as pa
 from deltasql.adoption.released import must_be_current
 from deltasql.adoption.releasing import release
 from deltasql.data.conform import as_arrow
+from deltasql.data.gathering import gathered
 from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.errors import (
     CommitError,
     CommitStateUnknownError,
-    DeltaSqlError,
     MetadataChangedError,
     ProtocolChangedError,
     ValidationError,
@@ -29,9 +29,10 @@ from deltasql.lake.arguments import checked
 from deltasql.lake.dml.changed_rows import changed_rows
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.verbs import TableVerbs, retries_of
+from deltasql.lake.dml.words import one_of, schema_mode_of
 from deltasql.lake.history import Change, HistoryEntry
-from deltasql.lake.looking.details import detail_of, kind_of
-from deltasql.lake.looking.html import Listing, failed, html_record, schema_html
+from deltasql.lake.looking.html import Listing
+from deltasql.lake.looking.table import TableLooks
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.scan import Scan
 from deltasql.lake.snapshot import Overlay, Snapshot
@@ -41,7 +42,6 @@ from deltasql.log.state import TableState
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
-from deltasql.store.browsing.sums import TableSums
 from deltasql.store.expiring.expired import has_expired
 from deltasql.telemetry import metrics
 
@@ -52,29 +52,11 @@ _TOLD_ROWS = 1000
 
 
 @checked
-class Table(TableCommits, TableVerbs, TableUpkeep):
+class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
     """A table of the lake; cheap to make and safe to share between threads."""
 
     def __repr__(self) -> str:
         return f"<Table {self.name}>"
-
-    def _repr_html_(self) -> str:
-        try:
-            snapshot, sums = self.snapshot(self.version), self.size
-        except DeltaSqlError as error:
-            return failed(self.name, error)
-        told = {
-            "kind": self.kind,
-            "version": snapshot.version,
-            "committed": snapshot.timestamp,
-            "location": self.location,
-            "partitioned by": ", ".join(snapshot.metadata.partition_columns),
-            "rows": sums.rows,
-            "files": sums.files,
-            "bytes": sums.size_bytes,
-            "old bytes": sums.old_bytes,
-        }
-        return html_record(self.name, told) + schema_html(snapshot.schema)
 
     @property
     def mirror(self) -> TableMirror:
@@ -85,11 +67,6 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
     def read_only(self) -> str | None:
         """Why the table can't be written; None if it can."""
         return self._lake.store.read_only_reason(self.table_id)
-
-    @property
-    def kind(self) -> str:
-        """`live`, `released` for one handed back to plain Delta, or `read-only`."""
-        return kind_of(self.read_only)
 
     @property
     def version(self) -> int:
@@ -175,23 +152,6 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         """
         return self.snapshot().scan(where, columns, limit)
 
-    def head(self, rows: int = 5) -> pa.Table:
-        """Some rows, to see what they look like; no more files are read than that takes."""
-        return self.scan(limit=rows).to_arrow()
-
-    @property
-    def size(self) -> TableSums:
-        """The newest version in numbers: rows, files, bytes, partitions, and what is old."""
-        return self._lake.store.table_sums(self.table_id)
-
-    def count(self, where: str | None = None) -> int:
-        """How many rows there are; from the log alone where that is exact."""
-        return self.snapshot().count(where)
-
-    def partitions(self) -> list[dict[str, str | None]]:
-        """The values of the partition columns that there are rows of, as the log has them."""
-        return self.snapshot().partitions()
-
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The versions, newest first; `limit` is how many at most."""
         if limit is not None and limit < 0:
@@ -255,10 +215,6 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         same = to_ms(self.snapshot(version=version).timestamp) == to_ms(moment)
         return version if same else version + 1
 
-    def detail(self) -> dict[str, Any]:
-        """What the table is, at one look: as DESCRIBE DETAIL of Delta has it."""
-        return detail_of(self.snapshot(), self.name, self.location, self.sources)
-
     # --- writing ----------------------------------------------------------------------
 
     @writes
@@ -267,6 +223,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         data: Any,
         *,
         schema_mode: str | None = None,
+        merge_schema: bool = False,
         app_id: str | None = None,
         app_version: int | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
@@ -274,41 +231,45 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> WriteResult:
-        """Add rows; returns the version. `schema_mode="merge"` adds their new columns too.
+        """Add rows; returns the version. `merge_schema=True` adds their new columns too.
 
         With `app_id` and `app_version` the append happens once, however often it is called.
         Appends don't conflict with each other; rows are written again, up to
         `max_commit_retries` times, if the schema has changed, or if identity values were handed
         out by another writer meanwhile. `writer` and `target_file_size` (in bytes) say how files
-        are written.
+        are written. `schema_mode="merge"` is the same as `merge_schema`.
         """
+        mode = schema_mode_of(schema_mode, merge_schema=merge_schema)
         options = FileOptions(writer, target_file_size)
         extra = writing.txn_actions(app_id, app_version)
         if not isinstance(data, pa.Table):
-            rows = as_arrow(data)
-            # What streams may be read once only, whatever it is, and a changed schema needs the
-            # rows again.
-            data = rows if isinstance(rows, pa.Table) else rows.read_all()
-        for attempt in range(retries_of(max_commit_retries, None) + 1):
+            data = gathered(data, self._lake.states.current(self.table_id).schema)
+        retries = retries_of(max_commit_retries, None)
+        if not isinstance(data, pa.Table):
+            # It is read once, so it must not meet a change.
+            retries = 0
+            self._lake.states.refresh(self.table_id)
+        for attempt in range(retries + 1):
             state = self._lake.states.current(self.table_id)
             write = writing.append(
                 self.objects,
                 state,
                 data,
-                schema_mode=schema_mode,
+                schema_mode=mode,
                 memory_limit=self.memory_limit,
                 options=options,
                 abandon=self.abandon(state.version),
             )
-            told = writing.written(write.files, data.num_rows)
-            if data.num_rows >= _TOLD_ROWS:
+            rows = writing.rows_in(data, write)
+            told = writing.written(write.files, rows)
+            if rows >= _TOLD_ROWS:
                 # Of a small append they would be a tenth of the work.
                 write.metrics = told
             try:
                 done = self.commit_write(write, extra, commit_metadata)
                 return WriteResult(done, told)
             except (MetadataChangedError, ProtocolChangedError):
-                if attempt == max_commit_retries:
+                if attempt == retries:
                     raise
                 self._lake.states.refresh(self.table_id)
         raise AssertionError("unreachable")
@@ -326,12 +287,16 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
         return Appender(self, max_delay=max_delay, max_rows=max_rows)
 
     @writes
-    def overwrite(
+    def overwrite(  # noqa: PLR0913 - the public names
         self,
         data: Any,
         where: str | None = None,
         *,
+        predicate: str | None = None,
+        replace_where: str | None = None,
         schema_mode: str | None = None,
+        merge_schema: bool = False,
+        overwrite_schema: bool = False,
         partition_by: Sequence[str] | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
         max_commit_retries: int = 0,
@@ -340,11 +305,16 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
     ) -> WriteResult:
         """Put rows in place of those that satisfy `where`, by default of all of them.
 
-        `schema_mode="merge"` adds their new columns; `"overwrite"` gives the table their schema,
-        and with `partition_by` other partitions. A conflict with another writer runs it again, on
-        the newer version, up to `max_commit_retries` times. `writer` and `target_file_size` (in
-        bytes) say how files are written.
+        `schema_mode="merge"`, or `merge_schema`, adds their new columns; `"overwrite"`, or
+        `overwrite_schema`, gives the table their schema, and with `partition_by` other partitions.
+        `replace_where` and `predicate` are Spark's and delta-rs' names for `where`. A conflict with
+        another writer runs it again, on the newer version, up to `max_commit_retries` times.
+        `writer` and `target_file_size` (in bytes) say how files are written.
         """
+        condition = one_of(where, replace_where, predicate)
+        mode = schema_mode_of(
+            schema_mode, merge_schema=merge_schema, overwrite_schema=overwrite_schema
+        )
         options = FileOptions(writer, target_file_size)
         if retries_of(max_commit_retries, None) and not isinstance(data, pa.Table):
             # What streams can be read once only.
@@ -356,8 +326,8 @@ class Table(TableCommits, TableVerbs, TableUpkeep):
                 self.objects,
                 snapshot,
                 data,
-                where=where,
-                schema_mode=schema_mode,
+                where=condition,
+                schema_mode=mode,
                 partition_by=partition_by,
                 memory_limit=self.memory_limit,
                 options=options,

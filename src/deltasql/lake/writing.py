@@ -23,6 +23,7 @@ from deltasql.data.writing.properties import FileOptions
 from deltasql.data.writing.vectors import live_rows
 from deltasql.data.writing.writer import PLAIN, NewFile, write_files
 from deltasql.errors import ValidationError
+from deltasql.lake.dml.metrics import write_metrics
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import Predicate
@@ -172,6 +173,14 @@ def written(files: Iterable[Any], rows: int) -> dict[str, int]:
     return {"numFiles": len(sizes), "numOutputRows": rows, "numOutputBytes": sum(sizes)}
 
 
+def rows_in(data: pa.Table | pa.RecordBatchReader, write: Write) -> int:
+    """How many rows an append wrote: a stream is over by then, and its files tell."""
+    if isinstance(data, pa.Table):
+        return int(data.num_rows)
+    adds = (file for file in write.files if isinstance(file, AddFile))
+    return sum(live_rows(add) or 0 for add in adds)
+
+
 @lru_cache(maxsize=256)
 def _append_params(partition_columns: tuple[str, ...]) -> Mapping[str, str]:
     columns = codec.dumps(partition_columns).decode()
@@ -196,6 +205,7 @@ def overwrite(
     predicate = snapshot.bind(where)
     found = _found(snapshot, predicate)
     files: list[AddFile | CdcFile] = []
+    kept: list[AddFile] = []
     try:
         with completed(metadata, given, memory_limit=memory_limit) as taken:
             rows = taken.rows
@@ -225,7 +235,6 @@ def overwrite(
     if where is not None:
         params["predicate"] = where
     keys = frozenset((add.path, add.dv_id) for add in gone)
-    adds = [file for file in files if isinstance(file, AddFile)]
     return Write(
         actions=[*changes, *removes(gone, deletion_timestamp=now_ms()), *files],
         operation="WRITE",
@@ -233,11 +242,7 @@ def overwrite(
         reads=Reads.all() if predicate is None else Reads.where(predicate, files=keys),
         read_version=snapshot.version,
         files=files,
-        metrics={
-            **written(adds, sum(live_rows(add) or 0 for add in adds)),
-            "numRemovedFiles": len(gone),
-            "numRemovedBytes": sum(add.size for add in gone),
-        },
+        metrics=write_metrics(files, gone, None if where is None else kept),
     )
 
 

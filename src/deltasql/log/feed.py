@@ -49,13 +49,16 @@ class FeedDebt:
         self.added, self._removes = [], []
 
 
-def as_add(remove: RemoveFile) -> AddFile:
-    """A removed file, to be read once more."""
+def as_add(remove: RemoveFile, partition_names: Iterable[str] = ()) -> AddFile:
+    """A removed file, to be read once more.
+
+    Of the partition columns stock Delta names only those in its removes that are not null.
+    """
     return AddFile(
         path=remove.path,
         size=remove.size or 0,
         modification_time=remove.deletion_timestamp or 0,
-        partition_values=remove.partition_values or {},
+        partition_values={**dict.fromkeys(partition_names), **(remove.partition_values or {})},
         deletion_vector=remove.deletion_vector,
         base_row_id=remove.base_row_id,
         default_row_commit_version=remove.default_row_commit_version,

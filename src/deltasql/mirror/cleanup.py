@@ -11,6 +11,7 @@ from deltasql.errors import LogFormatError, MirrorError, TableNotFoundError
 from deltasql.log.retention import DAY_MS
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.leases import held_leases
+from deltasql.mirror.missing import missing_in
 from deltasql.mirror.released import is_released
 from deltasql.mirror.repairing.checkpoints import delete_with_checksum, point_at_newest
 from deltasql.mirror.retained import cutoff_ms
@@ -100,6 +101,9 @@ def _plan(log: LogStore, objects: ObjectStore, target: Target, upto: int | None)
         return nothing(reason or "")
     if state.properties.get(EXPIRED_LOG_CLEANUP, "true").lower() == "false":
         return nothing(f"{EXPIRED_LOG_CLEANUP} is false")
+    head = log.head(target.table_id)
+    if head is not None and missing_in(log, target.table_id, head.version).bridged:
+        return nothing("a backlog was bridged, and older versions are still being written")
     newest = log.version_at(target.table_id, cutoff) if upto is None else upto
     if newest is None:
         return nothing("no commit is that old")

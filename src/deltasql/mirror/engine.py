@@ -21,9 +21,10 @@ from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
 from deltasql.mirror.checkpoints.background import BackgroundCheckpoints
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.leases import LeaseLostError, try_lease
+from deltasql.mirror.publishing.beside import Beside
 from deltasql.mirror.publishing.late_checksums import LateChecksums
 from deltasql.mirror.publishing.look_backs import LookBacks
-from deltasql.mirror.publishing.publish_run import Beside, PublishRun
+from deltasql.mirror.publishing.publish_run import PublishRun
 from deltasql.mirror.publishing.publisher import Publisher
 from deltasql.mirror.released import is_released, must_be_as_released
 from deltasql.mirror.targets import Target
@@ -191,11 +192,13 @@ class MirrorEngine:
         """Mirror all commit files of a table that are pending; None when another publish run is
         under way. Failures are recorded, counted, and raised.
         """
-        with self._publish_run(target) as publish_run:
+        is_released = self._is_released(target)
+        bridged = None if is_released else self.settings.mirror_bridged_after
+        with self._publish_run(target, bridged_after=bridged) as publish_run:
             if publish_run is None:
                 return None
             try:
-                if self._is_released(target):
+                if is_released:
                     publish_run.must_be_as_released()
                 publish_run.run(is_stopped=is_stopped)
             except LeaseLostError:
@@ -209,6 +212,7 @@ class MirrorEngine:
         *,
         backoff: Callable[[int], float] | None = None,
         is_writers: bool = False,
+        bridged_after: float | None = None,
     ) -> Iterator[PublishRun | None]:
         """A publish run with the table's lease, unless somebody has that.
 
@@ -233,6 +237,7 @@ class MirrorEngine:
                     partial(self._look_backs.has_seen, target.table_id),
                     partial(self._published.__setitem__, target.table_id),
                     late,
+                    bridged_after,
                 ),
             )
             try:

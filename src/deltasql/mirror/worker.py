@@ -22,6 +22,7 @@ from deltasql.mirror.publishing.lag_report import LagReport
 from deltasql.mirror.publishing.landing import LandingWatch
 from deltasql.mirror.targets import Target, target_of
 from deltasql.mirror.validation.validate import ValidationReport
+from deltasql.mirror.validation.watching import DriftWatch
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Backlog, Work
 from deltasql.telemetry import logs
@@ -49,18 +50,22 @@ class Worker:
         engine: MirrorEngine,
         log: LogStore,
         validate: Callable[[], Sequence[ValidationReport]] = tuple,
+        watch: DriftWatch | None = None,
     ) -> None:
         self._engine = engine
         self._log = log
         self._settings = engine.settings
         self._validate = validate
+        self._watch = watch
         self._report = LagReport(engine)
         self._landing = LandingWatch(log)
         self._stopped = threading.Event()
         self._to_sweep: list[Target] = []
         # When it was last begun, by our clock and by the database's.
         self._swept, self._swept_ms = -math.inf, -1
-        self._validated = 0.0
+        self._validated = self._sampled = 0.0
+        # What drifted, by who found it.
+        self._drifted: dict[str, set[str]] = {}
 
     @property
     def is_sweeping(self) -> bool:
@@ -100,7 +105,7 @@ class Worker:
         with _stopping_on_signals(stopped), self._pool() as pool:
             busy: _Busy = {}
             reconciled = -math.inf
-            self._validated = time.monotonic()
+            self._validated = self._sampled = time.monotonic()
             while not stopped.is_set():
                 is_whole = time.monotonic() - reconciled > self._settings.mirror_reconcile_interval
                 if is_whole:
@@ -136,6 +141,11 @@ class Worker:
             if "validate" not in busy.values():
                 busy[pool.submit(self._find_drift)] = "validate"
             self._validated = now
+        interval = self._settings.mirror_sample_interval
+        if self._watch is not None and interval is not None and now - self._sampled > interval:
+            if "sample" not in busy.values():
+                busy[pool.submit(self._sample, self._watch)] = "sample"
+            self._sampled = now
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(
@@ -190,7 +200,12 @@ class Worker:
         if not self._is_mirrored(item):
             return
         kinds = (
-            (Work.COMMITS, item.versions, item.retry_count, item.last_attempt_at),
+            (
+                Work.COMMITS,
+                item.versions + item.gap_versions,
+                item.retry_count,
+                item.last_attempt_at,
+            ),
             (
                 Work.CHECKPOINTS,
                 item.checkpoints,
@@ -256,7 +271,20 @@ class Worker:
                         "error": report.error,
                     },
                 )
-        self._report.drifted({report.table for report in reports if not report.ok})
+        self._tell_drift("validate", {report.table for report in reports if not report.ok})
+
+    def _sample(self, watch: DriftWatch) -> None:
+        """Look at the newest commit files; what is lost there is pending from now on."""
+        try:
+            found = watch.look(self._stopped.is_set)
+        except DeltaSqlError as error:
+            logger.warning("the mirror could not be sampled: %s", error, extra={"error": error})
+            return
+        self._tell_drift("sample", found)
+
+    def _tell_drift(self, finder: str, names: set[str]) -> None:
+        self._drifted[finder] = names
+        self._report.drifted(set().union(*self._drifted.values()))
 
     def _quietly(self, work: Any) -> None:
         """Do something that the next round does again if it fails."""

@@ -68,7 +68,7 @@ def local_failure(verb: str, path: str, error: OSError) -> StoreError:
     else:
         remedy = "check the directory and the file system it is on"
     return StoreError(
-        f"can't {verb} the object {path!r}",
+        f"can't {verb} the object {path!r:.300}",
         cause=error.strerror or str(error),
         remedy=remedy,
         path=path,

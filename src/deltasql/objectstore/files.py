@@ -20,6 +20,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
 )
+# No file can have a name that is too long, or stand below another file.
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
 # How long anyone waits for a lock, which its holders have for the time of one small write.
 LOCK_LIMIT = 10.0
@@ -88,8 +90,11 @@ def _send_off(descriptor: int) -> None:
 
 def remove(full: str) -> None:
     """Remove a file, there or not."""
-    with suppress(FileNotFoundError):
+    try:
         os.unlink(full)  # noqa: PTH108 - a path object costs more than the call
+    except OSError as error:
+        if error.errno not in _NOT_THERE:
+            raise
 
 
 def publish(temporary: str, full: str) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.resources import files
 
 from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.staticfiles import StaticFiles
@@ -13,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 from deltasql.serve import problems
 from deltasql.serve.access import LakeReader, Served
 from deltasql.serve.api import commits, jobs, lake, tables
+from deltasql.serve.api.describing import described
 from deltasql.serve.limits import Limits
 from deltasql.serve.pages import audit, login, overview, table, working
 from deltasql.serve.service import Service
@@ -20,6 +22,14 @@ from deltasql.serve.unity import catalog
 from deltasql.serve.watching import LakeFigures
 from deltasql.telemetry import metrics
 from deltasql.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether the service can do its work, and what was asked to know it."""
+
+    ready: bool
+    checks: dict[str, bool]
 
 
 def create_app(service: Service) -> FastAPI:
@@ -45,14 +55,15 @@ def create_app(service: Service) -> FastAPI:
         """Whether the process answers."""
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["process"])
-    def ready(served: Served) -> Response:
+    @app.get("/readyz", tags=["process"], responses={503: {"model": Readiness}})
+    def ready(served: Served, response: Response) -> Readiness:
         """Whether the database answers and the worker lives; 503 if not."""
         checks = served.checks()
-        is_ready = all(checks.values())
-        return JSONResponse({"ready": is_ready, "checks": checks}, 200 if is_ready else 503)
+        found = Readiness(all(checks.values()), checks)
+        response.status_code = 200 if found.ready else 503
+        return found
 
-    @app.get("/metrics", tags=["process"])
+    @app.get("/metrics", tags=["process"], response_class=PlainTextResponse)
     def measured(visitor: LakeReader) -> Response:
         """Metrics of this process, and figures about the lake, for Prometheus."""
         del visitor
@@ -63,6 +74,7 @@ def create_app(service: Service) -> FastAPI:
         app.include_router(module.router)
     for page in (login, overview, table, working, audit):
         app.include_router(page.router, include_in_schema=False)
+    app.openapi = lambda: described(app)  # type: ignore[method-assign]
     static = files("deltasql.serve") / "static"
     app.mount("/static", StaticFiles(directory=str(static)), name="static")
     return app

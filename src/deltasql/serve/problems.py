@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from deltasql import errors
 from deltasql.telemetry.logs import redact
@@ -39,6 +40,7 @@ _UNITY: Final = {
     404: "RESOURCE_DOES_NOT_EXIST",
     501: "NOT_IMPLEMENTED",
 }
+_METHODS: Final = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 # Remedies speak Python.
 _SPOKEN: Final = ("see lake.tables()", "GET /api/v1/tables lists them")
 
@@ -114,6 +116,15 @@ def answer(error: Exception, *, for_unity: bool = False) -> Response:
     )
 
 
+def _allowed(app: FastAPI, request: Request) -> list[str]:
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    return [
+        method
+        for method, scope in scopes.items()
+        if any(route.matches(scope)[0] is Match.FULL for route in app.routes)
+    ]
+
+
 def install(app: FastAPI) -> None:
     """Let the app answer failures so, pages as pages."""
     from deltasql.serve.pages.rendering import problem_page
@@ -121,8 +132,13 @@ def install(app: FastAPI) -> None:
     def handle(request: Request, error: Exception) -> Response:
         path = request.url.path
         if path.startswith(("/api/", "/metrics", "/healthz", "/readyz")):
-            return answer(error, for_unity="/unity-catalog/" in path)
-        return problem_page(request, *told(error))
+            response = answer(error, for_unity="/unity-catalog/" in path)
+        else:
+            response = problem_page(request, *told(error))
+        if response.status_code == 405:
+            # The router tells the methods of the first route of that path, and there may be more.
+            response.headers["Allow"] = ", ".join(_allowed(app, request))
+        return response
 
     for kind in (errors.DeltaSqlError, Refused, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle)

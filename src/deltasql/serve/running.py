@@ -21,6 +21,7 @@ from deltasql.serve.app import create_app
 from deltasql.serve.jobs import Jobs
 from deltasql.serve.service import Service
 from deltasql.serve.tokens import TokenFile
+from deltasql.serve.unity.vending import Vending
 
 logger = logging.getLogger("deltasql.serve")
 
@@ -62,6 +63,7 @@ def serve(
     service = Service(
         lake,
         Jobs(),
+        Vending(lake.storage, lake.engine.settings.catalog_credentials),
         tokens,
         has_tls=address.certificate is not None,
         wants_worker=with_worker,

@@ -14,6 +14,7 @@ from deltasql.lake.catalog import Lake
 from deltasql.lake.table import Table
 from deltasql.serve.jobs import Jobs
 from deltasql.serve.tokens import TokenFile, Visitor
+from deltasql.serve.unity.vending import Vending
 from deltasql.store.browsing.interface import TableListing
 
 
@@ -23,6 +24,7 @@ class Service:
 
     lake: Lake
     jobs: Jobs
+    vend: Vending
     tokens: TokenFile | None = None
     has_tls: bool = False
     worker: threading.Thread | None = None

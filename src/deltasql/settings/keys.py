@@ -72,6 +72,13 @@ def _parse_size(key: str, value: Any) -> str:
     return text
 
 
+def _parse_credentials(key: str, value: Any) -> str:
+    text = str(value).strip()
+    if text not in ("auto", "off") and not text.startswith("arn:"):
+        raise _ill_typed(key, value, "auto, off, or the ARN of a role")
+    return text
+
+
 AUTO: Final = "auto"
 DURATION: Final = Kind("duration", parse_duration)
 INTERVAL: Final = Kind("duration or `off`", _parse_interval)
@@ -130,8 +137,17 @@ class Settings:
         DURATION, "1h", "how often a `FAILED` version is tried again"
     )
     mirror_parallelism: int = _setting(COUNT, "10", "tables that are mirrored at once")
+    mirror_bridge: str = _setting(
+        _one_of("on", "off"),
+        "on",
+        "whether a worker bridges a backlog that takes longer than `mirror.lag_alert`: readers are "
+        "fresh by a checkpoint, and the versions below it follow",
+    )
     mirror_lag_alert: float = _setting(DURATION, "60s", "lag that alerts")
     mirror_lag_alert_versions: int = _setting(COUNT, "1000", "lag that alerts, in versions")
+    mirror_sample_interval: float | None = _setting(
+        INTERVAL, "1h", "how often the worker looks at the newest commit files of every table"
+    )
     mirror_validate_interval: float | None = _setting(
         INTERVAL, "off", "how often the worker validates every table"
     )
@@ -167,6 +183,12 @@ class Settings:
     duckdb_memory_limit: str = _setting(
         SIZE, "1GB", "memory of a delete, update or merge from Python, beyond which it spills"
     )
+    catalog_credentials: str = _setting(
+        Kind("`auto`, `off` or a role's ARN", _parse_credentials),
+        "auto",
+        "how `deltasql serve` gets credentials that it hands to readers of a table in S3: from the "
+        "S3 server's own STS, never, or on AWS by assuming a role",
+    )
     log_format: str = _setting(
         _one_of("console", "json"), "console", "how the command line logs to stderr"
     )
@@ -175,6 +197,11 @@ class Settings:
         "warning",
         "the least that is logged; `mirror run` logs from `info` on unless told",
     )
+
+    @property
+    def mirror_bridged_after(self) -> float | None:
+        """How long a backlog may take before it is bridged, in seconds; None: none is."""
+        return self.mirror_lag_alert if self.mirror_bridge == "on" else None
 
     def mirror_backoff(self, retry_count: int) -> float:
         """How long after a failed attempt the next one is due, by the number of failures.

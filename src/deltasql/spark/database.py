@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deltasql.errors import TableExistsError
+from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.snapshot import Snapshot
 from deltasql.lake.table import Table
 from deltasql.lake.writing import txn_actions
@@ -121,14 +122,15 @@ class Database:
         app_id: str | None = None,
         app_version: int | None = None,
         **options: Any,
-    ) -> int:
-        """Write rows to a table, made where it is absent; returns the version.
+    ) -> WriteResult:
+        """Write rows to a table, made where it is absent; returns the version, with metrics.
 
         `mode` is append, overwrite, error or ignore. Options: `partition_by`, `replace_where`
         (replace the rows of a condition), `partition_overwrite="dynamic"` (replace the
         partitions that the rows lie in), `merge_schema`, `overwrite_schema`,
-        `target_file_size` in bytes, and `properties` of a new table. With `app_id` and
-        `app_version` the write happens once, however often it is called.
+        `target_file_size` in bytes, and `properties` of a new table; Python's words for them,
+        `where` and `schema_mode="merge"` or `"overwrite"`, are understood as well. With `app_id`
+        and `app_version` the write happens once, however often it is called.
         """
         wanted = write_options(mode, options)
         extra = txn_actions(app_id, app_version)
@@ -137,7 +139,7 @@ class Database:
 
     def _write(
         self, df: DataFrame, name: str, mode: str, wanted: WriteOptions, extra: Sequence[Action]
-    ) -> int:
+    ) -> WriteResult:
         record = self.lake.store.table(name)
         if record is None:
             created = self._create_from(df, name, wanted, extra)
@@ -151,7 +153,7 @@ class Database:
             )
         table = self.lake.table(name) if record is None else Table(self.lake, record)
         if mode == "ignore":
-            return table.version
+            return WriteResult(table.version)
         self.set_credentials(table.location)
         snapshot = table.snapshot()
         abandon = table.abandon(snapshot.version)
@@ -182,7 +184,7 @@ class Database:
     # --- changing rows ------------------------------------------------------------------
 
     def table(self, name: str) -> SparkTable:
-        """A table with delta-spark's verbs: `delete`, `update`, `merge`."""
+        """A table with delta-spark's verbs, and all else that `lake.table(name)` has."""
         return SparkTable(self, self.lake.table(name))
 
     def transaction(
@@ -260,7 +262,7 @@ class Database:
 
     def _create_from(
         self, df: DataFrame, name: str, options: WriteOptions, extra: Sequence[Action]
-    ) -> int | None:
+    ) -> WriteResult | None:
         """Create a table with its rows in version 0; None when somebody else was faster."""
         self.lake.commits.rights.check()
         location = self.lake.place(name)

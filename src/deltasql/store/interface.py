@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from deltasql.log.pruning.partition_ranges import PartitionRanges
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.log.state import TableState
 from deltasql.store.browsing.interface import BrowseLog
@@ -233,9 +234,7 @@ class TxnLogReader(Protocol):
         """The heads of several tables, by default of all, at one instant: a consistent cut."""
 
     def state(self, table_id: int, version: int | None = None) -> StateRecord | None:
-        """What is current at `version`, by default at the head; None if there is no such
-        version.
-        """
+        """What is current at `version`, by default at the head; None if there is none such."""
 
     def version_at(self, table_id: int, timestamp_ms: int) -> int | None:
         """The newest version that is not younger than `timestamp_ms`."""
@@ -246,8 +245,10 @@ class TxnLogReader(Protocol):
     def domains(self, table_id: int, version: int) -> dict[str, str]:
         """Configuration of every domain that is not removed at `version`."""
 
-    def partitions(self, table_id: int) -> list[tuple[int, str]]:
-        """Key and values (JSON) of every partition that files were ever added to."""
+    def partitions(
+        self, table_id: int, ranges: PartitionRanges | None = None
+    ) -> list[tuple[int, str]]:
+        """Key and values (JSON) of partitions that ever had files: in the ranges, or all."""
 
     def files(
         self,
@@ -271,9 +272,7 @@ class TxnLogReader(Protocol):
         """Versions, newest first."""
 
     def audit(self, start_ms: int, end_ms: int) -> list[tuple[str, VersionRecord]]:
-        """Table name and version of everything committed with start <= time < end, in order
-        of time.
-        """
+        """Table name and version of all that was committed with start <= time < end, by time."""
 
     def find_commit(self, table_id: int, commit_id: str) -> Committed | None:
         """The version that `commit_id` became."""

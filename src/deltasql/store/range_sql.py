@@ -52,6 +52,16 @@ def file_filter(partition_keys: Iterable[int] | None, ranges: Ranges | None, dia
     return " AND ".join(conditions) or "TRUE"
 
 
+def number_at_least(bound: float, dialect: str) -> str:
+    """A lower bound as a dialect writes it, not rounded in."""
+    return _DIALECTS[dialect].at_least(bound)
+
+
+def number_at_most(bound: float, dialect: str) -> str:
+    """An upper bound as a dialect writes it, not rounded in."""
+    return _DIALECTS[dialect].at_most(bound)
+
+
 def _render(ranges: Ranges, words: _Words) -> str:
     # COALESCE rather than OR: the item is taken out of its array once a row.
     match ranges:

@@ -89,6 +89,11 @@ def _changes_in_a_transaction(place: Place) -> None:
         tx.table(place.name("b")).update("id % 2 = 0", {"id": "id + 5"})
 
 
+def _append_by_an_appender(place: Place) -> None:
+    with place.table("a").appender() as appender:
+        appender.append(rows(3))
+
+
 def _with_statement(place: Place) -> None:
     with place.lake.transaction() as tx:
         tx.table(place.name("a")).append(rows(3))
@@ -139,6 +144,14 @@ VERBS = {
     "append once": Verb(
         lambda p: p.table("a").append(rows(3), app_id="app", app_version=1),
         lambda p: p.state(a=(1, 2, 3)),
+    ),
+    "append by an appender": Verb(_append_by_an_appender, lambda p: p.state(a=(1, 2, 3))),
+    "write to a new table": Verb(
+        lambda p: p.lake.write(rows(3), p.name("new"), mode="error"), lambda p: p.state(new=(3,))
+    ),
+    "create or replace": Verb(
+        lambda p: p.lake.create_or_replace_table(p.name("a"), data=rows(3)),
+        lambda p: p.state(a=(3,)),
     ),
     "overwrite": Verb(lambda p: p.table("a").overwrite(rows(3)), lambda p: p.state(a=(3,))),
     "overwrite where": Verb(

@@ -73,7 +73,8 @@ class Rows:
             [other for other in source if self._holds(merge["on"], row, other)] for row in before
         ]
         only_deletes = [(verb, where) for verb, where, _ in merge["matched"]] == [("delete", None)]
-        if merge["matched"] and not only_deletes and any(len(found) > 1 for found in pairs):
+        changes = merge["matched"] or merge["lost"]
+        if changes and not only_deletes and any(len(found) > 1 for found in pairs):
             raise DoubledError
         partners = iter(pairs)
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 import deltasql
+from deltasql.errors import CommitError
 from tests.sizes import FULL
 
-PROCESSES = 4
+PROCESSES = 8 if FULL else 4
 ROUNDS = 8 if FULL else 2
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 
@@ -28,6 +29,23 @@ def work(url: str, location: str, me: int) -> None:
             own = me * 100 + number
             table.append(pa.table({"id": [own], "n": [0]}, schema=SCHEMA))
             table.delete(f"id = {own}", retries=200)
+            # The first one makes the table.
+            lake.write(pa.table({"id": [own], "n": [me]}, schema=SCHEMA), "made")
+            mine = pa.table({"id": [me], "n": [number]}, schema=SCHEMA)
+            lake.table("kept").overwrite(mine, where=f"id = {me}", max_commit_retries=200)
+            _replace(lake, mine)
+            with lake.table("gathered").appender() as appender:
+                appender.append(mine)
+
+
+def _replace(lake: deltasql.Lake, rows: pa.Table) -> None:
+    for _ in range(200):
+        try:
+            lake.create_or_replace_table("replaced", data=rows)
+        except CommitError:
+            continue
+        return
+    raise AssertionError("lost against others again and again")
 
 
 @pytest.mark.timeout(300)
@@ -41,6 +59,8 @@ def test_no_change_is_lost(database, request, tmp_path):
             "raced", SCHEMA, properties={"delta.enableDeletionVectors": vectors}
         )
         table.append(pa.table({"id": [0, -1], "n": [0, 7]}, schema=SCHEMA))
+        for name in ("kept", "gathered"):
+            lake.create_table(name, SCHEMA)
         context = multiprocessing.get_context("spawn")
         workers = [
             context.Process(target=work, args=(store_url, location, me))
@@ -54,4 +74,14 @@ def test_no_change_is_lost(database, request, tmp_path):
         found = {row["id"]: row["n"] for row in table.scan().to_arrow().to_pylist()}
         own = dict.fromkeys(range(1, PROCESSES + 1), ROUNDS)
         assert found == {0: 2 * ROUNDS * PROCESSES, -1: 7, **own}
-        assert lake.check("raced").tables["raced"].ok
+        everyone, rounds = range(1, PROCESSES + 1), range(ROUNDS)
+        each = sorted((me, number) for me in everyone for number in rounds)
+        assert _pairs(lake, "made") == sorted((me * 100 + number, me) for me, number in each)
+        assert _pairs(lake, "kept") == [(me, ROUNDS - 1) for me in everyone]
+        assert _pairs(lake, "gathered") == each
+        assert _pairs(lake, "replaced") in [[pair] for pair in each]
+        assert all(found.ok for found in lake.check().tables.values())
+
+
+def _pairs(lake: deltasql.Lake, name: str) -> list[tuple[int, int]]:
+    return sorted(tuple(row.values()) for row in lake.table(name).scan().to_arrow().to_pylist())

@@ -130,6 +130,18 @@ def test_vectors_of_versions_without_change_files(lake):
     ]
 
 
+def test_removes_of_stock_delta_leave_out_partitions_of_null(lake):
+    rows = pa.table({"id": [1], "day": pa.array([None], pa.string())})
+    feed = {"delta.enableChangeDataFeed": "true"}
+    table = lake.create_table("foreign", data=rows, partition_by=["day"], properties=feed)
+    (add,) = table.snapshot().adds()
+    remove = {"path": add.path, "dataChange": True, "deletionTimestamp": 1, "size": add.size,
+              "extendedFileMetadata": True, "partitionValues": {}}  # fmt: skip
+    table.commit([{"remove": remove}], operation="DELETE")
+    (row,) = table.change_rows(1).read_all().to_pylist()
+    assert (row["id"], row["day"], row["_change_type"]) == (1, None, "delete")
+
+
 def test_a_table_without_a_feed_says_so(table):
     with pytest.raises(ValidationError, match="no change feed"):
         table.change_rows()

@@ -13,6 +13,7 @@ import pyspark
 from deltasql.spark.plugin.configuring import PLUGIN
 from tests.parts import spark as spark_part
 from tests.parts.process import LoopbackProcess, free_port
+from tests.parts.spark_settings import JAVA, SMALL
 
 HOME = Path(pyspark.__file__).parent
 CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -57,19 +58,12 @@ def is_gone(pid: int) -> bool:
 def settings(work: Path) -> dict[str, str]:
     """Settings for small tables on a machine with two cores."""
     return {
+        **SMALL,
         "spark.jars": jars(),
         "spark.plugins": PLUGIN,
         "spark.deltasql.python": python(work),
         "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.ui.enabled": "false",
         "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.adaptive.enabled": "false",
         "spark.sql.warehouse.dir": str(work / "warehouse"),
         "spark.local.dir": str(work),
     }
@@ -97,7 +91,6 @@ class Servers(LoopbackProcess):
         self._profile = profile
 
     def command(self) -> list[str]:
-        small = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         given = {
             **settings(self.directory),
             "spark.jars": jars(*spark_part.S3A_JARS.glob("*.jar")),
@@ -107,7 +100,7 @@ class Servers(LoopbackProcess):
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self.connect_port),
             "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": small,
+            "spark.executor.extraJavaOptions": JAVA,
             "spark.sql.execution.pythonUDF.arrow.enabled": "false",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": f"file://{self.directory}/events",

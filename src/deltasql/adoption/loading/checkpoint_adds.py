@@ -23,6 +23,15 @@ _KNOWN: Final = frozenset(
 )
 
 
+def said_twice(name: str, what: str) -> LogFormatError:
+    """The error for a checkpoint that has two actions where the table has one thing."""
+    return LogFormatError(
+        f"_delta_log/{name}: the checkpoint has {what} twice",
+        cause="a checkpoint has one action for each file, app and domain",
+        remedy="restore it from a copy, or the commit files before it",
+    )
+
+
 class AddReader:
     """Turns batches of adds into rows; `live` collects the keys of their files."""
 
@@ -71,11 +80,7 @@ class AddReader:
             key = path_key + dv_key
             look_at(path, source)
             if key in live:
-                raise LogFormatError(
-                    f"_delta_log/{name}: the checkpoint has the file {path!r:.200} twice",
-                    cause="a checkpoint has one action for each file",
-                    remedy="restore it from a copy, or the commit files before it",
-                )
+                raise said_twice(name, f"the file {path!r:.200}")
             live.add(key)
             found.append(
                 (

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from deltasql.adoption.loading.checkpoint_adds import AddReader
+from deltasql.adoption.loading.checkpoint_adds import AddReader, said_twice
 from deltasql.adoption.loading.decoding import check_metadata, check_protocol
 from deltasql.adoption.loading.outside import PathRules
 from deltasql.adoption.loading.parts import Parts
+from deltasql.data.reading.footer import ParquetFile
 from deltasql.delta_log.checkpoint.parquet import decoded, opened, sidecar_name, values_in
 from deltasql.delta_log.listing import FoundCheckpoint
 from deltasql.errors import LogFormatError
@@ -35,6 +35,7 @@ from deltasql.store.rows import to_rows
 _LOG: Final = "_delta_log/"
 _BATCH: Final = 20_000
 _NOT_FILES: Final = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
+_KINDS: Final = {Txn: "txn", DomainMetadata: "domainMetadata"}
 # What a checkpoint says once more, typed.
 _TYPED: Final = ("stats_parsed", "partitionValues_parsed")
 
@@ -55,7 +56,7 @@ def _load(
     base = _Base(objects, found)
     state = base.state()
     version = found.version
-    others = [*base.others, state.metadata, state.protocol]
+    others = [*base.others.values(), state.metadata, state.protocol]
     parts.take(version, to_rows(others, state.stats_columns))
     live: set[bytes] = set()
     adds = AddReader(version, state.stats_columns, live, paths)
@@ -77,14 +78,32 @@ def _load(
                 version, [row for row in gone if row.path_key + row.dv_key not in live]
             )
     for piece in base.written_out:
-        # A V2 checkpoint in JSON with its files inline.
-        for action in piece:
-            if isinstance(action, AddFile | RemoveFile):
-                paths.look_at(action, _LOG + found.names[0])
-        inline = to_rows(piece, state.stats_columns)
-        parts.take_live([(version, *row) for row in inline.adds], inline.partitions)
-        parts.take_tombstones(version, inline.removes)
+        _load_inline(piece, found, state, parts, paths, live)
     return state
+
+
+def _load_inline(
+    piece: list[Action],
+    found: FoundCheckpoint,
+    state: TableState,
+    parts: Parts,
+    paths: PathRules,
+    live: set[bytes],
+) -> None:
+    """Hand on the files that a V2 checkpoint in JSON has inline."""
+    name = found.names[0]
+    for action in piece:
+        if isinstance(action, AddFile | RemoveFile):
+            paths.look_at(action, _LOG + name)
+    rows = to_rows(piece, state.stats_columns)
+    for row in rows.adds:
+        key = row.path_key + row.dv_key
+        if key in live:
+            raise said_twice(name, f"the file {row.path!r:.200}")
+        live.add(key)
+    parts.take_live([(found.version, *row) for row in rows.adds], rows.partitions)
+    gone = [row for row in rows.removes if row.path_key + row.dv_key not in live]
+    parts.take_tombstones(found.version, gone)
 
 
 class _Base:
@@ -94,7 +113,7 @@ class _Base:
         self._objects = objects
         self._found = found
         self.files: list[str] = []
-        self.others: list[Action] = []
+        self.others: dict[tuple[type[Action], str], Action] = {}
         self.written_out: list[list[Action]] = []
         self._protocols: list[Protocol] = []
         self._metadata: list[Metadata] = []
@@ -114,10 +133,13 @@ class _Base:
                 case Metadata():
                     check_metadata(action, _LOG + name)
                     self._metadata.append(action)
-                case Txn() | DomainMetadata():
-                    self.others.append(action)
-                case UnknownAction(name="sidecar", value={"path": str(path)}):
-                    yield sidecar_name(path)
+                case Txn(app_id=owner) | DomainMetadata(domain=owner):
+                    key = (type(action), owner)
+                    if key in self.others:
+                        raise said_twice(name, f"the {_KINDS[type(action)]} of {owner!r:.200}")
+                    self.others[key] = action
+                case UnknownAction(name="sidecar", value=sidecar):
+                    yield sidecar_name(sidecar, _LOG + name)
 
     def _top_actions(self, name: str) -> Iterator[Action]:
         if name.endswith(".json"):
@@ -185,7 +207,7 @@ def _unreadable(name: str) -> Callable[[str], LogFormatError]:
     )
 
 
-def _columns(file: pq.ParquetFile, kind: str) -> list[str]:
+def _columns(file: ParquetFile, kind: str) -> list[str]:
     """The columns of a kind of action, without those that are typed once more."""
     schema = file.schema_arrow
     if kind not in schema.names or not pa.types.is_struct(schema.field(kind).type):

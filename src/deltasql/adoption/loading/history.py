@@ -39,6 +39,8 @@ from deltasql.store.rows import to_rows
 
 # How many actions of a commit are held at once.
 _SLICE: Final = 20_000
+# What versions are called that others committed.
+_ADOPTED: Final = "adopted-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +219,10 @@ class Loader:
         """Ours again where it was ours, so that its writer, who may still ask, finds it."""
         found = info.txn_id
         ours = (info.engine_info or "").startswith("deltasql/")
-        if not ours or found is None or "\0" in found or found in self._commit_ids:
-            found = f"adopted-{version}"
+        is_odd = found is None or "\0" in found or found.startswith(_ADOPTED)
+        if not ours or found is None or is_odd or found in self._commit_ids:
+            # Nobody else's, by its version: no need to remember it.
+            return f"{_ADOPTED}{version}"
         self._commit_ids.add(found)
         return found
 

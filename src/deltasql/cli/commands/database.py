@@ -97,6 +97,7 @@ def grants(
     app,
     "check",
     examples=["deltasql db check", "deltasql db check sales.orders --full --output json"],
+    resume="the same command goes on after the tables that were checked, unless --full",
 )
 def check(
     session: Session,

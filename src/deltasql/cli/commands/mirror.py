@@ -217,6 +217,7 @@ def _listed(value: Any) -> Any:
     app,
     "validate",
     examples=["deltasql mirror validate", "deltasql mirror validate sales.orders --version 7"],
+    resume="nothing was changed; name tables to look at fewer",
 )
 def validate(
     session: Session,

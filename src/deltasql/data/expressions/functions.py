@@ -250,6 +250,41 @@ def _as_day(given: Arguments) -> str:
     return given.day(0)
 
 
+# Spark's words for them, and DuckDB's; weeks begin on Monday in both.
+_DAYS = {
+    "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month",
+    "mon": "month", "mm": "month", "week": "week",
+}  # fmt: skip
+_TIMES = _DAYS | {
+    "day": "day", "dd": "day", "hour": "hour", "minute": "minute", "second": "second",
+    "millisecond": "millisecond", "microsecond": "microsecond",
+}  # fmt: skip
+
+
+def _unit(name: str, said: str, known: dict[str, str]) -> str:
+    # Spark gives null for a unit that it does not know: nobody means that.
+    if (unit := known.get(said.strip("'").lower())) is None or not said.startswith("'"):
+        raise unsupported(f"{name} by {said}", f"give one of {', '.join(sorted(known))}")
+    return unit
+
+
+def _date_trunc(given: Arguments) -> str:
+    _must_have(given, "date_trunc", 2)
+    unit = _unit("date_trunc", given.sql[0], _TIMES)
+    moment, kind = given.sql[1], given.kinds[1]
+    if kind not in (types.INSTANT, "TIMESTAMP"):
+        moment = types.cast(moment, kind, types.INSTANT)
+    return f"date_trunc('{unit}', {moment})"
+
+
+def _trunc(given: Arguments) -> str:
+    # With one value it is DuckDB's own, from the parts of an interval.
+    _must_have(given, "trunc", 1, 2)
+    if len(given.sql) == 1:
+        return _without_fraction(given)
+    return f"CAST(date_trunc('{_unit('trunc', given.sql[1], _DAYS)}', {given.day(0)}) AS DATE)"
+
+
 FUNCTIONS: dict[str, Render] = {
     "abs": _of_numbers("abs"),
     "ceil": _whole("ceil"),
@@ -258,6 +293,7 @@ FUNCTIONS: dict[str, Render] = {
     "contains": _texts("contains", 2),
     "date_add": _moved("+"),
     "date_sub": _moved("-"),
+    "date_trunc": _date_trunc,
     "datediff": _days_between,
     "day": _part("day"),
     "dayofmonth": _part("day"),
@@ -292,7 +328,7 @@ FUNCTIONS: dict[str, Render] = {
     "to_seconds": _plain("to_seconds", 1),
     "to_years": _plain("to_years", 1),
     "trim": _texts("trim", 1, "' '"),
-    "trunc": _without_fraction,
+    "trunc": _trunc,
     "unhex": _plain("unhex", 1),
     "upper": _cased("upper"),
     "year": _part("year"),

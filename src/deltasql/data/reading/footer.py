@@ -1,16 +1,19 @@
 """Footers of Parquet files, looked at before Arrow believes them.
 
 A footer says how much memory is taken: one that lies could ask for all there is. So its length and
-the number of columns are limited. The columns of its row groups are not looked at here: where their
-types contradict the schema, asking for one ends the process inside Arrow.
+the number of columns are limited. What it says of the columns of its row groups is read by
+`chunk_statistics` alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from deltasql.data.reading.chunk_statistics import ChunkStatistics, chunk_statistics
 
 # Arrow takes some twenty times the footer's length.
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -25,7 +28,24 @@ _SCHEMA_FIELD: Final = 0x19
 _LONG_LIST: Final = 15
 
 
-def open_parquet(source: pa.NativeFile, **options: Any) -> pq.ParquetFile:
+class ParquetFile(pq.ParquetFile):  # type: ignore[misc] # PyArrow has no types
+    """A Parquet file, with the bytes of its footer."""
+
+    def __init__(
+        self, source: pa.NativeFile, metadata: pq.FileMetaData, footer: bytes, **options: Any
+    ) -> None:
+        super().__init__(source, metadata=metadata, **options)
+        self._footer = footer
+
+    def statistics(self, columns: Iterable[int]) -> list[dict[int, ChunkStatistics]]:
+        """For each row group, what is known of the leaf columns with these numbers.
+
+        Not `metadata.row_group(i).column(j)`, which ends the process on some footers.
+        """
+        return chunk_statistics(self._footer, columns, self.metadata.num_row_groups)
+
+
+def open_parquet(source: pa.NativeFile, **options: Any) -> ParquetFile:
     """A Parquet file whose footer holds what it promises; `pa.ArrowInvalid` if it doesn't."""
     size = source.size()
     footer = _footer(source, size)
@@ -37,7 +57,7 @@ def open_parquet(source: pa.NativeFile, **options: Any) -> pq.ParquetFile:
     rows = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
     if any(count < 0 for count in rows) or sum(rows) != metadata.num_rows:
         raise pa.ArrowInvalid("the rows of its row groups do not add up")
-    return pq.ParquetFile(source, metadata=metadata, **options)
+    return ParquetFile(source, metadata, footer, **options)
 
 
 def _footer(source: pa.NativeFile, size: int) -> bytes:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.reading.deletion import RowDeleter, deleted_rows, find_object
 from deltasql.data.reading.file_columns import column_rules
-from deltasql.data.reading.footer import open_parquet
+from deltasql.data.reading.footer import ParquetFile, open_parquet
 from deltasql.data.reading.row_filter import row_mask
 from deltasql.data.reading.row_groups import matching_row_groups
 from deltasql.data.reshape import ReshapeError, reshape
@@ -143,7 +142,7 @@ class _Reading:
     """One file while it is read."""
 
     def __init__(
-        self, file: pq.ParquetFile, add: AddFile, scan: Scan, only: array[int] | None = None
+        self, file: ParquetFile, add: AddFile, scan: Scan, only: array[int] | None = None
     ) -> None:
         self._only = only
         self._file = file
@@ -201,7 +200,7 @@ class _Reading:
         """Physical rows as (index of the first, how many, columns); whole row groups may lack."""
         metadata, names = self._file.metadata, sorted(set(self._source.values()))
         wanted = matching_row_groups(
-            metadata,
+            self._file,
             pruner=self._scan.pruner,
             partition_values=self._add.partition_values,
             columns=self._prunable(),

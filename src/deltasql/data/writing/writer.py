@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltasql.data.layout import Layout, check_conformed, to_physical
+from deltasql.data.writing.growing_buffer import GrowingBuffer
 from deltasql.data.writing.lanes import Lanes, OpenFile
+from deltasql.data.writing.partition_files import PartitionFiles
 from deltasql.data.writing.partitioning import Values, split
 from deltasql.data.writing.properties import FileOptions, options_of
 from deltasql.data.writing.repeating import repeating
@@ -27,16 +29,22 @@ from deltasql.spec.paths import encode_path, hive_directory
 
 MIB = 1 << 20
 DEFAULT_FILE_SIZE = 128 * MIB
-# How much of a stream is gathered before its rows are split by partition.
-_GATHERED = 256 * MIB
+# How much of a stream is gathered before its rows are split by partition, or are a row group.
+_GATHERED = 32 * MIB
+# What is in memory anyway is split in larger pieces: fewer files.
+_PIECE = 256 * MIB
 _ROW_GROUP = 64 * MIB
 _ROW_GROUP_ROWS = 1 << 20
 _UPLOADS = 8
+# Finished files on their way, beside the first: a slow store holds up the writer.
+_UPLOAD_BYTES = 64 * MIB
 # Of so few rows a dictionary does not pay, nor do bounds beside those that the log has: to make
 # them is half of the work.
 _FEW_ROWS = 64
 # From so many rows on it pays to look which columns repeat their values.
 _MANY_ROWS = 1 << 16
+# A file that begins with so much becomes a large one.
+_LARGE = 8 * MIB
 _SUFFIX = "-c000"
 _ENDING = ".snappy.parquet"
 _OPTIONS: dict[str, Any] = {
@@ -131,11 +139,15 @@ class NewFile(Protocol):
         """Its path as the log has it."""
 
 
-def _chunks(data: pa.Table | pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """The data as tables of bounded size."""
+def _chunks(data: pa.Table | pa.RecordBatchReader, piece: int | None) -> Iterator[pa.Table]:
+    """The data as tables of bounded size; a table of rows that are not split as it is."""
     if isinstance(data, pa.Table):
-        if data.num_rows:
-            yield data
+        rows = data.num_rows
+        most = rows
+        if piece is not None and data.nbytes > piece:
+            most = max(1, rows * piece // data.nbytes)
+        for start in range(0, rows, most or 1):
+            yield data if most == rows else data.slice(start, most)
         return
     batches: list[pa.RecordBatch] = []
     gathered = 0
@@ -183,13 +195,21 @@ class _Output:
         self._lanes = Lanes(
             open_file=self._begin,
             finish=self._end,
-            group_rows=lambda stored: self._group_size or _group_rows(stored),
+            group_rows=self._group_rows,
+            target_size=self._target,
+        )
+        self._partitions = PartitionFiles(
+            open_file=self._begin,
+            finish=self._end,
+            group_rows=self._group_rows,
             target_size=self._target,
         )
 
     def write_all(self, data: pa.Table | pa.RecordBatchReader) -> list[AddFile]:
         """Write the data; returns the adds of its files."""
-        return self._finished(map(self._write, _chunks(data)), ())
+        return self._finished(
+            map(self._write, _chunks(data, _PIECE if self._layout.partition else None)), ()
+        )
 
     def write_stored(self, groups: Iterable[pa.Table], values: Values) -> list[AddFile]:
         """Write what belongs to one partition, as it is stored; returns the adds of its files."""
@@ -199,6 +219,7 @@ class _Output:
         try:
             deque(steps, maxlen=0)
             self._lanes.close(values)
+            self._partitions.finish()
             self._uploads.finish()
         except BaseException as error:
             self._uploads.stop()
@@ -213,12 +234,15 @@ class _Output:
         if not self._layout.partition:
             self._lanes.append(to_physical(table, self._layout), ())
             return
-        for values, part in split(table, self._layout):
-            self._lanes.append(to_physical(part, self._layout), values)
-            self._lanes.close(values)
+        self._partitions.take(
+            (values, to_physical(part, self._layout)) for values, part in split(table, self._layout)
+        )
 
     def _begin(self, schema: pa.Schema) -> _OpenFile:
         return _OpenFile(self._layout, schema, self._options)
+
+    def _group_rows(self, stored: pa.Table) -> int:
+        return self._group_size or _group_rows(stored)
 
     def _end(self, file: OpenFile, values: Values) -> None:
         data, stats = file.finish()
@@ -256,23 +280,25 @@ class _OpenFile:
     ) -> None:
         self._schema = schema
         self._options = options
-        self._sink = pa.BufferOutputStream()
+        self._sink: Any = None
         self._collector = Collector(layout.leaves)
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, table: pa.Table) -> None:
         self._collector.add(table)
         if self._writer is None:
+            many = table.num_rows > _FEW_ROWS
             options = self._options
             if options is None:
-                many = table.num_rows > _FEW_ROWS
                 dictionaries = repeating(table) if table.num_rows > _MANY_ROWS else many
                 options = {**_OPTIONS, "use_dictionary": dictionaries, "write_statistics": many}
+            is_large = table.nbytes > _LARGE if many else False
+            self._sink = GrowingBuffer() if is_large else pa.BufferOutputStream()
             self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
         self._writer.write_table(table, row_group_size=table.num_rows)
 
     def size(self) -> int:
-        return int(self._sink.tell())
+        return 0 if self._sink is None else int(self._sink.tell())
 
     def finish(self) -> tuple[pa.Buffer, str]:
         if self._writer is not None:
@@ -296,7 +322,8 @@ class _Uploads:
         self.keys: list[str] = []
         self._held: tuple[str, Bytes] | None = None
         self._pool: ThreadPoolExecutor | None = None
-        self._under_way: deque[Future[None]] = deque()
+        self._under_way: deque[tuple[int, Future[None]]] = deque()
+        self._bytes = 0
 
     def put(self, key: str, data: Bytes) -> None:
         self.keys.append(key)
@@ -313,14 +340,20 @@ class _Uploads:
 
     def _submit(self, key: str, data: Bytes) -> None:
         assert self._pool is not None
-        if len(self._under_way) >= _UPLOADS:
-            self._under_way.popleft().result()
-        self._under_way.append(self._pool.submit(self._objects.put, key, data))
+        size = len(data)
+        while self._under_way and (
+            len(self._under_way) >= _UPLOADS or self._bytes + size > _UPLOAD_BYTES
+        ):
+            done, future = self._under_way.popleft()
+            self._bytes -= done
+            future.result()
+        self._bytes += size
+        self._under_way.append((size, self._pool.submit(self._objects.put, key, data)))
 
     def finish(self) -> None:
         if self._held is not None:
             self._objects.put(*self._held)
-        for future in self._under_way:
+        for _, future in self._under_way:
             future.result()
         if self._pool is not None:
             self._pool.shutdown()

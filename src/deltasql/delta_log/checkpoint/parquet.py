@@ -8,11 +8,10 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from deltasql.data.reading.footer import open_parquet
+from deltasql.data.reading.footer import ParquetFile, open_parquet
 from deltasql.delta_log.names import LOG, SIDECARS
-from deltasql.errors import DeltaSqlError
+from deltasql.errors import DeltaSqlError, LogFormatError
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.actions import Action
@@ -24,7 +23,7 @@ _STRUCTS: Final = ("deletionVector", "format")
 @contextmanager
 def opened(
     objects: ObjectStore, name: str, failure: Callable[[str], DeltaSqlError]
-) -> Iterator[pq.ParquetFile]:
+) -> Iterator[ParquetFile]:
     """A file of the log; `failure` makes the error for one that can't be read, from its cause."""
     with objects.open_input(LOG + name) as source:
         try:
@@ -34,17 +33,16 @@ def opened(
             raise failure((str(error).splitlines() or [type(error).__name__])[0]) from None
 
 
-def values_in(file: pq.ParquetFile, path: str) -> int:
+def values_in(file: ParquetFile, path: str) -> int:
     """In how many rows a column has a value, by the footer; where that does not say, in all."""
     footer = file.metadata
     places = [at for at in range(footer.num_columns) if footer.schema.column(at).path == path]
     count = 0
-    for index in range(footer.num_row_groups):
-        group = footer.row_group(index)
-        for place in places:
-            found = group.column(place).statistics
-            known = found is not None and found.has_null_count
-            count += group.num_rows - (found.null_count if known else 0)
+    for index, group in enumerate(file.statistics(places)):
+        rows = footer.row_group(index).num_rows
+        for found in group.values():
+            known = found.nulls is not None and 0 <= found.nulls <= rows
+            count += rows - (found.nulls if known else 0)
     return count
 
 
@@ -58,9 +56,16 @@ def decoded(kind: str, batch: pa.StructArray, source: str) -> Iterator[Action]:
         yield codec.from_wire({kind: known}, source=source)
 
 
-def sidecar_name(path: str) -> str:
+def sidecar_name(sidecar: Any, source: str) -> str:
     """The name, relative to the log, of the sidecar that an action names."""
-    return f"{SIDECARS}/{unquote(path)}"
+    match sidecar:
+        case {"path": str(path)} if path:
+            return f"{SIDECARS}/{unquote(path)}"
+    raise LogFormatError(
+        f"{source}: a sidecar action lacks its path",
+        cause=f"found {sidecar!r:.200}",
+        remedy="restore the checkpoint from a copy",
+    )
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:

@@ -110,6 +110,7 @@ class Appender:
         self, data: Any, *, app_id: str | None = None, app_version: int | None = None
     ) -> int:
         """Add rows; returns the version when they are durable, as `Table.append` does."""
+        self._must_not_wait_for_itself("append()", remedy="call submit(), that waits for nothing")
         waiter = threading.get_ident()
         entry = self._entry(data, writing.txn_actions(app_id, app_version), waiter)
         self._hand_in(entry)
@@ -129,7 +130,8 @@ class Appender:
 
     def _hand_in(self, entry: Entry) -> None:
         with self._lock:
-            while not self._is_closed and self._queue and self._is_full():
+            # A callback of a receipt runs in the thread that makes room.
+            while not (self._is_closed or self._is_own_thread) and self._queue and self._is_full():
                 self._room.wait()
             if self._is_closed:
                 raise ValidationError(
@@ -172,6 +174,7 @@ class Appender:
 
     def flush(self) -> None:
         """Commit what was handed in so far, and wait for it; raises what nobody asked for."""
+        self._must_not_wait_for_itself("flush()", remedy="call it from another thread")
         with self._lock:
             for entry in self._queue:
                 entry.since = -math.inf
@@ -194,7 +197,20 @@ class Appender:
             message = "%s: rows that were handed in were not committed: %s"
             logger.error(message, self._table.name, receipt.exception())
 
+    @property
+    def _is_own_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def _must_not_wait_for_itself(self, call: str, *, remedy: str) -> None:
+        if self._is_own_thread:
+            raise ValidationError(
+                f"{call} in a callback of a receipt would wait for itself",
+                cause="callbacks run in the thread that commits",
+                remedy=remedy,
+            )
+
     def _finish(self) -> None:
+        self._must_not_wait_for_itself("close()", remedy="call it from another thread")
         with self._lock:
             self._is_closed = True
             self._work.notify_all()

@@ -72,19 +72,22 @@ def _of_version(
         return
     rows = PlacedRows(objects, state)
     width = list(range(len(state.schema.fields)))
-    for kind, add, places in _moved(objects, change):
+    for kind, add, places in _moved(objects, state, change):
         only = None if places is None else {0: places}
         for batch in rows.read([add], only=only):
             yield kind, batch.select(width)
 
 
 def _moved(
-    objects: ObjectStore, change: Change
+    objects: ObjectStore, state: TableState, change: Change
 ) -> Iterator[tuple[str, AddFile, array[int] | None]]:
     """Files that came or went; of one that got another deletion vector the rows between both."""
     adds = {a.path: a for a in change.actions if isinstance(a, AddFile) and a.data_change}
+    names = state.partition_types
     removes = {
-        a.path: as_add(a) for a in change.actions if isinstance(a, RemoveFile) and a.data_change
+        action.path: as_add(action, names)
+        for action in change.actions
+        if isinstance(action, RemoveFile) and action.data_change
     }
     for path in sorted(adds.keys() & removes.keys()):
         before, after = removes.pop(path), adds.pop(path)

@@ -20,7 +20,7 @@ def literal(value: Any) -> str:
             return render(value)
     raise ValidationError(
         f"a column can't be set to a {type(value).__name__}",
-        cause="values are SQL text, or numbers, texts, dates and times",
+        cause="values are SQL text, numbers, texts, dates and times, or lists and dicts of them",
         remedy='write an expression, such as "amount + 1"',
     )
 
@@ -29,6 +29,10 @@ def _moment(value: datetime) -> str:
     shown = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
     kind = "timestamp_ntz" if value.tzinfo is None else "timestamp"
     return f"CAST('{shown.isoformat(' ')}' AS {kind})"
+
+
+def _field(item: tuple[str, Any]) -> str:
+    return f"{literal(item[0])}, {literal(item[1])}"
 
 
 _RENDERERS: list[tuple[type, Callable[[Any], str]]] = [
@@ -40,6 +44,8 @@ _RENDERERS: list[tuple[type, Callable[[Any], str]]] = [
     # A datetime is a date as well.
     (datetime, _moment),
     (date, lambda value: f"DATE '{value.isoformat()}'"),
+    (list, lambda value: f"list_value({', '.join(map(literal, value))})"),
+    (dict, lambda value: f"named_struct({', '.join(map(_field, value.items()))})"),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 from deltasql.errors import ValidationError
 from deltasql.lake.dml.literals import assignments
@@ -57,14 +57,14 @@ class MergeBuilder(Generic[R]):
 
     def when_matched_update(
         self,
-        condition: str | None = None,
-        set: Mapping[str, Any] | None = None,  # noqa: A002 - delta-spark's name
+        condition: str | Mapping[str, Any] | None = None,
+        set: Mapping[str, Any] | str | None = None,  # noqa: A002 - delta-spark's name
         *,
         predicate: str | None = None,
         updates: Mapping[str, Any] | None = None,
     ) -> Self:
         """Set columns of rows that match."""
-        return self._with("matched", "update", condition or predicate, set or updates)
+        return self._with("matched", "update", (condition, set), (predicate, updates))
 
     def when_matched_update_all(
         self,
@@ -84,14 +84,14 @@ class MergeBuilder(Generic[R]):
 
     def when_not_matched_insert(
         self,
-        condition: str | None = None,
-        values: Mapping[str, Any] | None = None,
+        condition: str | Mapping[str, Any] | None = None,
+        values: Mapping[str, Any] | str | None = None,
         *,
         predicate: str | None = None,
         updates: Mapping[str, Any] | None = None,
     ) -> Self:
         """Insert rows of the source that match nothing."""
-        return self._with("not matched", "insert", condition or predicate, values or updates)
+        return self._with("not matched", "insert", (condition, values), (predicate, updates))
 
     def when_not_matched_insert_all(
         self,
@@ -105,15 +105,15 @@ class MergeBuilder(Generic[R]):
 
     def when_not_matched_by_source_update(
         self,
-        condition: str | None = None,
-        set: Mapping[str, Any] | None = None,  # noqa: A002 - delta-spark's name
+        condition: str | Mapping[str, Any] | None = None,
+        set: Mapping[str, Any] | str | None = None,  # noqa: A002 - delta-spark's name
         *,
         predicate: str | None = None,
         updates: Mapping[str, Any] | None = None,
     ) -> Self:
         """Set columns of rows of the table that nothing matches."""
         side: Side = "not matched by source"
-        return self._with(side, "update", condition or predicate, set or updates)
+        return self._with(side, "update", (condition, set), (predicate, updates))
 
     def when_not_matched_by_source_delete(
         self, condition: str | None = None, *, predicate: str | None = None
@@ -146,9 +146,19 @@ class MergeBuilder(Generic[R]):
         return self._run(self._merge)
 
     def _with(
-        self, side: Side, verb: Verb, condition: str | None, values: Mapping[str, Any] | None
+        self,
+        side: Side,
+        verb: Verb,
+        given: tuple[str | Mapping[str, Any] | None, Mapping[str, Any] | str | None],
+        theirs: tuple[str | None, Mapping[str, Any] | None],
     ) -> Self:
-        return self._and(Clause(side, verb, _text(condition), assignments(values)))
+        """A clause by what is given in order, and by the names that delta-rs has for it."""
+        condition, values = given
+        if isinstance(condition, Mapping):
+            # In delta-rs what to set comes first.
+            condition, values = values, condition
+        wanted = cast("Mapping[str, Any]", values or theirs[1])
+        return self._and(Clause(side, verb, _text(condition or theirs[0]), assignments(wanted)))
 
     def _with_all(
         self, side: Side, verb: Verb, condition: str | None, without: list[str] | None
@@ -161,7 +171,7 @@ class MergeBuilder(Generic[R]):
         return type(self)(merge, self._run)
 
 
-def _text(condition: str | None) -> str | None:
+def _text(condition: Any) -> str | None:
     if condition is not None and not isinstance(condition, str):
         raise ValidationError(
             f"the condition of a clause must be text, not {type(condition).__name__}",
@@ -180,3 +190,22 @@ def _check_order(merge: Merge) -> None:
                     cause="one without a condition stands before it",
                     remedy="put the clause without a condition last",
                 )
+
+
+def merge_params(merge: Merge) -> dict[str, object]:
+    """What the merge was asked for, as the history tells it."""
+
+    def told(side: str) -> list[dict[str, str]]:
+        return [
+            {"actionType": clause.verb}
+            | ({} if clause.condition is None else {"predicate": clause.condition})
+            for clause in merge.clauses
+            if clause.side == side
+        ]
+
+    return {
+        "predicate": [merge.condition],
+        "matchedPredicates": told("matched"),
+        "notMatchedPredicates": told("not matched"),
+        "notMatchedBySourcePredicates": told("not matched by source"),
+    }

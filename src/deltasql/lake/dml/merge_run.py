@@ -25,14 +25,15 @@ from deltasql.data.reading.scan import ROW
 from deltasql.errors import SchemaMismatchError, ValidationError
 from deltasql.lake import writing
 from deltasql.lake.dml.conditions import Places, gathered
-from deltasql.lake.dml.merge_builder import Clause, Merge, Side
-from deltasql.lake.dml.merge_metrics import merge_metrics, merge_params
+from deltasql.lake.dml.merge_builder import Clause, Merge, Side, merge_params
 from deltasql.lake.dml.merge_pruning import MergePruning
 from deltasql.lake.dml.merge_source import SOURCE_ROW, MergeSource
-from deltasql.lake.dml.operation import Clock, RowFiles, TableAt
+from deltasql.lake.dml.metrics import Clock, merge_metrics
+from deltasql.lake.dml.operation import RowFiles, TableAt
 from deltasql.lake.dml.row_changes import Outcome
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
+from deltasql.spec.properties import GENERATION_EXPRESSION
 
 PAIRS = f"{OWN}pairs"
 CLAUSE = f"{OWN}clause"
@@ -85,7 +86,12 @@ class _Run:
         with self._clock.phase("rewriteTimeMs"), self._files.or_nothing():
             self._write(candidates, lost)
         metrics = merge_metrics(
-            merge, self._files, self._clock, self._counts(), source=self._source.count
+            merge.clauses,
+            self._counts(),
+            self._files.changed(),
+            self._clock,
+            source=self._source.count,
+            copied=self._files.copied,
         )
         write = self._files.outcome(
             operation="MERGE",
@@ -142,7 +148,8 @@ class _Run:
                 f"{'LEFT' if self._lacks else 'INNER'} JOIN {self._source.sql} ON {condition}) "
                 f"WHERE {SOURCE_ROW} IS NOT NULL OR {CLAUSE} >= 0"
             )
-        if self._merge.of("matched") and not _deletes_all(self._merge):
+        # As in Delta it does not matter whether one of the pairs would change anything.
+        if (self._merge.of("matched") or self._lacks) and not _deletes_all(self._merge):
             self._must_be_unique()
 
     @property
@@ -324,7 +331,12 @@ class _Run:
         alias, fields = quoted(self._merge.source_alias), self._table.state.schema.fields
         wanted = [item for item in fields if item.name.lower() not in clause.without]
         missing = [
-            item.name for item in wanted if item.name.lower() not in there and not is_identity(item)
+            item.name
+            for item in wanted
+            # What is computed need not be set.
+            if item.name.lower() not in there
+            and not is_identity(item)
+            and GENERATION_EXPRESSION not in item.metadata
         ]
         if missing and not self._merge.evolves:
             raise SchemaMismatchError(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -19,9 +18,10 @@ from deltasql.data.reading.placed import PlacedRows, id_columns
 from deltasql.data.writing.change_files import ChangeWriter
 from deltasql.data.writing.lengths import check_lengths
 from deltasql.data.writing.properties import FileOptions
-from deltasql.data.writing.vectors import Mark, live_rows, row_count, with_old, write_vectors
+from deltasql.data.writing.vectors import Mark, row_count, with_old, write_vectors
 from deltasql.data.writing.writer import PLAIN, NewFile, write_files
 from deltasql.lake import writing
+from deltasql.lake.dml.metrics import FileChanges
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import Predicate
@@ -64,28 +64,6 @@ class TableAt:
         return [item.name for item in id_columns(self.state)]
 
 
-@dataclass(slots=True)
-class Clock:
-    """How long the phases of an operation take."""
-
-    started: float = field(default_factory=time.monotonic)
-    spent: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Time spent in a phase, added up."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.spent[name] = self.spent.get(name, 0.0) + time.monotonic() - began
-
-    def metrics(self) -> dict[str, int]:
-        """Milliseconds, under Delta's names."""
-        total = {"executionTimeMs": time.monotonic() - self.started, **self.spent}
-        return {name: round(seconds * 1000) for name, seconds in total.items()}
-
-
 class RowFiles:
     """Takes rows out of files and writes others; everything that it wrote, for the commit."""
 
@@ -95,8 +73,6 @@ class RowFiles:
         self.added: list[AddFile] = []
         self.changes: list[CdcFile] = []
         self.files: list[NewFile] = []
-        # How many files have a new, another, or no deletion vector any more.
-        self.vectors = {"Added": 0, "Removed": 0, "Updated": 0}
         self.copied = 0
 
     @property
@@ -172,11 +148,6 @@ class RowFiles:
         added, files = write_vectors(objects, marks, writing.new_id)
         self.added += added
         self.files += files
-        for mark in marks:
-            had = mark.add.deletion_vector is not None
-            self.vectors["Added"] += not mark.is_whole
-            self.vectors["Removed"] += had
-            self.vectors["Updated"] += had and not mark.is_whole
 
     def _kept(self, candidates: Sequence[AddFile], lost: Places) -> Iterator[pa.RecordBatch]:
         """The rows that stay, of files that lose others and are written anew."""
@@ -189,9 +160,6 @@ class RowFiles:
         ]
         files = [candidates[number] for number in partial]
         left = {at: without[number] for at, number in enumerate(partial)}
-        self.vectors["Removed"] += sum(
-            candidates[number].deletion_vector is not None for number in lost
-        )
         return self._counted(self._table.rows.read(files, without=left, ids=True))
 
     def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -223,6 +191,10 @@ class RowFiles:
         return written
 
     # --- what it comes to ---------------------------------------------------------------
+
+    def changed(self) -> FileChanges:
+        """Which files went and which came."""
+        return FileChanges(self.gone, self.added, self.changes)
 
     def outcome(
         self,
@@ -265,14 +237,3 @@ def row_layout(state: TableState) -> Layout:
     schema = StructType((*parse_schema(state.metadata.schema_string).fields, *hidden))
     full = layout_of(replace(state.metadata, schema_string=render_schema(schema)))
     return replace(full, leaves=base.leaves)
-
-
-def rows_in(files: Iterable[AddFile]) -> int:
-    """The live rows of files, as far as they say how many they have."""
-    return sum(live_rows(add) or 0 for add in files)
-
-
-def new_files(files: RowFiles) -> list[AddFile]:
-    """The files that were written: all but those that merely got another deletion vector."""
-    gone = {add.path for add in files.gone}
-    return [add for add in files.added if add.path not in gone]

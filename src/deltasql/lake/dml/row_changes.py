@@ -17,7 +17,8 @@ from deltasql.lake.dml.conditions import (
     condition_of,
     find_rows,
 )
-from deltasql.lake.dml.operation import Clock, RowFiles, TableAt, new_files, rows_in
+from deltasql.lake.dml.metrics import Clock, change_metrics, rows_in, total
+from deltasql.lake.dml.operation import RowFiles, TableAt
 from deltasql.log.removal import every_row, sort_by_match
 from deltasql.spec.actions import AddFile
 
@@ -46,7 +47,7 @@ def delete(session: Session, table: TableAt, where: str | None) -> Outcome:
             files.replace(candidates, lost)
             if files.has_feed:
                 files.write_changes(("delete", files.rows_at(candidates, lost)))
-    deleted = sum(map(len, lost.values())) + rows_in(whole)
+    deleted = total([*map(len, lost.values()), rows_in(whole)])
     return _outcome("DELETE", files, clock, condition, {"Deleted": deleted}, files.gone)
 
 
@@ -107,23 +108,10 @@ def _outcome(
     files: RowFiles,
     clock: Clock,
     condition: Condition | None,
-    rows: Mapping[str, int],
+    rows: Mapping[str, int | None],
     used: Sequence[AddFile],
 ) -> Outcome:
-    added = new_files(files)
-    kept = {add.path for add in files.added}
-    removed = [add for add in files.gone if add.path not in kept]
-    metrics = {
-        **{f"num{name}Rows": count for name, count in rows.items()},
-        "numCopiedRows": files.copied,
-        "numAddedFiles": len(added),
-        "numAddedBytes": sum(add.size for add in added),
-        "numRemovedFiles": len(removed),
-        "numRemovedBytes": sum(add.size for add in removed),
-        "numAddedChangeFiles": len(files.changes),
-        **{f"numDeletionVectors{name}": count for name, count in files.vectors.items()},
-        **clock.metrics(),
-    }
+    metrics = change_metrics({**rows, "Copied": files.copied}, files.changed(), clock)
     write = files.outcome(
         operation=operation,
         params={} if condition is None else {"predicate": [condition.text]},

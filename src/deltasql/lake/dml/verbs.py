@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from deltasql.data.expressions.session import Session
 from deltasql.data.writing.properties import FileOptions, WriterProperties
@@ -22,13 +22,13 @@ from deltasql.lake.dml.literals import assignments
 from deltasql.lake.dml.merge_builder import SOURCE, Merge, MergeBuilder
 from deltasql.lake.dml.operation import TableAt
 from deltasql.lake.dml.result import WriteResult
+from deltasql.lake.dml.words import one_of
 from deltasql.spec.actions import Action
 
 if TYPE_CHECKING:
     from deltasql.lake.table import Table
     from deltasql.lake.transaction.table import TransactionTable
 
-T = TypeVar("T")
 Operation = Callable[[Session, TableAt], row_changes.Outcome]
 
 
@@ -44,11 +44,12 @@ class Wishes:
 class TableVerbs:
     """The verbs of a table; each is one commit."""
 
-    def delete(
+    def delete(  # noqa: PLR0913 - the public names
         self,
         where: str | None = None,
         *,
         predicate: str | None = None,
+        condition: str | None = None,
         retries: int = 0,
         app_id: str | None = None,
         app_version: int | None = None,
@@ -63,7 +64,7 @@ class TableVerbs:
         (`max_commit_retries` is the same). With `app_id` and `app_version` it happens once,
         however often it is called. `writer` and `target_file_size` say how files are written.
         """
-        wanted = one_of(where, predicate)
+        wanted = one_of(where, predicate, condition)
 
         def run(session: Session, table: TableAt) -> row_changes.Outcome:
             return row_changes.delete(session, table, wanted)
@@ -78,6 +79,7 @@ class TableVerbs:
         set: Mapping[str, Any] | None = None,  # noqa: A002 - delta-spark's name
         *,
         predicate: str | None = None,
+        condition: str | None = None,
         updates: Mapping[str, Any] | None = None,
         new_values: Mapping[str, Any] | None = None,
         retries: int = 0,
@@ -93,7 +95,7 @@ class TableVerbs:
         `update("id = 200", {"amount": "amount + 1"})`: texts are SQL expressions; in `new_values`
         they are texts. Returns and repeats as `delete` does.
         """
-        wanted = one_of(where, predicate)
+        wanted = one_of(where, predicate, condition)
         values = assignments(one_of(set, updates), new_values)
 
         def run(session: Session, table: TableAt) -> row_changes.Outcome:
@@ -109,8 +111,10 @@ class TableVerbs:
         on: str | None = None,
         *,
         predicate: str | None = None,
+        condition: str | None = None,
         source_alias: str | None = None,
         target_alias: str | None = None,
+        merge_schema: bool = False,
         retries: int = 0,
         app_id: str | None = None,
         app_version: int | None = None,
@@ -119,9 +123,13 @@ class TableVerbs:
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> MergeBuilder[WriteResult]:
-        """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`."""
+        """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`.
+
+        `merge_schema` is `with_schema_evolution()` under the name that delta-rs has for it.
+        """
         txn = writing.txn_actions(app_id, app_version)
-        merge = merge_of(source, one_of(on, predicate), source_alias, target_alias)
+        merge = merge_of(source, one_of(on, predicate, condition), source_alias, target_alias)
+        merge = replace(merge, evolves=merge_schema)
         options = FileOptions(writer, target_file_size)
         wishes = Wishes(retries_of(retries, max_commit_retries), commit_metadata, options)
 
@@ -155,10 +163,14 @@ class TransactionVerbs:
     """The verbs of a table inside a transaction; each returns its metrics."""
 
     def delete(
-        self, where: str | None = None, *, predicate: str | None = None
+        self,
+        where: str | None = None,
+        *,
+        predicate: str | None = None,
+        condition: str | None = None,
     ) -> Mapping[str, int]:
         """Delete the rows of a condition, by default all, when the transaction commits."""
-        wanted = one_of(where, predicate)
+        wanted = one_of(where, predicate, condition)
         return self._run(lambda session, table: row_changes.delete(session, table, wanted))
 
     def update(
@@ -167,11 +179,15 @@ class TransactionVerbs:
         set: Mapping[str, Any] | None = None,  # noqa: A002 - delta-spark's name
         *,
         predicate: str | None = None,
+        condition: str | None = None,
         updates: Mapping[str, Any] | None = None,
         new_values: Mapping[str, Any] | None = None,
     ) -> Mapping[str, int]:
         """Set columns in the rows of a condition, by default in all."""
-        wanted, values = one_of(where, predicate), assignments(one_of(set, updates), new_values)
+        wanted, values = (
+            one_of(where, predicate, condition),
+            assignments(one_of(set, updates), new_values),
+        )
         return self._run(lambda session, table: row_changes.update(session, table, wanted, values))
 
     def merge(
@@ -180,11 +196,12 @@ class TransactionVerbs:
         on: str | None = None,
         *,
         predicate: str | None = None,
+        condition: str | None = None,
         source_alias: str | None = None,
         target_alias: str | None = None,
     ) -> MergeBuilder[Mapping[str, int]]:
         """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`."""
-        merge = merge_of(source, one_of(on, predicate), source_alias, target_alias)
+        merge = merge_of(source, one_of(on, predicate, condition), source_alias, target_alias)
 
         def execute(asked: Merge) -> Mapping[str, int]:
             with new_session(cast("TransactionTable", self).memory_limit) as session:
@@ -228,15 +245,6 @@ def _at(
 def new_session(memory_limit: str) -> Session:
     """An engine for one operation, at the present instant."""
     return Session(memory_limit)
-
-
-def one_of(ours: T | None, theirs: T | None) -> T | None:
-    """A value under our name for it, or under that of another library."""
-    if ours is not None and theirs is not None:
-        raise ValidationError(
-            "the same is given under two names", remedy="give it once, under one of them"
-        )
-    return theirs if ours is None else ours
 
 
 def merge_of(

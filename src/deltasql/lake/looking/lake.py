@@ -11,6 +11,7 @@ from deltasql.lake import new_table
 from deltasql.lake.looking import auditing
 from deltasql.lake.looking.auditing import AuditEntry
 from deltasql.lake.looking.html import Listing, failed, html_table, more
+from deltasql.lake.looking.public import LAKE
 from deltasql.lake.table import Table
 from deltasql.lake.upkeep import purging
 from deltasql.log.timestamps import Timestamp, from_ms
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 class LakeLooks:
     """Looking at a lake."""
+
+    def __dir__(self) -> list[str]:
+        return sorted(LAKE)
 
     def tables(self, pattern: str | None = None) -> list[Table]:
         """The tables, by name; with a pattern such as `silver.*` those whose names it fits.

@@ -14,6 +14,7 @@ from deltasql.data.writing.writer import NewFile
 from deltasql.lake import writing
 from deltasql.lake.arguments import checked
 from deltasql.lake.dml.verbs import TransactionVerbs
+from deltasql.lake.dml.words import one_of, schema_mode_of
 from deltasql.lake.scan import Scan
 from deltasql.lake.snapshot import FileKey, Overlay, Snapshot
 from deltasql.lake.table import Table
@@ -154,10 +155,12 @@ class TransactionTable(TransactionVerbs):
         self,
         data: Any,
         *,
+        schema_mode: str | None = None,
+        merge_schema: bool = False,
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> None:
-        """Add rows when the transaction commits."""
+        """Add rows when the transaction commits; `merge_schema` adds their new columns too."""
         self._must_be_open()
         abandon = self._table.abandon(self._version)
         self.take(
@@ -165,6 +168,7 @@ class TransactionTable(TransactionVerbs):
                 self.objects,
                 self._pinned().state,
                 data,
+                schema_mode=schema_mode_of(schema_mode, merge_schema=merge_schema),
                 memory_limit=self.memory_limit,
                 options=FileOptions(writer, target_file_size),
                 abandon=abandon,
@@ -176,6 +180,7 @@ class TransactionTable(TransactionVerbs):
         data: Any,
         where: str | None = None,
         *,
+        replace_where: str | None = None,
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> None:
@@ -187,7 +192,7 @@ class TransactionTable(TransactionVerbs):
                 self.objects,
                 self._pinned(),
                 data,
-                where=where,
+                where=one_of(where, replace_where),
                 memory_limit=self.memory_limit,
                 options=FileOptions(writer, target_file_size),
                 abandon=abandon,

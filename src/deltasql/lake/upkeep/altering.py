@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.data.conform import check_added
 from deltasql.errors import ValidationError
 from deltasql.lake.writing import new_id
 from deltasql.log.conflict import Reads
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.maintenance.altering import columns as edits
 from deltasql.maintenance.altering import rules, uses
+from deltasql.maintenance.altering.ddl import parse_columns
 from deltasql.maintenance.altering.types import (
     changed_column,
     delta_type,
@@ -72,9 +74,16 @@ class TableAlter:
         field = StructField(last, delta_type(type), nullable, metadata)
         return _add(self, snapshot, [field], parent or None, first=first, after=after)
 
-    def add_columns(self, schema: pa.Schema | StructType | Mapping[str, pa.DataType | str]) -> int:
-        """Add several columns behind the last one."""
+    def add_columns(
+        self,
+        schema: pa.Schema | StructType | Mapping[str, pa.DataType | str] | str | list[pa.Field],
+    ) -> int:
+        """Add several columns behind the last one; a text has them as CREATE TABLE does."""
         snapshot = _snapshot(self)
+        if isinstance(schema, str):
+            schema = parse_columns(schema)
+        if isinstance(schema, list):
+            schema = pa.schema(schema)
         if isinstance(schema, pa.Schema):
             mapped = snapshot.state.column_mapping != "none"
             schema = from_arrow(schema, column_mapping=mapped)
@@ -299,6 +308,7 @@ def _add(
     state = snapshot.state
     mapped = state.column_mapping != "none"
     check_names((item.name for item in fields), column_mapping=mapped)
+    check_added(fields)
     schema = edits.add(state.schema, parent, fields, first=first, after=after)
     told = [
         {"column": {"name": item.name, "type": rendered(item), "nullable": item.nullable}}

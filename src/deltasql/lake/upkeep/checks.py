@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from deltasql.errors import TableNotFoundError
 from deltasql.integrity.checking import check
-from deltasql.integrity.findings import CheckProgress, CheckReport, Finding, TableCheck
+from deltasql.integrity.findings import CheckProgress, CheckReport, Finding, Kind, TableCheck
 from deltasql.integrity.rebuilding import RebuildReport, rebuild
+from deltasql.lake.upkeep.every_table import still_there
 from deltasql.mirror.engine import Target
 
 if TYPE_CHECKING:
@@ -35,14 +37,17 @@ class LakeChecks:
         """
         lake = cast("Lake", self)
         tables = lake.tables() if table is None else [lake.table(table)]
-        return CheckReport(
-            {
-                item.name: check(
+        found: dict[str, TableCheck] = {}
+        for item in tables:
+            try:
+                found[item.name] = check(
                     lake.store, item.objects, _target(item), full=full, progress=progress
                 )
-                for item in tables
-            }
-        )
+            except TableNotFoundError:
+                # Either it was dropped meanwhile, or its head is what it lost.
+                if still_there(lake, item):
+                    found[item.name] = _without_head(item.name)
+        return CheckReport(found)
 
     def rebuild(self, name: str, *, progress: Progress | None = None) -> RebuildReport:
         """Make the rows of a table anew from its stored commits, in one transaction.
@@ -55,6 +60,12 @@ class LakeChecks:
         done = rebuild(lake.store, table.objects, _target(table), progress=progress)
         lake.states.refresh(table.table_id)
         return done
+
+
+def _without_head(name: str) -> TableCheck:
+    report = TableCheck(table=name, version=-1, since=-1)
+    report.found(Kind.HEAD, "the table has no head, or its head has no metadata")
+    return report
 
 
 def _target(table: Table) -> Target:

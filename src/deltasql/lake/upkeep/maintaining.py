@@ -17,6 +17,7 @@ from deltasql.lake.upkeep.altering import TableAlter
 from deltasql.lake.upkeep.background import LakeMaintenance
 from deltasql.lake.upkeep.checks import LakeChecks
 from deltasql.lake.upkeep.dropping import TableFeatures
+from deltasql.lake.upkeep.every_table import on_every_table
 from deltasql.lake.upkeep.optimizing import TableOptimize
 from deltasql.lake.upkeep.retaining import LakeRetention, TableRetention
 from deltasql.lake.upkeep.sources import must_be_allowed
@@ -95,17 +96,15 @@ class LakeUpkeep(LakeChecks, LakeRetention):
 
         `progress` is called with the table's name and how many of its files are gone.
         """
-        lake = cast("Lake", self)
-        return [
-            table.vacuum(
+        return on_every_table(
+            cast("Lake", self),
+            lambda table: table.vacuum(
                 retention,
                 dry_run,
                 enforce_retention_duration=enforce_retention_duration,
                 progress=_named(progress, table.name),
-            )
-            for table in lake.tables()
-            if table.read_only is None
-        ]
+            ),
+        )
 
     def sessions(self) -> list[SessionInfo]:
         """The processes that write to the lake, oldest first."""
@@ -311,7 +310,7 @@ def _must_still_exist(objects: ObjectStore, request: CommitRequest) -> None:
 
 def gone(name: str) -> TableNotFoundError:
     """The error for a table that is no longer there."""
-    return TableNotFoundError.named(name, cause="it was dropped and purged")
+    return TableNotFoundError.named(name, cause="it was dropped")
 
 
 def _named(progress: Callable[[str, int], None] | None, name: str) -> Callable[[int], None] | None:

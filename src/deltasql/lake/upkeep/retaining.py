@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
+from deltasql.lake.upkeep.every_table import on_every_table
 from deltasql.maintenance.expiring import ExpireReport, ExpireWish, expire
 
 if TYPE_CHECKING:
@@ -65,14 +66,12 @@ class LakeRetention:
         clean_mirror: bool = True,
     ) -> list[ExpireReport]:
         """`Table.expire` of every table that deltasql may write, by name."""
-        lake = cast("Lake", self)
-        return [
-            table.expire(
+        return on_every_table(
+            cast("Lake", self),
+            lambda table: table.expire(
                 retention,
                 dry_run,
                 enforce_retention_duration=enforce_retention_duration,
                 clean_mirror=clean_mirror,
-            )
-            for table in lake.tables()
-            if table.read_only is None
-        ]
+            ),
+        )

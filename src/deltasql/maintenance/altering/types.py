@@ -4,36 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from deltasql.data.arrow_schema import from_arrow
-from deltasql.errors import LogFormatError, ValidationError
+from deltasql.errors import ValidationError
 from deltasql.maintenance.altering.columns import around
+from deltasql.maintenance.altering.ddl import parse_columns
 from deltasql.maintenance.altering.mapping import named_as_in_files
 from deltasql.spec import codec
 from deltasql.spec.actions import Metadata
 from deltasql.spec.column_mapping import max_column_id
 from deltasql.spec.properties import MAX_COLUMN_ID
-from deltasql.spec.schema import DeltaType, StructField, StructType, parse_schema, render_schema
-
-# SQL's names for Delta's types.
-_SQL_TYPES: Final = {"bigint": "long", "int": "integer", "smallint": "short", "tinyint": "byte"}
+from deltasql.spec.schema import DeltaType, StructField, StructType, render_schema
 
 
 def delta_type(kind: pa.DataType | str) -> DeltaType:
     """A type by Delta's name or SQL's, or as Arrow has it."""
     if isinstance(kind, pa.DataType):
         return from_arrow(pa.schema([pa.field("column", kind)])).fields[0].type
-    name = _SQL_TYPES.get(kind.lower(), kind.lower())
-    text = codec.dumps({"type": "struct", "fields": [{"name": "column", "type": name}]})
     try:
-        return parse_schema(text.decode()).fields[0].type
-    except LogFormatError as error:
+        return parse_columns(f"column {kind}").fields[0].type
+    except ValidationError as error:
         raise ValidationError(
             f"{kind!r:.80} is no type of Delta's",
-            cause=error.problem,
+            cause=error.cause,
             remedy="give a name such as long, string or decimal(10,2), or a pyarrow type",
         ) from None
 

@@ -114,6 +114,12 @@ class CheckpointRun:
                 remedy="run mirror.repair(): it writes what is missing",
                 version=version,
             )
+        summary = self.write_ahead(version)
+        self.point_at(summary)
+        return summary
+
+    def write_ahead(self, version: int) -> CheckpointSummary:
+        """Write one checkpoint whose commit file follows: nothing points at it yet."""
         proven = must_be_sound(self._log, self._lease.table_id, version, proven=self._proven)
         if proven is not None:
             # Late ones are written the oldest first: the next one need not begin at the first.
@@ -130,7 +136,6 @@ class CheckpointRun:
             # One of that name is complete, whoever wrote it: objects appear whole.
             with self._objects.open_output(LOG + checkpoint_name(version)) as sink:
                 summary = write_checkpoint(sink, source)
-        self._point_at(summary)
         return summary
 
     @contextmanager
@@ -162,7 +167,8 @@ class CheckpointRun:
     def _until_stopped(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         return batches if self._is_stopped is None else _until(self._is_stopped, batches)
 
-    def _point_at(self, summary: CheckpointSummary) -> None:
+    def point_at(self, summary: CheckpointSummary) -> None:
+        """Let `_last_checkpoint` point at a checkpoint, unless it points at a newer one."""
         path, content = LOG + LAST_CHECKPOINT, render_last_checkpoint(summary)
         while True:
             found = self._objects.read_tagged(path)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Final
 
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, MirrorGapError
@@ -14,6 +16,8 @@ from deltasql.spec import codec
 from deltasql.store.mirroring.interface import PendingVersion
 
 logger = logging.getLogger("deltasql.mirror")
+
+_SIDE_BY_SIDE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,35 @@ def publish_commits(
     if logger.isEnabledFor(logging.INFO):
         _tell(objects, versions)
     return Published(done)
+
+
+def publish_side_by_side(
+    objects: ObjectStore, versions: Sequence[PendingVersion], checksums: Sequence[Item]
+) -> Published:
+    """Make sound commit files visible in any order: those that no reader needs to see the newest
+    version. `count` are there without a gap from the first on.
+    """
+
+    def put(item: PendingVersion, checksum: Item) -> None:
+        publish(objects, LOG + commit_name(item.version), item.body or b"")
+        objects.put_if_absent(*checksum)
+
+    failure = None
+    done = 0
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="deltasql-fill") as pool:
+        puts = [pool.submit(put, *both) for both in zip(versions, checksums, strict=True)]
+        for future in puts:
+            try:
+                future.result()
+            except DeltaSqlError as error:
+                failure = error
+                break
+            done += 1
+        for future in puts:
+            future.cancel()
+    if failure is None and logger.isEnabledFor(logging.INFO):
+        _tell(objects, versions)
+    return Published(done, failure)
 
 
 def _tell(objects: ObjectStore, versions: Sequence[PendingVersion]) -> None:

@@ -52,7 +52,8 @@ class LagReport:
         for item in found:
             self._observe(item, now)
         behind = {item.table_id: item.name for item in found}
-        metrics.MIRROR_BACKLOG.set(sum(item.versions for item in found if not self._is_off(item)))
+        late = [item for item in found if not self._is_off(item)]
+        metrics.MIRROR_BACKLOG.set(sum(item.versions + item.gap_versions for item in late))
         for table_id in self._behind.keys() - behind.keys():
             name = self._behind[table_id]
             self._lag.forget(table_id)

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from deltasql.delta_log.checksum import actions_in, added_by, render_checksum
-from deltasql.delta_log.names import LOG, crc_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError
-from deltasql.log.checkpoint_rule import Growth, grown, is_due
-from deltasql.log.retention import checkpoint_interval
-from deltasql.log.state import TableState
+from deltasql.log.checkpoint_rule import Growth
 from deltasql.mirror import leases
-from deltasql.mirror.leases import LeaseLostError
-from deltasql.mirror.property_faults import warn_of_faults
-from deltasql.mirror.publishing.commit_files import must_follow, publish_commits, sound_start
-from deltasql.mirror.publishing.late_checksums import LateChecksums
+from deltasql.mirror.checkpoints.checkpointing import CheckpointStoppedError
+from deltasql.mirror.leases import LeaseLostError, kept_alive
+from deltasql.mirror.publishing.beside import Beside
+from deltasql.mirror.publishing.bridging import Bridge
+from deltasql.mirror.publishing.commit_files import (
+    must_follow,
+    publish_commits,
+    publish_side_by_side,
+    sound_start,
+)
+from deltasql.mirror.publishing.steps import Step, Track, checksums, runs, upto_due
 from deltasql.mirror.released import must_be_as_released
 from deltasql.objectstore import ObjectStore
 from deltasql.settings.keys import DEFAULTS
 from deltasql.store.interface import LogStore
-from deltasql.store.mirroring.interface import (
-    NO_INTERVAL,
-    Lease,
-    MirrorRecord,
-    PendingVersion,
-    Totals,
-)
+from deltasql.store.mirroring.interface import Lease, MirrorRecord, PendingVersion, Totals
+
+logger = logging.getLogger("deltasql.mirror")
 
 BATCH = 64
 # Where the store is quick: between batches nothing is written, and each ends with a wait.
@@ -39,31 +39,6 @@ _MOMENT: Final = 2.0
 _FIRST_STRETCH: Final = 16
 # How long SQL may wait for word of what is visible, where nobody waits for that.
 _TELL_EVERY: Final = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A version on its way: its sums, its checksum file, whether a checkpoint is due with it, by
-    the table's own interval or by what the log has grown by since the last.
-    """
-
-    totals: Totals
-    checksum: bytes
-    is_due: bool
-    interval: int
-    growth: Growth
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """What goes on beside a publish run: `has_seen` whether a version's file was seen a moment
-    ago, `tell_published` hears of what is visible. Checksum files are written with the commit
-    files, or by `late_checksums` after them.
-    """
-
-    has_seen: Callable[[int], bool] = lambda _: False
-    tell_published: Callable[[int], None] = lambda _: None
-    late_checksums: LateChecksums | None = None
 
 
 class PublishRun:
@@ -97,19 +72,29 @@ class PublishRun:
         self.wants_checkpoint = False
         self._log = log
         self._objects = objects
-        self._default_interval = default_interval
-        self._checkpoint_rate = checkpoint_rate
-        self._growth = lease.growth
         self._max_attempts = max_attempts
         self._backoff = backoff
         self._own = own
         self._beside = beside or Beside()
         self._late = self._beside.late_checksums
-        self._totals = lease.totals
-        self._state: TableState | None = None
+        self._track = Track(
+            log,
+            lease,
+            default_interval=default_interval,
+            checkpoint_rate=checkpoint_rate,
+            totals=lease.totals,
+            growth=lease.growth,
+        )
+        self._bridge = Bridge(
+            log, objects, lease, longest=self._beside.bridged_after, max_attempts=max_attempts
+        )
+        # Whether there are versions to be written below the newest, and how far that has come.
+        self._has_gap = False
+        self._below: Track | None = None
+        self._filled, self._fill_pace = -1, BATCH
         # The newest version that is visible, and what SQL does not know of yet.
         self._published = -1
-        self._untold: list[_Step] = []
+        self._untold: list[Step] = []
         self._told_at = time.monotonic()
 
     @property
@@ -117,39 +102,75 @@ class PublishRun:
         """Whether checksum files are still on their way, for which no commit waits."""
         return self._late is not None and self._late.is_busy
 
-    def run(self, *, lazily: bool = False, is_stopped: Callable[[], bool] = lambda: False) -> int:
+    def run(
+        self,
+        *,
+        lazily: bool = False,
+        fills: bool = True,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> int:
         """Mirror all that is pending, or until it is stopped; returns how many versions.
 
         A failure is recorded with the version that it stopped at, and raised. Who runs it
-        `lazily` calls `tell` in the end: then SQL is told of several runs at once.
+        `lazily` calls `tell` in the end: then SQL is told of several runs at once. What readers
+        of the newest version need comes first, and `fill` may be left to the caller.
         """
+        done = self._newest(is_stopped, lazily=lazily)
+        while fills and not is_stopped() and (filled := self.fill()):
+            done += filled + self._newest(is_stopped, lazily=lazily)
+        return done
+
+    def _newest(self, is_stopped: Callable[[], bool], *, lazily: bool) -> int:
         done, most = 0, BATCH
         self.is_waiting = False
-        while pending := self._log.pending(self.lease.table_id, most=most, after=self._published):
+        while pending := self._pending(most):
             started = time.monotonic()
             if not done and self._is_too_early(pending[0]):
                 self.is_waiting = True
                 break
+            is_long = len(pending) == most
+            if not done and is_long and self._finish_bridge(pending[0]):
+                done += 1
+                continue
             for part in self._stretches(pending):
+                begun = time.monotonic()
                 self._mirror(part)
+                self._bridge.measure(len(part), time.monotonic() - begun)
                 done += len(part)
                 if is_stopped():
                     self.tell()
                     return done
+                if is_long and self._bridged(is_stopped):
+                    done += 1
+                    break
                 if time.monotonic() - self._told_at > leases.LEASE_SECONDS / 3:
                     self.tell()
             if not lazily or self._is_overdue():
                 self.tell()
-            if len(pending) < most:
+            if not is_long:
                 break
             most = _LARGE_BATCH if time.monotonic() - started < _QUICK else BATCH
         return done
+
+    def _pending(self, most: int) -> list[PendingVersion]:
+        """The first versions that are to be mirrored in order: all, or those after a bridge."""
+        table_id, newest = self.lease.table_id, self._track.totals
+        pending = self._log.pending(table_id, most=most, after=self._published)
+        if self._published < 0 and newest is not None and pending:
+            if pending[0].version > newest.version:
+                return pending
+            above = self._log.pending(table_id, most=most, after=newest.version - 1)
+            if above and above[0].version == newest.version:
+                return pending  # it was forgotten, and what is below it with it
+            self._has_gap = True
+            return above
+        return pending
 
     def _stretches(self, pending: Sequence[PendingVersion]) -> Iterator[Sequence[PendingVersion]]:
         """Consecutive versions, as many at a time as the store takes in a moment: between two
         stretches it can be told to stop.
         """
-        for part in _runs(pending):
+        for part in runs(pending):
             at = 0
             while at < len(part):
                 stretch = part[at : at + self._pace]
@@ -195,25 +216,29 @@ class PublishRun:
 
     def _mirror(self, part: Sequence[PendingVersion]) -> None:
         try:
-            first, earliest = part[0].version, part[0].earliest
-            if first - 1 != self._published and not self._follows_checkpoint(first - 1, earliest):
-                self._must_follow(first, earliest)
+            self._must_be_in_order(part[0], self._published)
             sound, problem = sound_start(part)
-            steps = self._steps(sound)
-            checksums = [(LOG + crc_name(step.totals.version), step.checksum) for step in steps]
+            steps = self._track.steps(sound) if sound else []
+            beside = checksums(steps)
         except DeltaSqlError as error:
             self.tell()
             self._failed(part[0], error)
             raise
-        published = publish_commits(self._objects, sound, checksums if self._late is None else ())
+        published = publish_commits(self._objects, sound, beside if self._late is None else ())
         self._keep(steps[: published.count])
         if self._late is not None:
-            self._late.write(checksums[: published.count])
+            self._late.write(beside[: published.count])
         failure = published.failure or problem
         if failure is not None:
             self.tell()
             self._failed(part[published.count], failure)
             raise failure
+
+    def _must_be_in_order(self, item: PendingVersion, known: int) -> None:
+        """Raise unless the version before is there: `known` is, as this run has written it."""
+        before = item.version - 1
+        if before != known and not self._follows_checkpoint(before, item.earliest):
+            self._must_follow(item.version, item.earliest)
 
     def _must_follow(self, version: int, earliest: int) -> None:
         """What another process wrote last may not be what SQL thinks it is."""
@@ -234,13 +259,12 @@ class PublishRun:
         found = self._log.commits(self.lease.table_id, after=before - 1, upto=before)
         return any(not record.body for record in found)
 
-    def _keep(self, steps: Sequence[_Step]) -> None:
+    def _keep(self, steps: Sequence[Step]) -> None:
         if steps:
             self._untold += steps
             self.wants_checkpoint |= any(step.is_due for step in steps)
-            self._totals = steps[-1].totals
-            self._growth = steps[-1].growth
-            self._published = self._totals.version
+            self._track.keep(steps)
+            self._published = steps[-1].totals.version
             self._beside.tell_published(self._published)
 
     def _is_overdue(self) -> bool:
@@ -250,20 +274,115 @@ class PublishRun:
         """Word to SQL of commit files that are visible, with their checksums."""
         steps, self._untold = self._untold, []
         self._told_at = time.monotonic()
-        for run in _upto_due(steps):
+        self._record(steps, None, None)
+
+    def _record(self, steps: Sequence[Step], newest: Totals | None, growth: Growth | None) -> None:
+        """Word to SQL of some; `newest` and `growth` are the table's, if not those of the last."""
+        for run in upto_due(steps):
             last = run[-1]
             recorded = self._log.record_mirrored(
                 self.lease,
-                last.totals,
+                newest or last.totals,
                 first=run[0].totals.version,
+                last=last.totals.version,
                 interval=last.interval,
                 seconds=leases.LEASE_SECONDS,
                 due=last.totals.version if last.is_due else None,
-                growth=last.growth,
+                growth=growth or last.growth,
             )
             if not recorded:
                 raise LeaseLostError
             self.told += len(run)
+
+    # --- a backlog that takes too long ------------------------------------------------------
+
+    def _bridged(self, is_stopped: Callable[[], bool]) -> bool:
+        """Bridge the backlog, if it takes too long."""
+        version = self._bridge.wanted(self._published)
+        if version is None:
+            return False
+        self.tell()
+        return self._bridge_to(version, self._published, is_stopped)
+
+    def _finish_bridge(self, first: PendingVersion) -> bool:
+        """Finish the bridge of a process that died, of which SQL does not know."""
+        try:
+            version = self._bridge.begun(first.version - 1)
+        except DeltaSqlError as error:
+            self._failed(first, error)
+            raise
+        return version is not None and self._bridge_to(version, first.version - 1, None)
+
+    def _bridge_to(
+        self, version: int, mirrored: int, is_stopped: Callable[[], bool] | None
+    ) -> bool:
+        """Make a version visible by its checkpoint, whatever is missing below it; without
+        `is_stopped` the checkpoint is there. What keeps it from that is logged.
+        """
+        found = self._log.pending(self.lease.table_id, most=1, after=version - 1)
+        sound, problem = sound_start([item for item in found if item.version == version])
+        if problem is not None or not sound or version <= mirrored + 1:
+            return False
+        with kept_alive(self._log, self.lease) as lost:
+            try:
+                self._bridge.must_be_free(mirrored)
+                step = self._track.steps(sound)[0]
+                finish = self._bridge.write(version, is_stopped)
+            except CheckpointStoppedError:
+                return False
+            except DeltaSqlError as error:
+                self._bridge.give_up()
+                logger.warning("the backlog goes on in order: %s", error, extra={"error": error})
+                return False
+            if lost.is_set():
+                raise LeaseLostError
+            # From here on the next run finishes it.
+            published = publish_commits(self._objects, sound, checksums([step]))
+            if published.failure is not None:
+                self._failed(sound[0], published.failure)
+                raise published.failure
+            finish()
+        self._below, self._has_gap = self._below or self._track.branch(), True
+        self._keep([replace(step, is_due=True, growth=Growth(version, 0))])
+        self.tell()
+        if not self._log.record_checkpoint(self.lease, version):
+            raise LeaseLostError
+        logger.info("bridged to version %s", version, extra={"version": version})
+        return True
+
+    def fill(self) -> int:
+        """Write some of the versions below the newest that are missing; returns how many."""
+        newest = self._track.totals
+        if not self._has_gap or newest is None or self.is_waiting:
+            return 0
+        self.tell()
+        found = self._log.pending(self.lease.table_id, most=self._fill_pace)
+        below = [item for item in found if item.version < newest.version]
+        self._has_gap = bool(below)
+        return self._fill(runs(below)[0]) if below else 0
+
+    def _fill(self, part: Sequence[PendingVersion]) -> int:
+        started = time.monotonic()
+        track = self._below = self._below or self._track.anew()
+        try:
+            self._must_be_in_order(part[0], self._filled)
+            sound, problem = sound_start(part)
+            steps = track.steps(sound) if sound else []
+        except DeltaSqlError as error:
+            self._failed(part[0], error)
+            raise
+        published = publish_side_by_side(self._objects, sound, checksums(steps))
+        done = steps[: published.count]
+        track.keep(done)
+        self._record(done, self._track.totals, self._track.growth)
+        failure = published.failure or problem
+        if failure is not None:
+            self._failed(part[published.count], failure)
+            raise failure
+        self._filled = part[-1].version
+        took = max(1e-4, time.monotonic() - started)
+        self._fill_pace = min(_LARGE_BATCH, max(_FIRST_STRETCH, round(len(part) * _MOMENT / took)))
+        return len(part)
 
     def _failed(self, item: PendingVersion, error: DeltaSqlError) -> None:
         # What another try can't mend is final at once; the hourly one goes on all the same.
@@ -272,90 +391,3 @@ class PublishRun:
         )
         message = f"{error.problem}: {error.cause}"[:2000]
         self._log.record_failure(self.lease, item.version, message, is_final=is_final)
-
-    # --- version checksums ----------------------------------------------------------------
-
-    def _steps(self, part: Sequence[PendingVersion]) -> list[_Step]:
-        """What goes with each version: `V.crc`, optional and exact, from the one before it."""
-        totals, growth = self._totals, self._growth
-        if totals is None or totals.version != part[0].version - 1:
-            totals = self._totals_before(part[0].version)
-        steps = []
-        for item in part:
-            assert item.body is not None, "it is sound"
-            added = added_by(item.body, source=f"version {item.version}")
-            state = self._advance(item, is_change=added.is_change)
-            totals = Totals(
-                item.version,
-                totals.files + added.files - item.gone_files,
-                totals.size_bytes + added.size_bytes - item.gone_bytes,
-            )
-            is_due, interval, growth = self._due(growth, totals, state, actions_in(item.body))
-            checksum = render_checksum(state, totals)
-            steps.append(_Step(totals, checksum, is_due, interval, growth))
-        return steps
-
-    def _due(
-        self, growth: Growth | None, totals: Totals, state: TableState, actions: int
-    ) -> tuple[bool, int, Growth]:
-        """Whether a checkpoint is due with a version, the table's own interval, and the growth."""
-        version, own = totals.version, checkpoint_interval(state.properties)
-        interval = self._default_interval if own is None else own
-        if growth is None:
-            growth = Growth.unknown(version, interval, totals.files)
-        growth = grown(growth, version, actions)
-        if own is not None:
-            due = version > 0 and version % own == 0
-        else:
-            due = is_due(
-                growth,
-                version,
-                interval=interval,
-                rate=self._checkpoint_rate,
-                table_actions=max(totals.files, self.lease.checkpoint_actions),
-            )
-        is_newer = version > growth.due_version
-        after = Growth(version, 0) if due and is_newer else growth
-        return due, NO_INTERVAL if own is None else own, after
-
-    def _totals_before(self, version: int) -> Totals:
-        if version == 0:
-            return Totals(-1, 0, 0)
-        return self._log.totals(self.lease.table_id, version - 1)
-
-    def _advance(self, item: PendingVersion, *, is_change: bool) -> TableState:
-        """The state at a version, from the one before it unless the version changes it."""
-        assert item.in_commit_timestamp is not None
-        if self._state is None or self._state.version != item.version - 1 or is_change:
-            record = self._log.state(self.lease.table_id, item.version)
-            assert record is not None, "a pending version is in SQL"
-            self._state = record.parsed()
-            warn_of_faults(self._log, self.lease.table_id, self._state.properties)
-        else:
-            self._state = replace(
-                self._state,
-                version=item.version,
-                in_commit_timestamp=item.in_commit_timestamp,
-            )
-        return self._state
-
-
-def _upto_due(steps: Sequence[_Step]) -> Iterator[Sequence[_Step]]:
-    """Stretches of versions with the same interval; without one, each up to a checkpoint."""
-    first = 0
-    for place, step in enumerate(steps, start=1):
-        is_last = place == len(steps) or steps[place].interval != step.interval
-        if is_last or (step.is_due and step.interval == NO_INTERVAL):
-            yield steps[first:place]
-            first = place
-
-
-def _runs(pending: Sequence[PendingVersion]) -> list[list[PendingVersion]]:
-    """Stretches of consecutive versions: between two of them the mirror has the rest."""
-    runs: list[list[PendingVersion]] = []
-    for item in pending:
-        if runs and runs[-1][-1].version + 1 == item.version:
-            runs[-1].append(item)
-        else:
-            runs.append([item])
-    return runs

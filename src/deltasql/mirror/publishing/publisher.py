@@ -179,7 +179,7 @@ class Publisher:
             with self._changed:
                 wanted = self._wanted
             # Writers elsewhere look at the objects, where that costs nothing, and not at SQL.
-            done = publish_run.run(lazily=self._is_visible is not None)
+            done = publish_run.run(lazily=self._is_visible is not None, fills=False)
             if wanted > self._mirrored or not done:
                 publish_run.tell()
             if publish_run.is_waiting:
@@ -187,6 +187,8 @@ class Publisher:
                 return
             # What was wanted before the run was committed before it.
             self._settle(mirrored=wanted)
+            # Nobody waits for what a bridge has left out, unless there is nobody else to do it.
+            done += publish_run.fill()
             now = time.monotonic()
             # Who is here wakes it; it looks for those elsewhere, less and less often.
             active, pause = (now, _GATHER) if done else (active, min(pause * 2, _LINGER / 4))

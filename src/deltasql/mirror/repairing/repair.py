@@ -25,6 +25,7 @@ from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.checkpoints.soundness import must_be_sound
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.leases import LeaseLostError, Leases, held_leases, is_held
+from deltasql.mirror.missing import Missing, missing_in
 from deltasql.mirror.publishing.commit_files import must_be_as_committed, publish
 from deltasql.mirror.publishing.conflicts import Conflict, conflicts
 from deltasql.mirror.publishing.publish_run import PublishRun
@@ -102,6 +103,7 @@ class _Repair:
         self._first = self._earliest
         self._rewritten: set[int] = set()
         self._bodiless: set[int] = set()
+        self._missing = Missing(self._head)
         # Whether the one version that is asked for is in the mirror only.
         self._is_foreign = False
         self._is_stopped = False
@@ -178,7 +180,7 @@ class _Repair:
         after = first - 1 if version is None else version - 1
         if version is not None and version < first:
             return
-        unmirrored = self._first_unmirrored()
+        self._missing = missing_in(self._log, self._target.table_id, self._head)
         digests = commit_digests(self._log, self._target.table_id)
         last = self._head if version is None else version
         present = [v for v in self._listing.commits if after < v <= last and v in digests]
@@ -192,9 +194,8 @@ class _Repair:
             elif not record.body:
                 # Adopted from its checkpoint alone: there was none, and nobody waits for it.
                 self._bodiless.add(record.version)
-            elif (
-                record.version < unmirrored
-            ):  # else it is no gap, but work: the publish run does it
+            elif record.version not in self._missing:
+                # Else it is not lost, but work: the publish run does it.
                 self._commit_file(record, digests[record.version], first)
 
     def _must_stop(
@@ -230,10 +231,6 @@ class _Repair:
                 remedy="ask for one of those, or leave the version out",
             )
 
-    def _first_unmirrored(self) -> int:
-        pending = self._log.pending(self._target.table_id, most=1)
-        return pending[0].version if pending else self._head + 1
-
     def _commit_file(self, record: CommitRecord, digest: bytes, first: int) -> None:
         """Write one that is missing, or not as committed."""
         name = commit_name(record.version)
@@ -251,6 +248,7 @@ class _Repair:
                 assert self._force, "who is not forced has looked for conflicts first"
                 self._move_aside(name)
         is_first = record.version == first or record.version - 1 in self._bodiless
+        is_first |= self._missing.is_bridged(record.version - 1)
         before = None if is_first else commit_name(record.version - 1)
         if before is not None and self._objects.head(LOG + before) is None:
             self.report.errors.append(f"{name} has to wait for {before}: repair that one first")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import Final, TypeAlias
@@ -13,18 +14,49 @@ from deltasql.store.interface import LogStore
 
 # What an adopted version has that came with a checkpoint and without its commit file.
 _NO_FILE: Final = sha256(b"").digest()
+_LENGTH: Final = len(_NO_FILE)
 _PARALLEL: Final = 8
+_AT_ONCE: Final = 512
 # Told how much is done, of how much.
 Advance: TypeAlias = Callable[[int, int], None]
 
 
-def commit_digests(log: LogStore, table_id: int) -> dict[int, bytes]:
+class CommitDigests(Mapping[int, bytes]):
+    """The digest of every version that has a commit file, as compact as they are."""
+
+    __slots__ = ("_bytes", "_count", "_first")
+
+    def __init__(self, digests: Iterable[tuple[int, bytes]]) -> None:
+        self._first = 0
+        self._bytes = bytearray()
+        self._count = 0
+        for version, digest in digests:
+            if not self._bytes:
+                self._first = version
+            # What damage has left out has no file either.
+            missing = version - self._first - len(self._bytes) // _LENGTH
+            # One of another length is damage, and stays wrong.
+            self._bytes += _NO_FILE * missing + digest[:_LENGTH].ljust(_LENGTH, b"\0")
+            self._count += digest != _NO_FILE
+
+    def __getitem__(self, version: int) -> bytes:
+        start = (version - self._first) * _LENGTH
+        found = bytes(self._bytes[start : start + _LENGTH]) if start >= 0 else b""
+        if not found or found == _NO_FILE:
+            raise KeyError(version)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        last = self._first + len(self._bytes) // _LENGTH
+        return (version for version in range(self._first, last) if version in self)
+
+    def __len__(self) -> int:
+        return self._count
+
+
+def commit_digests(log: LogStore, table_id: int) -> CommitDigests:
     """The digest of every version that has a commit file."""
-    return {
-        record.version: record.digest
-        for record in log.history(table_id)
-        if record.digest != _NO_FILE
-    }
+    return CommitDigests(log.digests(table_id))
 
 
 def differing(
@@ -42,13 +74,16 @@ def differing(
     def is_other(version: int) -> bool:
         return sha256(objects.read(LOG + commit_name(version))).digest() != digests[version]
 
-    present = sorted(versions)
+    present = array("q", sorted(versions))
+    found: list[int] = []
     with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="deltasql-digests") as pool:
-        others = []
-        found = zip(present, pool.map(is_other, present), strict=True)
-        for count, (version, other) in enumerate(found, start=1):
-            if other:
-                others.append(version)
-            if progress is not None:
-                progress(count, len(present))
-        return others
+        # Some at a time: what a pool is given it holds.
+        for start in range(0, len(present), _AT_ONCE):
+            some = present[start : start + _AT_ONCE]
+            answers = zip(some, pool.map(is_other, some), strict=True)
+            for count, (version, other) in enumerate(answers, start=start + 1):
+                if other:
+                    found.append(version)
+                if progress is not None:
+                    progress(count, len(present))
+    return found

@@ -13,6 +13,7 @@ from deltasql.log.replay import FileKey, Replay
 from deltasql.log.state import TableState
 from deltasql.mirror.checkpoints.content import restated_metadata, restated_protocol
 from deltasql.mirror.engine import Target
+from deltasql.mirror.missing import Missing, missing_in
 from deltasql.mirror.retained import first_kept
 from deltasql.mirror.validation.cross_check import independent_view
 from deltasql.mirror.validation.digests import Advance, commit_digests, differing
@@ -28,7 +29,8 @@ class ValidationReport:
 
     `missing` files are live in SQL only, `extra` ones in the mirror only, `different` ones
     say different things; `digest_mismatches` are versions whose commit file has other bytes,
-    `missing_versions` have none, `foreign_versions` are unknown to SQL. `first_drift` is the
+    `missing_versions` have none, `foreign_versions` are unknown to SQL. `bridged` are the first and
+    the last of versions in a row that follow later: no drift. `first_drift` is the
     first version that is not as committed. `reader` names who read the mirror; what an
     independent one found is in the same fields, and `reader_error` says why it could not.
     """
@@ -49,6 +51,7 @@ class ValidationReport:
     first_drift: int | None = None
     checkpoint: int | None = None
     lag_versions: int = 0
+    bridged: list[tuple[int, int]] = field(default_factory=list)
     error: str | None = None
     reader_error: str | None = None
 
@@ -75,27 +78,30 @@ def validate(
     progress: Advance | None = None,
 ) -> ValidationReport:
     """Compare a table's mirror with SQL; `options` are the independent reader's own."""
+    # Before the listing: what is there by SQL is listed.
+    before = log.head(target.table_id)
+    missing = missing_in(log, target.table_id, -1 if before is None else before.version)
     listing = list_log(objects)
     # After the listing: whatever was listed and is ours, SQL knows by now.
     head = log.head(target.table_id)
     if head is None:
         raise TableNotFoundError.named(target.name)
-    pending = log.pending(target.table_id, most=1)
-    newest = pending[0].version - 1 if pending else head.version
-    if version is not None and not head.earliest_version <= version <= newest:
+    newest = missing.newest
+    if version is not None and (version < head.earliest_version or version in missing):
         raise VersionNotFoundError(
             f"{target.name} has no version {version} in its mirror",
-            cause=f"its newest there is {newest}",
+            cause=f"its newest there is {newest}, and older ones may still be on their way",
             remedy="ask for that one, or mirror the rest first",
         )
     report = ValidationReport(
         table=target.name,
         version=newest if version is None else version,
         lag_versions=head.version - newest,
+        bridged=list(missing.bridged),
     )
     report.foreign_versions = sorted(number for number in listing.commits if number > head.version)
     # Also before the first version is mirrored: what lies there is what readers see.
-    _compare_commits(log, objects, target, listing, newest, report, progress)
+    _compare_commits(log, objects, target, listing, missing, report, progress)
     if newest >= head.earliest_version:
         _compare_snapshots(log, objects, target, listing, report, options)
     report.first_drift = _first_drift(report)
@@ -118,18 +124,18 @@ def _compare_commits(
     objects: ObjectStore,
     target: Target,
     listing: LogListing,
-    newest: int,
+    missing: Missing,
     report: ValidationReport,
     progress: Advance | None,
 ) -> None:
-    first = first_kept(log, target.table_id, listing, newest)
+    first = first_kept(log, target.table_id, listing, missing.newest)
     digests = commit_digests(log, target.table_id)
     report.missing_versions = sorted(
         version
         for version in digests
-        if first <= version <= newest and version not in listing.commits
+        if version >= first and version not in listing.commits and version not in missing
     )
-    present = [v for v in digests if v >= first and v in listing.commits]
+    present = (v for v in digests if v >= first and v in listing.commits)
     report.digest_mismatches += differing(objects, digests, present, progress)
 
 

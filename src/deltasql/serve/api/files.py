@@ -57,13 +57,14 @@ def _matching(snapshot: Snapshot, where: str) -> Iterator[ListedFile]:
             yield ListedFile(*row)
 
 
-def as_arrow(files: Sequence[ListedFile]) -> bytes:
-    """Files as a stream of Arrow's IPC format."""
+def as_arrow(files: Sequence[ListedFile], following: str | None) -> bytes:
+    """Files as a stream of Arrow's IPC format; its metadata has the next page's `after`."""
+    schema = SCHEMA if following is None else SCHEMA.with_metadata({"next": following})
     columns = [
         pa.array([getattr(item, name) for item in files], SCHEMA.field(name).type)
         for name in _COLUMNS
     ]
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, SCHEMA) as writer:
-        writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_table(pa.Table.from_arrays(columns, schema=schema))
     return bytes(sink.getvalue())

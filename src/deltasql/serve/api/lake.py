@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Query
 from deltasql.log.timestamps import from_ms, to_ms
 from deltasql.serve.access import LakeReader, Reader, Served
 from deltasql.serve.api.answers import AuditItem, AuditPage, VersionItem
+from deltasql.serve.api.tables import Moment
 from deltasql.serve.problems import Refused
 from deltasql.serve.service import Service
 from deltasql.serve.tokens import Visitor
@@ -56,8 +57,8 @@ def mirror(service: Served, visitor: Reader) -> dict[str, Any]:
 def audit(
     service: Served,
     visitor: Reader,
-    start: Annotated[datetime | None, Query(alias="from")] = None,
-    end: Annotated[datetime | None, Query(alias="to")] = None,
+    start: Annotated[Moment | None, Query(alias="from")] = None,
+    end: Annotated[Moment | None, Query(alias="to")] = None,
     limit: Annotated[int, Query(ge=1, le=_MOST)] = 100,
 ) -> AuditPage:
     """Who committed what, over all tables, newest first."""
@@ -110,7 +111,7 @@ def transaction(
     service: Served,
     visitor: Reader,
     transaction_id: Annotated[str, Path(max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")],
-    at: datetime | None = None,
+    at: Moment | None = None,
 ) -> list[AuditItem]:
     """The versions that one transaction made, of the last 30 days, or around the time `at`."""
     found = transaction_versions(

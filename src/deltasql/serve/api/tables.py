@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BeforeValidator
 
 from deltasql.serve.access import Reader, Served
 from deltasql.serve.api.answers import (
@@ -19,7 +21,6 @@ from deltasql.serve.api.answers import (
     TablePage,
 )
 from deltasql.serve.api.files import as_arrow, page_of_files
-from deltasql.serve.problems import Refused
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 # JSON is for looking, Arrow for programs.
@@ -27,13 +28,24 @@ _MOST_JSON: Final = 1_000
 _MOST_ARROW: Final = 100_000
 _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
 _LAST: Final = 2**63 - 1
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 router = APIRouter(prefix="/api/v1/tables", tags=["tables"])
 
 Name = Annotated[str, Path(max_length=255, pattern=_NO_CONTROL, description="Name of the table")]
-Text = Annotated[str, Query(max_length=2048, pattern=_NO_CONTROL)]
+Text = Annotated[str, Query(max_length=512, pattern=_NO_CONTROL)]
 Version = Annotated[int | None, Query(ge=0, le=_LAST)]
 Limit = Annotated[int, Query(ge=1, le=_MOST_JSON)]
+
+
+def _written(value: object) -> object:
+    """A time must be written out: a bare number might be seconds or milliseconds."""
+    if not isinstance(value, str) or not _DAY.match(value):
+        raise ValueError("write a time as 2026-11-01T12:00:00Z")
+    return value
+
+
+Moment = Annotated[datetime, BeforeValidator(_written)]
 
 
 @router.get("")
@@ -60,14 +72,14 @@ def snapshot(
     visitor: Reader,
     name: Name,
     version: Version = None,
-    timestamp: datetime | None = None,
+    timestamp: Moment | None = None,
 ) -> SnapshotItem:
     """The table as it is, at a version, or at a time."""
     found = service.table(visitor, name)
     return SnapshotItem.of(name, found.snapshot(version=version, timestamp=timestamp))
 
 
-@router.get("/{name}/files", response_model=FilePage)
+@router.get("/{name}/files", response_model=FilePage, responses={200: {"content": {ARROW: {}}}})
 def files(
     service: Served,
     visitor: Reader,
@@ -81,26 +93,23 @@ def files(
     """Live files, or those that may hold rows which satisfy `where`, page by page.
 
     Pass the version of the first page for the next ones. With `Accept:
-    application/vnd.apache.arrow.stream` the answer is Arrow's IPC stream, up to 100,000 files.
+    application/vnd.apache.arrow.stream` the answer is Arrow's IPC stream, up to 100,000 files; a
+    page of JSON has at most 1,000.
     """
     is_arrow = ARROW in request.headers.get("accept", "")
-    if not is_arrow and limit > _MOST_JSON:
-        raise Refused(
-            422,
-            f"a page of JSON has at most {_MOST_JSON} files",
-            remedy=f"ask for fewer, or for {ARROW}",
-        )
+    most = limit if is_arrow else min(limit, _MOST_JSON)
     found = service.table(visitor, name)
     at = found.snapshot(version=version)
     page, has_more = page_of_files(
-        service.lake, found.table_id, at, where=where, after=after, most=limit
+        service.lake, found.table_id, at, where=where, after=after, most=most
     )
     following = page[-1].path if has_more else None
     if is_arrow:
         headers = {"X-Deltasql-Version": str(at.version)}
+        # Not every path can be a header: the stream's own metadata has it always.
         if following is not None and following.isascii() and following.isprintable():
             headers["X-Deltasql-Next"] = following
-        return Response(as_arrow(page), media_type=ARROW, headers=headers)
+        return Response(as_arrow(page, following), media_type=ARROW, headers=headers)
     return FilePage(at.version, [FileItem.of(item) for item in page], following)
 
 

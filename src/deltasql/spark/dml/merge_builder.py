@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias, TypeVar
 
 from deltasql.errors import ValidationError
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Side: TypeAlias = Literal["matched", "not matched", "not matched by source"]
 Verb: TypeAlias = Literal["update", "delete", "insert"]
+# What `execute` returns: a version with metrics, or the metrics alone in a transaction.
+Done = TypeVar("Done")
 TARGET = "target"
 SOURCE = "source"
 
@@ -42,14 +44,14 @@ class Merge:
         return tuple(clause for clause in self.clauses if clause.side == side)
 
 
-class MergeBuilder:
+class MergeBuilder(Generic[Done]):
     """`table.merge(source, condition)`: add clauses, then `execute()`.
 
     Of the clauses for a row the first one counts whose condition holds. The target is called
     `target` and the source `source`, unless they were given other names with `alias`.
     """
 
-    def __init__(self, merge: Merge, run: Callable[[Merge, int], int | None]) -> None:
+    def __init__(self, merge: Merge, run: Callable[[Merge, int], Done]) -> None:
         self._merge = merge
         self._run = run
 
@@ -100,8 +102,8 @@ class MergeBuilder:
         """Let columns that only the source has become columns of the table."""
         return type(self)(replace(self._merge, evolves=True), self._run)
 
-    def execute(self, retries: int = 0) -> int | None:
-        """Merge; returns the version, or None inside a transaction.
+    def execute(self, retries: int = 0) -> Done:
+        """Merge; returns the version with metrics, or inside a transaction the metrics.
 
         A conflict with another writer runs the merge again, on the newer version, up to
         `retries` times.

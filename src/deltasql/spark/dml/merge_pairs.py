@@ -8,8 +8,8 @@ task, both sides are joined once more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deltasql.spark.dml.assignments import quoted
@@ -47,6 +47,8 @@ class Found:
     matched: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
     is_doubled: bool = False
+    # How many rows of the target each clause changes, by its number.
+    counts: Mapping[int, int] = field(default_factory=dict)
 
 
 class Pairs:
@@ -83,19 +85,27 @@ class Pairs:
         """Give back the memory."""
         self._all.unpersist()
 
-    def found(self) -> Found:
-        """Where rows match, and where they change."""
+    def found(self, clauses: Sequence[int]) -> Found:
+        """Where rows match, and where they change, by the clauses of those numbers."""
         from pyspark.sql import functions as sql
 
-        changes = sql.when(sql.col(_MATCHED) >= 0, 1)
+        by_clause = [sql.count(sql.when(sql.col(_MATCHED) == number, 1)) for number in clauses]
         files = self._all.groupBy(_AT_FILE).agg(
-            sql.count(changes), sql.count(_AT_ROW), sql.count_distinct(_AT_ROW)
+            sql.count(_AT_ROW), sql.count_distinct(_AT_ROW), *by_clause
         )
-        found = files.collect()
+        found = [
+            (place_of(path), pairs, rows, each) for path, pairs, rows, *each in files.collect()
+        ]
+        sums = [sum(column) for column in zip(*(each for *_, each in found), strict=True)]
+        is_doubled = any(pairs > rows for _, pairs, rows, _ in found)
+        if is_doubled:
+            # Whatever matches is deleted, once.
+            sums = [sum(rows for _, _, rows, _ in found)]
         return Found(
-            frozenset(place_of(path) for path, *_ in found),
-            frozenset(place_of(path) for path, changed, *_ in found if changed),
-            any(pairs > rows for *_, pairs, rows in found),
+            frozenset(path for path, *_ in found),
+            frozenset(path for path, *_, each in found if any(each)),
+            is_doubled,
+            dict(zip(clauses, sums, strict=False)),
         )
 
     def joined(self, files: Sequence[AddFile], *, is_doubled: bool) -> DataFrame:

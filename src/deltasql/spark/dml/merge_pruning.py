@@ -57,6 +57,8 @@ class Reach:
     predicate: Predicate | None
     # Whether the source speaks of one partition only.
     is_one_partition: bool = False
+    # How many rows the source has, where that was asked for on the way.
+    source_rows: int | None = None
 
 
 class MergePruning:
@@ -79,13 +81,14 @@ class MergePruning:
             if text is not None
         ]
         found = self._reader.understood(own, self._state)
-        keys = self._keys(self._pairs(condition), rows)
+        keys, count = self._keys(self._pairs(condition), rows)
         known = bind(And(tuple(keys.values())), self._state.schema) if keys else None
         parts = tuple(part for part in (found, known) if part is not None)
         predicate = And(parts) if len(parts) > 1 else parts[0] if parts else None
         single = {name.lower() for name, part in keys.items() if _is_one_value(part)}
         names = {name.lower() for name in self._state.partition_columns}
-        return Reach(predicate, is_one_partition=bool(names) and names <= single)
+        one = bool(names) and names <= single
+        return Reach(predicate, is_one_partition=one, source_rows=count)
 
     # --- the condition's own words ------------------------------------------------------
 
@@ -113,14 +116,17 @@ class MergePruning:
 
     # --- the source's keys --------------------------------------------------------------
 
-    def _keys(self, pairs: Iterator[tuple[str, str]], rows: DataFrame) -> dict[str, Predicate]:
+    def _keys(
+        self, pairs: Iterator[tuple[str, str]], rows: DataFrame
+    ) -> tuple[dict[str, Predicate], int | None]:
+        """What each key can be, and of how many rows."""
         from pyspark.sql import functions as sql
 
         usable = {name: text for name, text in pairs if self._is_exact(name, text, rows)}
         if not usable:
-            return {}
+            return {}, None
         partitions = {name.lower() for name in self._state.partition_columns}
-        wanted: list[Any] = []
+        wanted: list[Any] = [sql.count(sql.lit(1))]
         days = {name for name in usable if self._is_date(name)}
         for name, text in usable.items():
             # Python holds the dates of the years 1 to 9999 only, Spark many more.
@@ -128,7 +134,7 @@ class MergePruning:
             wanted += [sql.min(value), sql.max(value)]
             if name.lower() in partitions:
                 wanted.append(_few(value))
-        answer = list(rows.agg(*wanted).collect()[0])
+        count, *answer = rows.agg(*wanted).collect()[0]
         parts: dict[str, Predicate] = {}
         for name in usable:
             low, high = answer.pop(0), answer.pop(0)
@@ -137,7 +143,7 @@ class MergePruning:
                 parts[name] = _within(name, low, high, values)
             elif (within := _within_days(name, low, high, values)) is not None:
                 parts[name] = within
-        return parts
+        return parts, int(count)
 
     def _is_date(self, name: str) -> bool:
         field = self._state.schema.field(name)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from deltasql.errors import ValidationError
-from deltasql.lake import writing
-from deltasql.log.removal import rewritten
+from deltasql.lake.dml.metrics import Clock, FileChanges, merge_metrics, rows_in, total
+from deltasql.log.removal import Removable, rewritten
 from deltasql.spark.dml.assignments import as_column, column_names, quoted
 from deltasql.spark.dml.merge_builder import SOURCE, Merge, Side
 from deltasql.spark.dml.merge_pairs import Found, Pairs, with_row_numbers
 from deltasql.spark.dml.merge_pruning import MergePruning, Reach
-from deltasql.spark.dml.merge_rows import MergeRows
-from deltasql.spark.dml.operation import FILE, ROW, DmlContext, reads_of
+from deltasql.spark.dml.merge_rows import CLAUSE, MergeRows
+from deltasql.spark.dml.operation import (
+    FILE,
+    ROW,
+    DmlContext,
+    Outcome,
+    changed_files,
+    reads_of,
+)
 from deltasql.spark.dml.vectors import Marked, can_mark, mark
 from deltasql.spark.native import evolution
 from deltasql.spark.native.evolution import Plan
@@ -31,8 +39,8 @@ if TYPE_CHECKING:
 _FEW = 2
 
 
-def run(context: DmlContext, merge: Merge) -> writing.Write | None:
-    """What the merge commits; None when it changes nothing."""
+def run(context: DmlContext, merge: Merge) -> Outcome:
+    """What the merge commits; no write when it changes nothing."""
     return _Run(context, merge).write()
 
 
@@ -40,6 +48,7 @@ class _Run:
     """One merge on one snapshot."""
 
     def __init__(self, context: DmlContext, merge: Merge) -> None:
+        self._clock = Clock()
         self._context = context
         self._merge = merge
         alias = _source_alias(context, merge)
@@ -48,13 +57,14 @@ class _Run:
         self._rows = MergeRows(context, self._plan, merge, alias)
         self._has_inserts = bool(merge.of("not matched"))
 
-    def write(self) -> writing.Write | None:
+    def write(self) -> Outcome:
         """Find what is touched, write what comes in its place."""
         context, merge = self._context, self._merge
         condition = as_column(merge.condition)
         self._must_be_deterministic(condition)
-        reach = self._reach(condition)
-        candidates = context.files(reach.predicate)
+        with self._clock.phase("scanTimeMs"):
+            reach = self._reach(condition)
+            candidates = context.files(reach.predicate)
         if not merge.of("matched") and not merge.of("not matched by source"):
             return self._insert_only(condition, reach, candidates)
         pairs = Pairs(context, self._rows, candidates, self._source, condition)
@@ -78,18 +88,21 @@ class _Run:
                 rows = seen[clause.side]
                 self._context.must_be_deterministic(rows, as_column(clause.condition))
 
-    def _changed(
-        self, pairs: Pairs, reach: Reach, candidates: Sequence[AddFile]
-    ) -> writing.Write | None:
-        context = self._context
-        found = pairs.found() if candidates else Found()
-        if found.is_doubled and not _deletes_all(self._merge):
+    def _changed(self, pairs: Pairs, reach: Reach, candidates: Sequence[AddFile]) -> Outcome:
+        context, merge = self._context, self._merge
+        numbers = [n for n, clause in enumerate(merge.clauses) if clause.side == "matched"]
+        with self._clock.phase("scanTimeMs"):
+            found = pairs.found(numbers) if candidates else Found()
+        if found.is_doubled and not _deletes_all(merge):
             raise ValidationError(
                 "a row of the table matches several rows of the source",
                 cause="the merge can't tell which of them to update or delete it by",
                 remedy="make the source's keys unique, or narrow the condition",
             )
-        places = found.changed | self._lost(pairs, candidates, is_doubled=found.is_doubled)
+        with self._clock.phase("scanTimeMs"):
+            lost = self._lost(pairs, candidates, is_doubled=found.is_doubled)
+        places = found.changed | lost.changed
+        counts = {**found.counts, **lost.counts}
         touched = picked(candidates, context.location, places)
         parts = []
         used: Sequence[AddFile] = touched
@@ -100,34 +113,39 @@ class _Run:
             rows = self._rows.inserted(absent, with_changes=bool(touched))
             parts.append(self._spread(rows, reach))
         if not touched:
-            return self._outcome(reach, used, (), self._written(parts))
+            return self._outcome(reach, used, (), self._written(parts), counts)
         joined = pairs.joined(touched, is_doubled=found.is_doubled)
         marks = context.marks_rows and can_mark(touched)
         parts.append(self._together(self._rows.result(joined, keeps=not marks), touched))
         if not marks:
-            return self._outcome(reach, used, touched, self._written(parts))
-        lost = bool(self._merge.of("not matched by source"))
-        gone = self._rows.changing(joined).select(FILE, ROW) if lost else pairs.marks()
+            return self._outcome(reach, used, touched, self._written(parts), counts)
+        has_lost = bool(merge.of("not matched by source"))
+        gone = self._rows.changing(joined).select(FILE, ROW) if has_lost else pairs.marks()
         vectors = mark(context, touched, gone)
         try:
             written = self._written(parts)
         except BaseException:
             context.discard(vectors.files)
             raise
-        return self._outcome(reach, used, vectors.gone, written, vectors)
+        return self._outcome(reach, used, vectors.gone, written, counts, vectors)
 
-    def _lost(
-        self, pairs: Pairs, candidates: Sequence[AddFile], *, is_doubled: bool
-    ) -> frozenset[str]:
+    def _lost(self, pairs: Pairs, candidates: Sequence[AddFile], *, is_doubled: bool) -> Found:
         """Where rows change that the source lacks."""
+        side = "not matched by source"
         if not candidates or not self._merge.of("not matched by source"):
-            return frozenset()
+            return Found()
         changing = self._rows.changing(pairs.joined(candidates, is_doubled=is_doubled))
-        return frozenset(place_of(path) for (path,) in changing.select(FILE).distinct().collect())
+        counts: Counter[int] = Counter()
+        places = set()
+        for path, number, count in changing.groupBy(FILE, CLAUSE).count().collect():
+            places.add(place_of(path))
+            if self._merge.clauses[number].side == side:
+                counts[number] += count
+        return Found(changed=frozenset(places), counts=counts)
 
     def _insert_only(
         self, condition: Column, reach: Reach, candidates: Sequence[AddFile]
-    ) -> writing.Write | None:
+    ) -> Outcome:
         context = self._context
         absent = self._source
         if candidates:
@@ -135,13 +153,15 @@ class _Run:
                 self._rows.target(context.rows(candidates)), condition, "left_anti"
             )
         rows = self._rows.inserted(absent, with_changes=False)
-        return self._outcome(reach, candidates, (), self._written([self._spread(rows, reach)]))
+        written = self._written([self._spread(rows, reach)])
+        return self._outcome(reach, candidates, (), written, {})
 
     def _written(self, parts: Sequence[DataFrame]) -> Written:
         if not parts:
             return Written(())
         frame = reduce(lambda a, b: a.unionByName(b), parts)
-        return self._context.write(self._plan, frame, self._rows.numbered)
+        with self._clock.phase("rewriteTimeMs"):
+            return self._context.write(self._plan, frame, self._rows.numbered)
 
     def _outcome(
         self,
@@ -149,18 +169,44 @@ class _Run:
         used: Sequence[AddFile],
         gone: Sequence[AddFile],
         written: Written,
+        counts: Mapping[int, int],
         vectors: Marked | None = None,
-    ) -> writing.Write | None:
-        vectors = vectors or Marked()
+    ) -> Outcome:
+        marks, vectors = vectors is not None, vectors or Marked()
+        added = [*vectors.added, *written.actions]
+        removed = rewritten(gone)
+        metrics = self._metrics(reach, removed, changed_files(removed, added), counts, marks=marks)
         return self._context.outcome(
             operation="MERGE",
             params=_params(self._merge),
             reads=reads_of(reach.predicate, used),
             changes=evolution.with_identity(self._plan, written.identity).changes,
-            gone=rewritten(gone),
-            added=[*vectors.added, *written.actions],
+            metrics=metrics,
+            gone=removed,
+            added=added,
             files=[*vectors.files, *written.actions],
         )
+
+    def _metrics(
+        self,
+        reach: Reach,
+        gone: Sequence[Removable],
+        files: FileChanges,
+        counts: Mapping[int, int],
+        *,
+        marks: bool,
+    ) -> dict[str, int]:
+        """What the merge did; what was inserted is what no other clause has written."""
+        clauses = self._merge.clauses
+        source = self._source.count() if reach.source_rows is None else reach.source_rows
+        copied = 0 if marks else total([rows_in(gone), -sum(counts.values())])
+        updated = sum(n for number, n in counts.items() if clauses[number].verb == "update")
+        inserted = None if copied is None else total([files.rows_written, -copied, -updated])
+        found: dict[int, int | None] = dict(counts)
+        inserts = [number for number, clause in enumerate(clauses) if clause.verb == "insert"]
+        # Metrics don't tell one insert from another.
+        found |= dict.fromkeys(inserts[:1], inserted)
+        return merge_metrics(clauses, found, files, self._clock, source=source, copied=copied)
 
     # --- how rows lie -------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from deltasql.commit.discarding import Abandon
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import ValidationError
 from deltasql.lake import writing
+from deltasql.lake.dml.metrics import FileChanges
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import Predicate
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 FILE = "__deltasql_file"
 ROW = "__deltasql_row"
+# What an operation commits, if anything, and what it did.
+Outcome = tuple[writing.Write | None, Mapping[str, int]]
 
 
 # Not slotted: `cached_property` keeps what it found in the instance.
@@ -163,24 +166,37 @@ class DmlContext:
         operation: str,
         params: Mapping[str, Any],
         reads: Reads,
+        metrics: Mapping[str, int],
         changes: Sequence[Action] = (),
         gone: Iterable[Removable] = (),
         added: Sequence[AddFile | CdcFile] = (),
         files: Sequence[NewFile] = (),
-    ) -> writing.Write | None:
-        """What the operation commits; None when nothing changed."""
+    ) -> Outcome:
+        """What the operation commits; no write when nothing changed."""
         removed = removes(gone, deletion_timestamp=writing.now_ms())
         actions: list[Action] = [*changes, *removed, *added]
         if not actions:
-            return None
-        return writing.Write(
+            return None, metrics
+        write = writing.Write(
             actions=actions,
             operation=operation,
             operation_params=params,
             reads=reads,
             read_version=self.snapshot.version,
             files=files,
+            metrics=metrics,
         )
+        return write, metrics
+
+
+def changed_files(gone: Iterable[Removable], added: Iterable[AddFile | CdcFile]) -> FileChanges:
+    """Which files went and which came, for the metrics."""
+    came = list(added)
+    return FileChanges(
+        gone,
+        [item for item in came if isinstance(item, AddFile)],
+        [item for item in came if isinstance(item, CdcFile)],
+    )
 
 
 def reads_of(predicate: Predicate | None, used: Iterable[AddFile]) -> Reads:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltasql.errors import ValidationError
-from deltasql.lake import writing
+from deltasql.lake.dml.metrics import Clock, change_metrics, rows_in, total
 from deltasql.log.feed import CHANGE_TYPE
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.log.removal import Removable, WholeFile, every_row, rewritten
 from deltasql.spark.dml.assignments import as_column, completed, new_values, quoted
-from deltasql.spark.dml.operation import DmlContext, reads_of
+from deltasql.spark.dml.operation import DmlContext, Outcome, changed_files, reads_of
 from deltasql.spark.dml.vectors import Marked, can_mark, mark
 from deltasql.spark.native import evolution
 from deltasql.spark.native.reading import Condition
@@ -27,25 +27,27 @@ if TYPE_CHECKING:
     Renewal = Callable[[DataFrame], DataFrame | None]
 
 _NEW = "__deltasql_new"
+_DONE = {"DELETE": "Deleted", "UPDATE": "Updated"}
 
 
-def delete(context: DmlContext, given: str | Column | None) -> writing.Write | None:
-    """Delete the rows of a condition, by default all; None when there are none."""
+def delete(context: DmlContext, given: str | Column | None) -> Outcome:
+    """Delete the rows of a condition, by default all; no write when there are none."""
+    clock = Clock()
     if given is None:
-        gone = every_row(context.files(None))
-        return context.outcome(operation="DELETE", params={}, reads=reads_of(None, gone), gone=gone)
-    condition = context.condition(given)
-    predicate = condition.predicate
-    found = context.sorted_files(condition)
-    params = _params(condition)
+        return _Change(context, [], as_column("true"), clock, every_row(context.files(None))).alone(
+            {}, None
+        )
+    with clock.phase("scanTimeMs"):
+        condition = context.condition(given)
+        found = context.sorted_files(condition)
+    predicate, params = condition.predicate, _params(condition)
     whole, candidates = found.whole, found.partial
-    if not candidates:
-        reads = reads_of(predicate, whole)
-        return context.outcome(operation="DELETE", params=params, reads=reads, gone=whole)
-    if context.has_feed and whole:
+    if candidates and context.has_feed and whole:
         # Beside change files there is no other word for rows that went: they are read, too.
         whole, candidates = [], [*whole, *candidates]
-    change = _Change(context, candidates, as_column(given), whole)
+    change = _Change(context, candidates, as_column(given), clock, whole)
+    if not candidates:
+        return change.alone(params, predicate)
     if context.marks_rows and can_mark(candidates):
         return change.marked("DELETE", params, predicate, change.deleted_rows)
     if len(candidates) == 1 and can_mark(candidates) and not context.has_feed:
@@ -53,19 +55,19 @@ def delete(context: DmlContext, given: str | Column | None) -> writing.Write | N
     return change.rewritten("DELETE", params, predicate, change.without_deleted)
 
 
-def update(
-    context: DmlContext, given: str | Column | None, values: Values | None
-) -> writing.Write | None:
-    """Set columns in the rows of a condition, by default in all; None when there are none."""
+def update(context: DmlContext, given: str | Column | None, values: Values | None) -> Outcome:
+    """Set columns in the rows of a condition, by default in all; no write when there are none."""
     if not values:
         raise ValidationError(
             "the update sets no column",
             cause="`set` is missing or empty, so that every row would be written as it was",
             remedy='name columns and their values: update("id = 200", {"v": "7"})',
         )
-    condition = context.condition("true" if given is None else given)
-    candidates = context.files(condition.predicate)
-    change = _Change(context, candidates, as_column("true" if given is None else given))
+    clock = Clock()
+    with clock.phase("scanTimeMs"):
+        condition = context.condition("true" if given is None else given)
+        candidates = context.files(condition.predicate)
+    change = _Change(context, candidates, as_column("true" if given is None else given), clock)
 
     def updated(rows: DataFrame) -> DataFrame:
         return change.updated(rows, values)
@@ -84,6 +86,7 @@ class _Change:
         context: DmlContext,
         candidates: Sequence[AddFile],
         condition: Column,
+        clock: Clock,
         whole: Sequence[WholeFile] = (),
     ) -> None:
         from pyspark.sql import functions as sql
@@ -92,73 +95,92 @@ class _Change:
         self._candidates = candidates
         self._whole = whole
         self._condition = condition
+        self._clock = clock
         self._matches = sql.coalesce(condition.cast("boolean"), sql.expr("false"))
         self._plan = evolution.unchanged(context.state)
         self._schema: StructType = context.schema(self._plan)
 
+    def alone(self, params: Params, predicate: Predicate | None) -> Outcome:
+        """Delete the whole files, without a look at their rows."""
+        return self._outcome("DELETE", params, predicate, 0)
+
     def rewritten(
         self, name: str, params: Params, predicate: Predicate | None, new: Renewal
-    ) -> writing.Write | None:
+    ) -> Outcome:
         """Files with a row of the condition give way to what `new` makes of all their rows."""
         context = self._context
-        touched = context.writer.touched(
-            context.location, context.state, self._candidates, self._condition
-        )
+        with self._clock.phase("scanTimeMs"):
+            touched = context.writer.touched(
+                context.location, context.state, self._candidates, self._condition
+            )
         written: Sequence[AddFile | CdcFile] = ()
-        frame = new(context.rows_to_move(touched)) if touched else None
-        if frame is not None:
-            written = context.write(self._plan, frame).actions
-        gone: list[Removable] = [*self._whole, *rewritten(touched)]
-        return context.outcome(
-            operation=name,
-            params=params,
-            reads=reads_of(predicate, gone),
-            gone=gone,
-            added=written,
-            files=written,
-        )
+        with self._clock.phase("rewriteTimeMs"):
+            frame = new(context.rows_to_move(touched.files)) if touched.files else None
+            if frame is not None:
+                written = context.write(self._plan, frame).actions
+        return self._outcome(name, params, predicate, touched.rows, touched.files, written)
 
-    def deleted_from_one(self, params: Params, predicate: Predicate | None) -> writing.Write | None:
+    def deleted_from_one(self, params: Params, predicate: Predicate | None) -> Outcome:
         """The same for the only file, without a look before: its count tells if a row went."""
         context = self._context
-        frame = self.without_deleted(context.rows_to_move(self._candidates))
-        written = context.write(self._plan, frame).actions
-        gone: list[Removable] = [*self._whole, *rewritten(self._candidates)]
-        if _rows_in(written) == _rows_in(self._candidates):
+        with self._clock.phase("rewriteTimeMs"):
+            frame = self.without_deleted(context.rows_to_move(self._candidates))
+            written = context.write(self._plan, frame).actions
+        deleted = _rows_in(self._candidates) - _rows_in(written)
+        if deleted == 0:
             context.discard(written)
-            gone, written = [*self._whole], ()
-        return context.outcome(
-            operation="DELETE",
-            params=params,
-            reads=reads_of(predicate, gone),
-            gone=gone,
-            added=written,
-            files=written,
-        )
+            return self.alone(params, predicate)
+        return self._outcome("DELETE", params, predicate, deleted, self._candidates, written)
 
     def marked(
         self, name: str, params: Params, predicate: Predicate | None, new: Renewal
-    ) -> writing.Write | None:
+    ) -> Outcome:
         """Rows of the condition are marked as deleted; `new` makes rows and changes of them."""
         context = self._context
-        rows = context.placed_rows(self._candidates).where(self._condition)
-        found = mark(context, self._candidates, rows) if self._candidates else Marked()
+        with self._clock.phase("scanTimeMs"):
+            rows = context.placed_rows(self._candidates).where(self._condition)
+            found = mark(context, self._candidates, rows) if self._candidates else Marked()
         written: Sequence[AddFile | CdcFile] = ()
         if found.gone:
             frame = new(context.rows_to_move(found.gone).where(self._condition))
             try:
-                written = () if frame is None else context.write(self._plan, frame).actions
+                with self._clock.phase("rewriteTimeMs"):
+                    written = () if frame is None else context.write(self._plan, frame).actions
             except BaseException:
                 context.discard(found.files)
                 raise
-        gone: list[Removable] = [*self._whole, *rewritten(found.gone)]
-        return context.outcome(
+        return self._outcome(name, params, predicate, found.rows, found.gone, written, found)
+
+    def _outcome(
+        self,
+        name: str,
+        params: Params,
+        predicate: Predicate | None,
+        rows: int,
+        touched: Sequence[AddFile] = (),
+        written: Sequence[AddFile | CdcFile] = (),
+        vectors: Marked | None = None,
+    ) -> Outcome:
+        """What is committed; `rows` of the `touched` files were changed."""
+        gone: list[Removable] = [*self._whole, *rewritten(touched)]
+        marked = vectors or Marked()
+        files = changed_files(gone, [*marked.added, *written])
+        counts: dict[str, int | None] = {
+            _DONE[name]: total([rows, rows_in(self._whole)]),
+            "Copied": 0,
+        }
+        if vectors is None:
+            # An update writes those that it changes, too.
+            changed = rows if name == "UPDATE" else 0
+            counts["Copied"] = total([files.rows_written, -changed])
+        return self._context.outcome(
             operation=name,
             params=params,
             reads=reads_of(predicate, gone),
+            metrics=change_metrics(counts, files, self._clock),
             gone=gone,
-            added=[*found.added, *written],
-            files=[*found.files, *written],
+            added=[*marked.added, *written],
+            files=[*marked.files, *written],
         )
 
     # --- what becomes of the rows -------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from deltasql.commit.discarding import Abandon
 from deltasql.errors import (
@@ -13,13 +13,16 @@ from deltasql.errors import (
     VersionConflictError,
 )
 from deltasql.lake import writing
+from deltasql.lake.dml.result import WriteResult
+from deltasql.lake.dml.words import one_of
+from deltasql.lake.looking.public import TABLE as PUBLIC
 from deltasql.lake.snapshot import Snapshot
 from deltasql.lake.table import Table
 from deltasql.lake.writing import txn_actions
 from deltasql.objectstore import ObjectStore
 from deltasql.spark.dml import merge_run, row_changes
 from deltasql.spark.dml.merge_builder import TARGET, Merge, MergeBuilder
-from deltasql.spark.dml.operation import DmlContext
+from deltasql.spark.dml.operation import DmlContext, Outcome
 from deltasql.spark.dml.optimize_builder import Engine, OptimizeBuilder
 from deltasql.spec.actions import Action
 
@@ -52,7 +55,11 @@ class DmlTable(Protocol):
 
 
 class SparkTable:
-    """`db.table(name)`: deltasql's table with delta-spark's verbs."""
+    """`db.table(name)`: deltasql's table with delta-spark's verbs.
+
+    Verbs take frames and columns of Spark's; everything else is that of `lake.table(name)`:
+    `history`, `detail`, `vacuum`, `restore`, `mirror` …
+    """
 
     def __init__(self, database: Database, table: Table, alias: str = TARGET) -> None:
         self._database = database
@@ -61,6 +68,18 @@ class SparkTable:
 
     def __repr__(self) -> str:
         return f"<SparkTable {self.name}>"
+
+    def __getattr__(self, name: str) -> Any:
+        # Before `__init__`, as when it is unpickled, there is no table to ask.
+        if name in PUBLIC and "_table" in self.__dict__:
+            return getattr(self._table, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted(PUBLIC | {"alias", "toDF"})
+
+    def _repr_html_(self) -> str:
+        return self._table._repr_html_()
 
     @property
     def name(self) -> str:
@@ -79,37 +98,53 @@ class SparkTable:
         self,
         condition: str | Column | None = None,
         *,
+        where: str | Column | None = None,
+        predicate: str | Column | None = None,
         retries: int = 0,
         app_id: str | None = None,
         app_version: int | None = None,
-    ) -> int:
-        """Delete the rows of a condition, by default all; returns the version.
+    ) -> WriteResult:
+        """Delete the rows of a condition, by default all; returns the version, with metrics.
 
         A conflict with another writer runs it again, on the newer version, up to `retries`
         times. With `app_id` and `app_version` it happens once, however often it is called.
+        `where` and `predicate` are other names for the condition.
         """
-        extra = txn_actions(app_id, app_version)
-        return self._do(lambda context: row_changes.delete(context, condition), retries, extra)
+        extra, wanted = txn_actions(app_id, app_version), _given(condition, where, predicate)
+        return self._do(lambda context: row_changes.delete(context, wanted), retries, extra)
 
     def update(
         self,
         condition: str | Column | None = None,
         set: Mapping[str, str | Column] | None = None,  # noqa: A002 - delta-spark's name
         *,
+        where: str | Column | None = None,
+        predicate: str | Column | None = None,
         retries: int = 0,
         app_id: str | None = None,
         app_version: int | None = None,
-    ) -> int:
+    ) -> WriteResult:
         """Set columns in the rows of a condition, by default in all; returns the version.
 
         `update("id = 200", {"v": "7"})`: values are expressions of Spark's SQL, or columns.
         """
-        extra = txn_actions(app_id, app_version)
-        return self._do(lambda context: row_changes.update(context, condition, set), retries, extra)
+        extra, wanted = txn_actions(app_id, app_version), _given(condition, where, predicate)
+        return self._do(lambda context: row_changes.update(context, wanted, set), retries, extra)
 
-    def merge(self, source: DataFrame, condition: str | Column) -> MergeBuilder:
-        """Merge a frame into the table; see `MergeBuilder` for the clauses."""
-        merge = Merge(source=source, condition=condition, target_alias=self._alias)
+    def merge(
+        self,
+        source: DataFrame,
+        condition: str | Column | None = None,
+        *,
+        on: str | Column | None = None,
+        predicate: str | Column | None = None,
+    ) -> MergeBuilder[WriteResult]:
+        """Merge a frame into the table; see `MergeBuilder` for the clauses.
+
+        `on` and `predicate` are other names for the condition.
+        """
+        wanted = _needed(_given(condition, on, predicate))
+        merge = Merge(source=source, condition=wanted, target_alias=self._alias)
         return MergeBuilder(merge, self._merge)
 
     def optimize(
@@ -122,29 +157,29 @@ class SparkTable:
         """
         return OptimizeBuilder(self._database, self._table, target_size, engine)
 
-    def _merge(self, merge: Merge, retries: int) -> int:
+    def _merge(self, merge: Merge, retries: int) -> WriteResult:
         return self._do(lambda context: merge_run.run(context, merge), retries, ())
 
     def _do(
         self,
-        operation: Callable[[DmlContext], writing.Write | None],
+        operation: Callable[[DmlContext], Outcome],
         retries: int,
         extra: Sequence[Action],
-    ) -> int:
+    ) -> WriteResult:
         with self._database.lake.presence.writing():
             return self._try(operation, retries, extra)
 
     def _try(
         self,
-        operation: Callable[[DmlContext], writing.Write | None],
+        operation: Callable[[DmlContext], Outcome],
         retries: int,
         extra: Sequence[Action],
-    ) -> int:
+    ) -> WriteResult:
         for attempt in range(retries + 1):
             context = self._database.context(self._table)
-            write = operation(context)
+            write, metrics = operation(context)
             if write is None and not extra:
-                return context.snapshot.version
+                return WriteResult(context.snapshot.version, metrics)
             if write is None:
                 write = writing.Write(actions=(), operation="WRITE")
             try:
@@ -176,28 +211,70 @@ class TransactionSparkTable:
         """The table under the name that a merge's conditions use for it."""
         return TransactionSparkTable(self._database, self._table, self._take, name)
 
-    def delete(self, condition: str | Column | None = None) -> None:
-        """Delete the rows of a condition, by default all."""
-        self._take(row_changes.delete(self._database.context(self._table), condition))
+    def delete(
+        self,
+        condition: str | Column | None = None,
+        *,
+        where: str | Column | None = None,
+        predicate: str | Column | None = None,
+    ) -> Mapping[str, int]:
+        """Delete the rows of a condition, by default all; returns the metrics."""
+        wanted = _given(condition, where, predicate)
+        return self._done(row_changes.delete(self._context(), wanted))
 
     def update(
         self,
         condition: str | Column | None = None,
         set: Mapping[str, str | Column] | None = None,  # noqa: A002 - delta-spark's name
-    ) -> None:
-        """Set columns in the rows of a condition, by default in all."""
-        self._take(row_changes.update(self._database.context(self._table), condition, set))
+        *,
+        where: str | Column | None = None,
+        predicate: str | Column | None = None,
+    ) -> Mapping[str, int]:
+        """Set columns in the rows of a condition, by default in all; returns the metrics."""
+        wanted = _given(condition, where, predicate)
+        return self._done(row_changes.update(self._context(), wanted, set))
 
-    def merge(self, source: DataFrame, condition: str | Column) -> MergeBuilder:
-        """Merge a frame into the table; see `MergeBuilder` for the clauses."""
-        merge = Merge(source=source, condition=condition, target_alias=self._alias)
+    def merge(
+        self,
+        source: DataFrame,
+        condition: str | Column | None = None,
+        *,
+        on: str | Column | None = None,
+        predicate: str | Column | None = None,
+    ) -> MergeBuilder[Mapping[str, int]]:
+        """Merge a frame into the table; see `MergeBuilder` for the clauses.
+
+        `on` and `predicate` are other names for the condition.
+        """
+        wanted = _needed(_given(condition, on, predicate))
+        merge = Merge(source=source, condition=wanted, target_alias=self._alias)
         return MergeBuilder(merge, self._merge)
 
-    def _merge(self, merge: Merge, retries: int) -> None:
+    def _merge(self, merge: Merge, retries: int) -> Mapping[str, int]:
         if retries:
             raise ValidationError(
                 "one operation of a transaction can't be retried",
                 cause="what conflicts is the transaction, when it commits",
                 remedy="run the whole transaction again",
             )
-        self._take(merge_run.run(self._database.context(self._table), merge))
+        return self._done(merge_run.run(self._context(), merge))
+
+    def _context(self) -> DmlContext:
+        return self._database.context(self._table)
+
+    def _done(self, outcome: Outcome) -> Mapping[str, int]:
+        write, metrics = outcome
+        self._take(write)
+        return metrics
+
+
+def _given(*names: str | Column | None) -> str | Column | None:
+    return cast("str | Column | None", one_of(*names))
+
+
+def _needed(condition: str | Column | None) -> str | Column:
+    if condition is None:
+        raise ValidationError(
+            "a merge needs a condition", remedy="write it as in SQL: target.id = source.id"
+        )
+    return condition

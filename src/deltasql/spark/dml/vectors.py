@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """Files that lost rows, what stands for them now, and the objects that were written."""
+    """Files that lost rows and how many, what stands for them now, and what was written."""
 
     gone: Sequence[AddFile] = ()
     added: Sequence[AddFile] = ()
     files: Sequence[VectorFile] = ()
+    rows: int = 0
 
 
 def can_mark(candidates: Iterable[AddFile]) -> bool:
@@ -43,6 +44,7 @@ def mark(context: DmlContext, candidates: Sequence[AddFile], rows: DataFrame) ->
     gone: list[AddFile] = []
     added: list[AddFile] = []
     files: set[str] = set()
+    lost = 0
     for item in found:
         add = known[place_of(item.file_path)]
         vector = item.vector
@@ -50,12 +52,14 @@ def mark(context: DmlContext, candidates: Sequence[AddFile], rows: DataFrame) ->
         if isinstance(place, InFile):
             files.add(place.path)
         gone.append(add)
+        old = add.deletion_vector
+        lost += vector.cardinality - (0 if old is None else old.cardinality)
         # A file without a row left is removed.
         if vector.cardinality != record_count(load_stats(add.stats)):
             added.append(
                 replace(add, deletion_vector=vector, stats=loosened(add.stats), data_change=True)
             )
-    return Marked(gone, added, [VectorFile(path) for path in sorted(files)])
+    return Marked(gone, added, [VectorFile(path) for path in sorted(files)], lost)
 
 
 def _with_old_vectors(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from deltasql.lake.dml.metrics import write_metrics
+from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.new_table import version_zero
+from deltasql.lake.writing import commit_info
 from deltasql.spark.native import evolution
 from deltasql.spark.native.evolution import Plan
 from deltasql.spark.native.modes import Job, Writer, schema_of
@@ -29,7 +32,7 @@ def create_from(
     location: str,
     options: WriteOptions,
     extra: Sequence[Action],
-) -> int | None:
+) -> WriteResult | None:
     """Write rows and create their table in one commit; None when the name was taken meanwhile."""
     schema = evolution.as_new(schema_of(frame))
     names = evolution.partition_names(schema, options.partition_by)
@@ -38,7 +41,9 @@ def create_from(
     check = options.replace_where
     plan, files = writer.files(Job(location, None, plan, options), frame, check=check)
     rows = [item for item in files if isinstance(item, AddFile)]
-    actions = [plan.protocol, plan.metadata, *rows, *extra]
+    metrics = write_metrics(rows)
+    told = commit_info(metrics)
+    actions = [plan.protocol, plan.metadata, *rows, *extra, *told]
     created = lake.create_with(
         name,
         location,
@@ -47,7 +52,7 @@ def create_from(
         operation_params={"partitionBy": list(names), "properties": dict(options.properties)},
         files=files,
     )
-    return None if created is None else 0
+    return None if created is None else WriteResult(0, metrics)
 
 
 def schema_from(gateway: Gateway, schema: SparkStruct | str) -> StructType:

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltasql.commit.discarding import Abandon, Discarder
-from deltasql.data.writing.vectors import live_rows
 from deltasql.errors import ValidationError
 from deltasql.lake import writing
+from deltasql.lake.dml.metrics import write_metrics
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates import predicate as logic
@@ -61,6 +61,14 @@ if TYPE_CHECKING:
 
 # So many partitions in one conflict check that checking the whole table is cheaper.
 _MANY_PARTITIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Files that hold rows of a condition, and how many of these there are."""
+
+    files: Sequence[AddFile] = ()
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +171,15 @@ class Writer:
         condition = self._reader.condition(where, snapshot.state)
         # First what was there: a frame may have been read from the table itself.
         found = self._found(snapshot, condition)
-        touched = self.touched(job.location, snapshot.state, found.partial, condition.text)
+        met = self.touched(job.location, snapshot.state, found.partial, condition.text)
+        touched = list(met.files)
         plan, files = self.files(job, frame, check=condition.text)
+        rest: Sequence[AddFile | CdcFile] = ()
         if touched:
             new = [item for item in files if isinstance(item, AddFile)]
             after = replace(job, plan=plan)
-            files += self._remainder(after, snapshot, condition, Sorted(found.whole, touched), new)
+            rest = self._remainder(after, snapshot, condition, Sorted(found.whole, touched), new)
+            files += rest
         gone: list[Removable] = [*found.whole, *rewritten(touched)]
         keys = frozenset((add.path, add.dv_id) for add in gone)
         reads = Reads.all()
@@ -181,6 +192,7 @@ class Writer:
             mode="Overwrite",
             gone=gone,
             reads=reads,
+            kept=[item for item in rest if isinstance(item, AddFile)],
             predicate=condition.text,
         )
 
@@ -231,15 +243,17 @@ class Writer:
         state: TableState,
         candidates: Sequence[AddFile],
         condition: str | Column,
-    ) -> list[AddFile]:
+    ) -> Touched:
         """Those of the candidates that hold a row of the condition."""
         if not candidates:
-            return []
+            return Touched()
         from pyspark.sql import functions as sql
 
         rows = self._reader.of_adds(location, state, candidates).where(condition)
-        found = rows.select(sql.col("_metadata.file_path").alias("path")).distinct().collect()
-        return picked(candidates, location, {place_of(row.path) for row in found})
+        paths = rows.select(sql.col("_metadata.file_path").alias("path"))
+        found = paths.groupBy("path").count().collect()
+        places = {place_of(path) for path, _ in found}
+        return Touched(picked(candidates, location, places), sum(count for _, count in found))
 
 
 def _plan(state: TableState, frame: DataFrame, options: WriteOptions) -> Plan:
@@ -260,6 +274,7 @@ def _write(
     mode: str,
     gone: Iterable[Removable] = (),
     reads: Reads | None = None,
+    kept: Sequence[AddFile] | None = None,
     **more: Any,
 ) -> writing.Write:
     gone = list(gone)
@@ -277,20 +292,8 @@ def _write(
         reads=reads or Reads.nothing(),
         read_version=snapshot.version,
         files=files,
-        metrics=_metrics(files, gone if mode == "Overwrite" else None),
+        metrics=write_metrics(files, gone if mode == "Overwrite" else None, kept),
     )
-
-
-def _metrics(
-    files: Sequence[AddFile | CdcFile], gone: Sequence[Removable] | None
-) -> dict[str, int]:
-    """What stock Delta says of such a write, as far as the files tell."""
-    adds = [item for item in files if isinstance(item, AddFile)]
-    found = writing.written(adds, sum(live_rows(add) or 0 for add in adds))
-    if gone is None:
-        return found
-    sizes = [add.size for add in gone]
-    return {**found, "numRemovedFiles": len(sizes), "numRemovedBytes": sum(sizes)}
 
 
 def _adds(snapshot: Snapshot, predicate: Predicate | None) -> list[AddFile]:

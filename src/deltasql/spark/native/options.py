@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltasql.errors import ValidationError
+from deltasql.lake.dml.words import one_of, schema_mode_of
 
 MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 
@@ -52,6 +53,7 @@ class WriteOptions:
 def write_options(mode: str, given: Mapping[str, Any]) -> WriteOptions:
     """The options of a write, checked."""
     rest = dict(given)
+    _translate(rest)
     overwrite = rest.pop("partition_overwrite", "static")
     if overwrite not in ("static", "dynamic"):
         raise ValidationError(
@@ -68,6 +70,25 @@ def write_options(mode: str, given: Mapping[str, Any]) -> WriteOptions:
             f"there is no option {', '.join(strange)}",
             remedy="see the parameters of db.write",
         ) from None
+
+
+def _translate(rest: dict[str, Any]) -> None:
+    """Python's names into Spark's: `where`, `schema_mode`."""
+    condition = one_of(rest.pop("where", None), rest.get("replace_where"))
+    if condition is not None:
+        rest["replace_where"] = condition
+    mode = rest.pop("schema_mode", None)
+    if mode not in (None, "merge", "overwrite"):
+        raise ValidationError(
+            f"schema_mode {mode!r:.40} is unknown", remedy='use "merge" or "overwrite"'
+        )
+    found = schema_mode_of(
+        mode,
+        merge_schema=bool(rest.get("merge_schema")) and mode != "merge",
+        overwrite_schema=bool(rest.get("overwrite_schema")) and mode != "overwrite",
+    )
+    if mode is not None:
+        rest[f"{found}_schema"] = True
 
 
 def _wrong(problem: str, remedy: str) -> ValidationError:

@@ -148,6 +148,12 @@ class TrustLog(Protocol):
     def other_rows(self, table_id: int, kind: str, version: int) -> Iterator[Row]:
         """The rows of one of `OTHERS` up to a version: version, then its columns."""
 
+    def digests(self, table_id: int) -> Iterator[tuple[int, bytes]]:
+        """Every version and the digest of its commit file, in order, in bounded memory."""
+
+    def partition_values(self, table_id: int) -> list[Row]:
+        """What partitions are found by: partition, column, the value's form, and its beginning."""
+
     def stored_commits(self, table_id: int, *, after: int, upto: int) -> Iterator[StoredCommit]:
         """The commits with after < version <= upto, in order."""
 

@@ -48,6 +48,7 @@ KEYS_SCHEMA: Final = pa.schema(
     ]
 )
 _PAGE: Final = 64
+_DIGESTS: Final = 10_000
 _REMOVAL: Final = ("removed_version", "deletion_timestamp", "remove_data_change", "remove_action")
 VERSION_COLUMNS: Final = (
     "in_commit_timestamp",
@@ -108,6 +109,19 @@ class TrustQueries(ABC):
     def other_rows(self, table_id: int, kind: str, version: int) -> Iterator[Row]:
         schema = self._schema("version", *_OTHERS[kind])
         return tuples(self._at(f"rows_{kind}", table_id, version, schema))
+
+    def digests(self, table_id: int) -> Iterator[tuple[int, bytes]]:
+        after = -1
+        while True:
+            page = self._rows("versions_digests", table_id=table_id, after=after, most=_DIGESTS)
+            for version, digest in page:
+                yield version, bytes(digest)
+            if len(page) < _DIGESTS:
+                return
+            after = page[-1][0]
+
+    def partition_values(self, table_id: int) -> list[Row]:
+        return self._rows("partition_values_all", table_id=table_id)
 
     def stored_commits(self, table_id: int, *, after: int, upto: int) -> Iterator[StoredCommit]:
         return commit_pages(self._rows, table_id, after=after, upto=upto)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from deltasql.log.pruning.partition_ranges import PartitionRanges
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.store.bodies import unpack
 from deltasql.store.interface import (
@@ -19,15 +20,27 @@ from deltasql.store.interface import (
     TxnRecord,
     VersionRecord,
 )
+from deltasql.store.partition_sql import partitions_query
 from deltasql.store.rows import Row
 
 NO_LIMIT = 2**63 - 1
 # Commits are fetched a page at a time, so that no transaction outlives a fetch.
 _PAGE = 64
+_PARTITIONS = pa.schema([("partition_key", pa.int64()), ("partition_values", pa.string())])
 
 
 class QueryReader(ABC):
     """Answers from named queries; a dialect says how one is run."""
+
+    dialect: ClassVar[str]
+
+    @abstractmethod
+    def _text(self, name: str) -> str:
+        """A named query, whose holes are to be filled."""
+
+    @abstractmethod
+    def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
+        """The answer to a query that was made of texts."""
 
     @abstractmethod
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -97,9 +110,19 @@ class QueryReader(ABC):
         found = self._rows("domains_at", table_id=table_id, version=version)
         return dict(found)
 
-    def partitions(self, table_id: int) -> list[tuple[int, str]]:
-        found = self._rows("partitions_all", table_id=table_id)
-        return [(row[0], row[1]) for row in found]
+    def partitions(
+        self, table_id: int, ranges: PartitionRanges | None = None
+    ) -> list[tuple[int, str]]:
+        if ranges is None:
+            found = self._rows("partitions_all", table_id=table_id)
+            return [(row[0], row[1]) for row in found]
+        query = partitions_query(self._text, self.dialect, table_id, ranges)
+        return [(row[0], row[1]) for row in self._listed(query, _PARTITIONS)]
+
+    def _listed(self, query: str, schema: pa.Schema) -> list[Row]:
+        """The rows of a query that was made of texts."""
+        found = self._stream(query, schema).read_all()
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def commits(
         self, table_id: int, *, after: int, upto: int | None = None

@@ -35,7 +35,7 @@ from deltasql.store.rows import FILES_SCHEMA, CommitRows, Row
 from deltasql.store.upkeep.queries import UpkeepQueries
 
 # DuckDB refuses parameters that a statement does not name.
-_KEPT = ("table_id", "token", "last_version", "files", "bytes", "milliseconds", "due_version",
+_KEPT = ("table_id", "token", "newest_version", "files", "bytes", "milliseconds", "due_version",
          "actions_since")  # fmt: skip
 _MARKED = ("table_id", "first_version", "last_version", "interval", "due")
 
@@ -59,7 +59,6 @@ class EmbeddedStore(
     locks_tables_apart = False
     commits_arrive_late = False
     sql: ClassVar[Mapping[str, str]]
-    dialect: ClassVar[str]
 
     @abstractmethod
     def _writing(self, doing: str) -> AbstractContextManager[Session]:

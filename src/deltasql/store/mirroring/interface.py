@@ -108,8 +108,10 @@ class MirrorRecord:
 class Backlog:
     """A table and what its mirror lacks; times are epoch milliseconds.
 
-    `versions` lack their commit file, the first of them, `first_version`, since `oldest`;
-    `checkpoints` are due and not written. `properties` are the table's, as JSON.
+    `versions` after the newest in the mirror lack their commit file, the first of them,
+    `first_version`, since `oldest`; `gap_versions` lack it below, where a checkpoint stands for
+    them. Retries and errors are those of the first of all. `checkpoints` are due and not written.
+    `properties` are the table's, as JSON.
     """
 
     table_id: int
@@ -129,6 +131,7 @@ class Backlog:
     checkpoint_retry_count: int
     checkpoint_attempt_at: int | None
     properties: str = "{}"
+    gap_versions: int = 0
 
 
 class MirrorLog(Protocol):
@@ -162,10 +165,12 @@ class MirrorLog(Protocol):
         first: int,
         interval: int,
         seconds: float,
+        last: int | None = None,
         due: int | None = None,
         growth: Growth | None = None,
     ) -> bool:
-        """The commit files from `first` up to that of the totals are there: SUCCESS, but for the
+        """The commit files from `first` up to `last` are there, by default up to the newest, that
+        of the totals, which the lease keeps with the growth: SUCCESS, but for the
         multiples of `interval` and for `due`, which wait for their checkpoint, and so does what
         had one before it was forgotten. The lease is extended, and False says that it was lost.
         A crash of the database may lose the record.
@@ -191,6 +196,11 @@ class MirrorLog(Protocol):
 
     def fill_all_statuses(self, *, only_new: bool) -> int:
         """The same for every table; of new versions, those that no publish run has reached."""
+
+    def gaps(self, table_id: int) -> list[tuple[int, int]]:
+        """The first and the last of versions in a row that lack their commit file, in order: of
+        all but the last such row, the mirror has newer ones.
+        """
 
     def mirror_status(self, table_id: int, *, first: int, last: int) -> list[MirrorRecord]:
         """The status of versions, in order."""

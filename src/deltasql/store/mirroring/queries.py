@@ -92,6 +92,7 @@ class MirrorQueries(ABC):
         first: int,
         interval: int,
         seconds: float,
+        last: int | None = None,
         due: int | None = None,
         growth: Growth | None = None,
     ) -> bool:
@@ -99,7 +100,8 @@ class MirrorQueries(ABC):
             table_id=lease.table_id,
             token=lease.token,
             first_version=first,
-            last_version=totals.version,
+            last_version=totals.version if last is None else last,
+            newest_version=totals.version,
             interval=interval,
             files=totals.files,
             bytes=totals.size_bytes,
@@ -138,6 +140,9 @@ class MirrorQueries(ABC):
 
     def fill_all_statuses(self, *, only_new: bool) -> int:
         return len(self._change("mirror_fill_new" if only_new else "mirror_fill_all"))
+
+    def gaps(self, table_id: int) -> list[tuple[int, int]]:
+        return [(int(row[0]), int(row[1])) for row in self._rows("mirror_gaps", table_id=table_id)]
 
     def mirror_status(self, table_id: int, *, first: int, last: int) -> list[MirrorRecord]:
         found = self._rows("mirror_status", table_id=table_id, first=first, last=last)
@@ -222,7 +227,7 @@ def _record(row: Row) -> MirrorRecord:
 
 def _backlog(row: Row) -> Backlog:
     (table_id, name, location, paused, head, versions, first, oldest, retries, attempt) = row[:10]
-    status, message, checkpoints, first_due, due_retries, due_attempt, properties = row[10:]
+    status, message, checkpoints, first_due, due_retries, due_attempt, properties, gap = row[10:]
     return Backlog(
         table_id=table_id,
         name=name,
@@ -241,4 +246,5 @@ def _backlog(row: Row) -> Backlog:
         checkpoint_retry_count=due_retries or 0,
         checkpoint_attempt_at=due_attempt,
         properties=properties or "{}",
+        gap_versions=gap or 0,
     )

@@ -26,6 +26,8 @@ SQL = queries.load("postgres")
 class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries, BrowseQueries):
     """The reading half of the store: every answer is one statement."""
 
+    dialect = "postgres"
+
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._wakeup = WakeUp(connections)
@@ -62,6 +64,10 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries, Bro
             schema,
             (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches),
         )
+
+    def _listed(self, query: str, schema: pa.Schema) -> list[Row]:  # noqa: ARG002
+        # Not as Arrow: for few rows that connection is dear.
+        return self._connections.rows(query, {})
 
     def may_commit(self) -> bool:
         return bool(self._rows("may_commit")[0][0])

@@ -9,6 +9,8 @@ import pytest
 
 from deltasql.errors import TableNotFoundError
 from deltasql.log.file_sums import FileSum, FileSums
+from deltasql.log.pruning.partition_ranges import PREFIX
+from deltasql.spec import codec
 from deltasql.spec.actions import DomainMetadata, Txn
 from deltasql.spec.properties import APPEND_ONLY
 from deltasql.store.checking.interface import (
@@ -20,7 +22,7 @@ from deltasql.store.checking.interface import (
 )
 from deltasql.store.history import HistoryRows
 from deltasql.store.interface import LogStore
-from deltasql.store.rows import key_of, to_rows
+from deltasql.store.rows import key_of, partition_key_of, to_rows
 from deltasql.testing.proposals import OpenStore, add, commit, create, live, remove
 
 _TXN = Txn(app_id="app", version=3)
@@ -103,6 +105,27 @@ class TrustContract:
             (version, history[version]) for version in (1, 2)
         ]
         assert found[0].body == next(store.commits(table_id, after=0, upto=1)).body
+        assert list(store.digests(table_id)) == sorted(history.items())
+        assert list(store.digests(table_id + 1_000)) == []
+
+    def test_partition_values_are_what_partitions_have(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id, long = create(store), "é" * 200
+        values = [{"p": "7", "q": "2026-11-17"}, {"p": None, "q": long}]
+        for number, item in enumerate(values):
+            commit(store, table_id, add(str(number), partition_values=item))
+        keys = [partition_key_of(codec.dumps(item).decode()) for item in values]
+        assert sorted(store.partition_values(table_id)) == sorted(
+            [
+                (keys[0], "p", "number", "7"),
+                (keys[0], "q", "day", "2026-11-17"),
+                (keys[1], "p", "null", None),
+                (keys[1], "q", "other", long[:PREFIX]),
+            ]
+        )
+        store.drop_table(table_id)
+        store.purge_table(table_id)
+        assert store.partition_values(table_id) == []
 
     def test_what_was_proven_is_kept_once_an_origin(self, log_store: OpenStore) -> None:
         store = log_store()

@@ -248,6 +248,29 @@ class MirrorContract:
         assert lacks.checkpoint_attempt_at is not None
         assert codec.loads(lacks.properties.encode()) == configured.configuration
 
+    def test_a_gap_below_the_newest_version(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store)
+        for number in range(6):
+            commit(store, table_id, add(str(number)))
+        assert store.gaps(table_id) == [(0, 6)]
+        _mirror(store, table_id, 1)
+        lease = store.acquire_lease(table_id, "me", LONG)
+        assert lease is not None
+        newest = Totals(5, 5, 5)
+        assert store.record_mirrored(lease, newest, first=5, interval=10, seconds=LONG)
+        assert store.gaps(table_id) == [(2, 4), (6, 6)]
+        found = _of(store, table_id)
+        assert (found.versions, found.first_version, found.gap_versions) == (1, 6, 3)
+        # What is filled in does not take the newest back.
+        assert store.record_mirrored(lease, newest, first=2, last=3, interval=10, seconds=LONG)
+        store.release_lease(lease)
+        assert store.gaps(table_id) == [(4, 4), (6, 6)]
+        again = store.acquire_lease(table_id, "me", LONG)
+        assert again is not None
+        assert again.totals == newest
+        store.release_lease(again)
+
     def test_a_paused_mirror_says_so_everywhere(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id, neighbour = create(store, "contract.t"), create(store)

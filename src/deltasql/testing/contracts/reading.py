@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltasql.log.pruning import ranges as r
+from deltasql.log.pruning.partition_ranges import Days
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.log.pruning.stats_keys import FileKeys
 from deltasql.spec.actions import CdcFile, DomainMetadata, Txn
@@ -203,6 +204,8 @@ class ReadContract:
         found = dict(store.partitions(table_id))
         assert sorted(found.values()) == texts
         assert all(key == partition_key_of(text) for key, text in found.items())
+        some = Days("day", (("2026-11-03", "2026-11-04"),))
+        assert sorted(text for _, text in store.partitions(table_id, some)) == texts[2:4]
         keys = [partition_key_of(text) for text in texts[2:4]]
         # What is not asked for does not leave the database.
         assert store.files(table_id, 3, partition_keys=keys).read_all().num_rows == 6

@@ -19,7 +19,7 @@ LISTEN dl_mirror;
 -- the versions are found in the mirror, so nobody waits for the disk.
 WITH held AS (
     UPDATE dl_mirror_leases
-    SET mirrored_version = :last_version, total_files = :files, total_bytes = :bytes,
+    SET mirrored_version = :newest_version, total_files = :files, total_bytes = :bytes,
         due_version = :due_version, actions_since = :actions_since,
         expires_at = @in_ms(:milliseconds)
     WHERE table_id = :table_id AND work = 'COMMITS' AND token = :token AND expires_at > @now
@@ -129,9 +129,10 @@ SELECT bool_and(has_table_privilege(name, 'DELETE'))
 FROM unnest(ARRAY[
     'dl_active_files', 'dl_cdc_files', 'dl_dead_files', 'dl_domain_metadata', 'dl_expirations',
     'dl_maintenance_jobs', 'dl_metadata_updates', 'dl_mirror_leases', 'dl_mirror_status',
-    'dl_moved_rows', 'dl_optimize_bins', 'dl_partitions', 'dl_pins', 'dl_places',
-    'dl_protocol_updates', 'dl_purges', 'dl_row_orders', 'dl_table_heads', 'dl_table_sources',
-    'dl_table_versions', 'dl_tables', 'dl_trusted_versions', 'dl_txn_actions', 'dl_vacuum_files', 'dl_vacuums'
+    'dl_moved_rows', 'dl_optimize_bins', 'dl_partition_values', 'dl_partitions', 'dl_pins',
+    'dl_places', 'dl_protocol_updates', 'dl_purges', 'dl_row_orders', 'dl_table_heads',
+    'dl_table_sources', 'dl_table_versions', 'dl_tables', 'dl_trusted_versions', 'dl_txn_actions',
+    'dl_vacuum_files', 'dl_vacuums'
 ]) AS name;
 
 -- name: server_settings
@@ -195,3 +196,14 @@ SELECT path
 FROM dl_cdc_files
 WHERE table_id = :table_id AND version > :after
   AND path IN (SELECT unnest(:paths::text[]));
+
+-- name: partitions_matching
+-- One by one: what the planner believes of the index would make it read all partitions.
+SELECT p.partition_key, p.partition_values
+FROM ({keys}) AS k
+CROSS JOIN LATERAL (
+    SELECT d.partition_key, d.partition_values
+    FROM dl_partitions AS d
+    WHERE d.table_id = {table_id} AND d.partition_key = k.partition_key
+    OFFSET 0
+) AS p;

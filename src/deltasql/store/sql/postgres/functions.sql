@@ -330,6 +330,43 @@ LANGUAGE sql STABLE AS $$
 $$;
 COMMENT ON FUNCTION active_files_at IS 'The files that are live at a version of a table';
 
+CREATE FUNCTION dl_partition_values_in(p_values text)
+RETURNS TABLE (name text, form text, value text, number double precision)
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT item.key, shape.form, left(nullif(item.value, ''), 100),
+           CASE WHEN shape.form = 'number' THEN item.value::double precision END
+    FROM json_each_text(p_values::json) AS item
+    CROSS JOIN LATERAL (SELECT CASE
+        WHEN coalesce(item.value, '') = '' THEN 'null'
+        WHEN item.value ~ '^[+-]?[0-9]{1,38}([.][0-9]{0,38})?$' THEN 'number'
+        WHEN item.value ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]|$)' THEN 'day'
+        ELSE 'other' END) AS shape (form)
+$$;
+COMMENT ON FUNCTION dl_partition_values_in IS 'The rows of dl_partition_values for a partition';
+
+CREATE FUNCTION dl_index_partition() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dl_partition_values
+    SELECT NEW.table_id, NEW.partition_key, found.*
+    FROM dl_partition_values_in(NEW.partition_values) AS found
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION dl_index_partition IS 'Keeps dl_partition_values complete';
+
+CREATE FUNCTION dl_forget_partition() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM dl_partition_values
+    WHERE table_id = OLD.table_id AND partition_key = OLD.partition_key;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION dl_forget_partition IS 'Keeps dl_partition_values free of what is gone';
+
+CREATE TRIGGER dl_partitions_index AFTER INSERT ON dl_partitions
+FOR EACH ROW EXECUTE FUNCTION dl_index_partition();
+CREATE TRIGGER dl_partitions_forget AFTER DELETE ON dl_partitions
+FOR EACH ROW EXECUTE FUNCTION dl_forget_partition();
+
 -- What a writer does to the log beside dl_commit. These functions run as the owner of the log, so
 -- that a writer needs no right of its own to rows: it can add the next version, and neither change
 -- what is committed nor put a table elsewhere.
@@ -493,7 +530,8 @@ BEGIN
         WHERE p.pronamespace = current_schema()::regnamespace AND p.proname = ANY(ARRAY[
             'dl_commit', 'dl_lock_heads', 'dl_hold_head', 'dl_write_next', 'dl_write_next_rows',
             'dl_lock_places', 'dl_create_table', 'dl_claim_place', 'dl_create_head',
-            'dl_rename_table', 'dl_drop_table', 'dl_set_read_only'])
+            'dl_rename_table', 'dl_drop_table', 'dl_set_read_only', 'dl_index_partition',
+            'dl_forget_partition'])
     LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = %I, pg_temp',
                        v_function, current_schema());

@@ -22,7 +22,8 @@ GRANT USAGE ON SCHEMA {schema} TO {reader}, {writer}, {mirror};
 GRANT SELECT ON
     {schema}.dl_schema_migrations, {schema}.dl_tables, {schema}.dl_table_heads,
     {schema}.dl_table_versions, {schema}.dl_active_files, {schema}.dl_dead_files,
-    {schema}.dl_partitions, {schema}.dl_metadata_updates, {schema}.dl_protocol_updates,
+    {schema}.dl_partitions, {schema}.dl_partition_values,
+    {schema}.dl_metadata_updates, {schema}.dl_protocol_updates,
     {schema}.dl_txn_actions, {schema}.dl_domain_metadata, {schema}.dl_cdc_files,
     {schema}.dl_mirror_status, {schema}.dl_mirror_leases, {schema}.dl_trusted_versions,
     {schema}.dl_places, {schema}.dl_table_sources, {schema}.dl_purges, {schema}.dl_sessions, {schema}.dl_pins,

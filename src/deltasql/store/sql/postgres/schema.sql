@@ -245,6 +245,27 @@ COMMENT ON COLUMN dl_partitions.table_id IS 'The table';
 COMMENT ON COLUMN dl_partitions.partition_key IS 'First 8 bytes of the SHA-256 of partition_values';
 COMMENT ON COLUMN dl_partitions.partition_values IS 'JSON, canonical';
 
+CREATE TABLE dl_partition_values (
+    table_id       bigint NOT NULL,
+    partition_key  bigint NOT NULL,
+    name           text COLLATE "C" NOT NULL,
+    form           text NOT NULL,
+    value          text COLLATE "C",
+    number         double precision,
+    PRIMARY KEY (table_id, partition_key, name)
+);
+COMMENT ON TABLE dl_partition_values IS 'What conditions on partition values are decided by';
+COMMENT ON COLUMN dl_partition_values.table_id IS 'The table';
+COMMENT ON COLUMN dl_partition_values.partition_key IS 'The partition';
+COMMENT ON COLUMN dl_partition_values.name IS 'Physical name of the partition column';
+COMMENT ON COLUMN dl_partition_values.form IS 'What the value looks like: null, number, day or other';
+COMMENT ON COLUMN dl_partition_values.value IS 'Its first 100 characters; null if there is none';
+COMMENT ON COLUMN dl_partition_values.number IS 'The number that it is, if its form is number';
+CREATE INDEX dl_partition_values_value ON dl_partition_values (table_id, name, value);
+CREATE INDEX dl_partition_values_number ON dl_partition_values (table_id, name, form, number);
+-- A column's values have one form: without this the planner takes them for independent.
+CREATE STATISTICS dl_partition_values_forms (mcv) ON table_id, name, form FROM dl_partition_values;
+
 CREATE TABLE dl_metadata_updates (
     table_id           bigint NOT NULL,
     version            bigint NOT NULL,

@@ -13,7 +13,7 @@ RETURNING path;
 -- name: analyze
 -- After vacuum and retention have deleted much: the plans of reads go by it.
 ANALYZE dl_active_files, dl_dead_files, dl_table_versions, dl_mirror_status, dl_txn_actions,
-    dl_vacuum_files, dl_partitions;
+    dl_vacuum_files, dl_partitions, dl_partition_values;
 
 -- name: source_lock
 -- Whoever drops the source or vacuums it waits; those who append to it don't.

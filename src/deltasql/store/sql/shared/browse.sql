@@ -28,12 +28,18 @@ WHERE t.dropped_id = 0;
 
 -- name: browse_behind
 SELECT t.name, t.properties, t.mirror_paused,
-       count(CASE WHEN NOT s.json_written THEN 1 END), min(v.in_commit_timestamp),
+       -- What a bridge left out below is no lag: readers see newer versions.
+       count(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+                  THEN 1 END),
+       min(v.in_commit_timestamp),
        max(CASE WHEN s.status = 'FAILED' THEN 1 ELSE 0 END), max(s.error_message)
 FROM dl_mirror_status AS s
 JOIN dl_tables AS t ON t.table_id = s.table_id AND t.dropped_id = 0
 JOIN dl_table_versions AS v ON v.table_id = s.table_id AND v.version = s.version
-WHERE s.status <> 'SUCCESS' AND (NOT s.json_written OR s.status = 'FAILED')
+LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
+WHERE s.status = 'FAILED'
+   OR s.status <> 'SUCCESS' AND NOT s.json_written
+      AND s.version > coalesce(l.mirrored_version, -1)
 GROUP BY t.name, t.properties, t.mirror_paused
 ORDER BY min(v.in_commit_timestamp)
 LIMIT :most;

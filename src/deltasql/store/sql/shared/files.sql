@@ -23,6 +23,25 @@ SELECT partition_key, partition_values
 FROM dl_partitions
 WHERE table_id = :table_id;
 
+-- name: partitions_matching
+SELECT p.partition_key, p.partition_values
+FROM ({keys}) AS k
+CROSS JOIN dl_partitions AS p
+WHERE p.table_id = {table_id} AND p.partition_key = k.partition_key;
+
+-- name: partition_keys_in
+SELECT v.partition_key
+FROM dl_partition_values AS v
+WHERE v.table_id = {table_id} AND v.name = {name} AND {condition};
+
+-- name: partition_keys_part
+SELECT part.partition_key FROM ({keys}) AS part;
+
+-- name: partition_values_all
+SELECT partition_key, name, form, value
+FROM dl_partition_values
+WHERE table_id = :table_id;
+
 -- name: files_count
 SELECT t.name, count(*)
 FROM dl_tables AS t

@@ -26,7 +26,7 @@ RETURNING token;
 
 -- name: lease_keep_totals
 UPDATE dl_mirror_leases
-SET mirrored_version = :last_version, total_files = :files, total_bytes = :bytes,
+SET mirrored_version = :newest_version, total_files = :files, total_bytes = :bytes,
     due_version = :due_version, actions_since = :actions_since,
     expires_at = @in_ms(:milliseconds)
 WHERE table_id = :table_id AND work = 'COMMITS' AND token = :token AND expires_at > @now
@@ -170,21 +170,28 @@ ORDER BY version;
 SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
        o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
        @ms(f.last_attempt_at), f.status, f.error_message,
-       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties
+       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties,
+       o.gap
 FROM dl_tables AS t
 JOIN dl_table_heads AS h ON h.table_id = t.table_id
 LEFT JOIN (
-    SELECT table_id,
-           count(CASE WHEN NOT json_written THEN 1 END) AS versions,
-           min(CASE WHEN NOT json_written THEN version END) AS first_version,
-           count(CASE WHEN json_written THEN 1 END) AS checkpoints,
-           min(CASE WHEN json_written THEN version END) AS first_checkpoint
-    FROM dl_mirror_status
-    WHERE status <> 'SUCCESS'
-    GROUP BY table_id
+    SELECT s.table_id,
+           count(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+                      THEN 1 END) AS versions,
+           min(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+                    THEN s.version END) AS first_version,
+           count(CASE WHEN NOT s.json_written AND s.version <= l.mirrored_version
+                      THEN 1 END) AS gap,
+           min(CASE WHEN NOT s.json_written THEN s.version END) AS first_missing,
+           count(CASE WHEN s.json_written THEN 1 END) AS checkpoints,
+           min(CASE WHEN s.json_written THEN s.version END) AS first_checkpoint
+    FROM dl_mirror_status AS s
+    LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
+    WHERE s.status <> 'SUCCESS'
+    GROUP BY s.table_id
 ) AS o ON o.table_id = t.table_id
 LEFT JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version = o.first_version
-LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_version
+LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_missing
 LEFT JOIN dl_mirror_status AS c ON c.table_id = t.table_id AND c.version = o.first_checkpoint
 WHERE t.dropped_id = 0
 ORDER BY t.table_id;
@@ -194,21 +201,28 @@ ORDER BY t.table_id;
 SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
        o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
        @ms(f.last_attempt_at), f.status, f.error_message,
-       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties
+       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties,
+       o.gap
 FROM (
-    SELECT table_id,
-           count(CASE WHEN NOT json_written THEN 1 END) AS versions,
-           min(CASE WHEN NOT json_written THEN version END) AS first_version,
-           count(CASE WHEN json_written THEN 1 END) AS checkpoints,
-           min(CASE WHEN json_written THEN version END) AS first_checkpoint
-    FROM dl_mirror_status
-    WHERE status <> 'SUCCESS'
-    GROUP BY table_id
+    SELECT s.table_id,
+           count(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+                      THEN 1 END) AS versions,
+           min(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+                    THEN s.version END) AS first_version,
+           count(CASE WHEN NOT s.json_written AND s.version <= l.mirrored_version
+                      THEN 1 END) AS gap,
+           min(CASE WHEN NOT s.json_written THEN s.version END) AS first_missing,
+           count(CASE WHEN s.json_written THEN 1 END) AS checkpoints,
+           min(CASE WHEN s.json_written THEN s.version END) AS first_checkpoint
+    FROM dl_mirror_status AS s
+    LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
+    WHERE s.status <> 'SUCCESS'
+    GROUP BY s.table_id
 ) AS o
 JOIN dl_tables AS t ON t.table_id = o.table_id
 JOIN dl_table_heads AS h ON h.table_id = o.table_id
 LEFT JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version = o.first_version
-LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_version
+LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_missing
 LEFT JOIN dl_mirror_status AS c ON c.table_id = t.table_id AND c.version = o.first_checkpoint
 WHERE t.dropped_id = 0
 ORDER BY t.table_id;
@@ -217,21 +231,28 @@ ORDER BY t.table_id;
 SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
        o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
        @ms(f.last_attempt_at), f.status, f.error_message,
-       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties
+       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties,
+       o.gap
 FROM dl_tables AS t
 JOIN dl_table_heads AS h ON h.table_id = t.table_id
 LEFT JOIN (
-    SELECT table_id,
-           count(CASE WHEN NOT json_written THEN 1 END) AS versions,
-           min(CASE WHEN NOT json_written THEN version END) AS first_version,
-           count(CASE WHEN json_written THEN 1 END) AS checkpoints,
-           min(CASE WHEN json_written THEN version END) AS first_checkpoint
-    FROM dl_mirror_status
-    WHERE status <> 'SUCCESS' AND table_id = :table_id
-    GROUP BY table_id
+    SELECT s.table_id,
+           count(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+                      THEN 1 END) AS versions,
+           min(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+                    THEN s.version END) AS first_version,
+           count(CASE WHEN NOT s.json_written AND s.version <= l.mirrored_version
+                      THEN 1 END) AS gap,
+           min(CASE WHEN NOT s.json_written THEN s.version END) AS first_missing,
+           count(CASE WHEN s.json_written THEN 1 END) AS checkpoints,
+           min(CASE WHEN s.json_written THEN s.version END) AS first_checkpoint
+    FROM dl_mirror_status AS s
+    LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
+    WHERE s.status <> 'SUCCESS' AND s.table_id = :table_id
+    GROUP BY s.table_id
 ) AS o ON o.table_id = t.table_id
 LEFT JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version = o.first_version
-LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_version
+LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_missing
 LEFT JOIN dl_mirror_status AS c ON c.table_id = t.table_id AND c.version = o.first_checkpoint
 WHERE t.table_id = :table_id AND t.dropped_id = 0;
 
@@ -240,6 +261,16 @@ WHERE t.table_id = :table_id AND t.dropped_id = 0;
 SELECT h.table_id, h.current_version, h.last_ict
 FROM dl_table_heads AS h
 WHERE h.last_ict > :since;
+
+-- name: mirror_gaps
+SELECT min(version), max(version)
+FROM (
+    SELECT version, version - row_number() OVER (ORDER BY version) AS row_start
+    FROM dl_mirror_status
+    WHERE table_id = :table_id AND status <> 'SUCCESS' AND NOT json_written
+) AS missing
+GROUP BY row_start
+ORDER BY 1;
 
 -- name: mirror_pause
 UPDATE dl_tables SET mirror_paused = :paused

@@ -47,6 +47,13 @@ WHERE table_id = :table_id
 ORDER BY version DESC
 LIMIT :most;
 
+-- name: versions_digests
+SELECT version, digest
+FROM dl_table_versions
+WHERE table_id = :table_id AND version > :after
+ORDER BY version
+LIMIT :most;
+
 -- name: versions_audit
 SELECT t.name,
        v.table_id, v.version, v.commit_id, v.in_commit_timestamp, v.committer, v.operation,

@@ -1,0 +1,150 @@
+"""Large rows and many partitions: `python -m bench.scale_data --help`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pyarrow as pa
+from rich.console import Console
+
+import deltasql
+from bench import lab as labs
+from bench import report
+from bench.lab import Lab, say
+from bench.report import Row
+from deltasql.spec.actions import AddFile
+
+Line = Callable[[Lab], Iterator[Row]]
+_GB = 1_000_000_000
+
+
+def append_plain(lab: Lab) -> Iterator[Row]:
+    yield from _append(lab, "plain", partitions=0)
+
+
+def append_partitioned(lab: Lab) -> Iterator[Row]:
+    yield from _append(lab, "partitioned", partitions=100)
+
+
+def _append(lab: Lab, name: str, *, partitions: int) -> Iterator[Row]:
+    size = lab.scaled(3 * _GB, least=200_000_000)
+    folder = lab.folder(name)
+    place = [f"sqlite:///{folder}/lake.db", (folder / "lake").as_uri()]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.append_once", *place, str(size), str(partitions)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-3000:])
+    answer = json.loads(done.stdout)
+    work = f"append a stream of {size / _GB:.1f} GB" + (
+        f" to {partitions} partitions" if partitions else ""
+    )
+    yield Row(name=name, work=work, ours=answer["seconds"], unit="s", better="less")
+    yield Row(
+        name=f"{name}-memory",
+        work="… peak memory",
+        ours=answer["peak_mb"],
+        unit="MB",
+        better="less",
+        bar=600,
+        note=f"{answer['numFiles']:,} files; SQLite, in a process of its own",
+    )
+
+
+def prune(lab: Lab) -> Iterator[Row]:
+    count = lab.scaled(100_000, least=1_000)
+    with lab.database("prune") as url:
+        folder = lab.folder("prune")
+        with deltasql.connect(url, location=folder.as_uri()) as lake:
+            schema = pa.schema([("id", pa.int64()), ("p", pa.int64())])
+            table = lake.create_table("bench.parts", schema, partition_by=["p"])
+            say(f"  adding {count:,} partitions")
+            for start in range(0, count, 10_000):
+                numbers = range(start, min(start + 10_000, count))
+                table.commit([_add(number) for number in numbers])
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("ANALYZE dl_partitions, dl_partition_values, dl_active_files")
+            for name, where, found in (
+                ("prune-one", f"p = {count // 2}", 1),
+                ("prune-range", f"p >= {count // 2} AND p < {count // 2 + 10}", 10),
+                ("prune-in", f"p IN (5, {count // 3}, {count - 1}, {count + 7})", 3),
+            ):
+                if table.snapshot().files(where).num_rows != found:
+                    raise RuntimeError(f"the benchmark is wrong: {where}")
+                times = [labs.timed(lambda w=where: table.snapshot().files(w)) for _ in range(5)]
+                yield Row(
+                    name=name,
+                    work=f"files of {found} partitions of {count:,}",
+                    ours=statistics.median(times) * 1000,
+                    unit="ms",
+                    better="less",
+                    bar=50,
+                    note=f"{where}; PostgreSQL, median of 5",
+                )
+
+
+def _add(number: int) -> AddFile:
+    return AddFile(
+        path=f"p={number}/part-{number}.parquet",
+        size=1000,
+        modification_time=1,
+        partition_values={"p": str(number)},
+        stats='{"numRecords":1}',
+    )
+
+
+LINES: dict[str, Line] = {
+    "plain": append_plain,
+    "partitioned": append_partitioned,
+    "prune": prune,
+}
+
+
+def main() -> int:
+    options = _options()
+    os.environ["DELTASQL_MIRROR_MODE"] = "off"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    rows: list[Row] = []
+    with labs.open_lab(options.scale) as lab:
+        about = {
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "scale": options.scale,
+            "machine": labs.machine(),
+            "versions": {"deltasql": deltasql.__version__},
+        }
+        for name in options.only or LINES:
+            say(f"{name} …")
+            started = time.monotonic()
+            rows.extend(LINES[name](lab))
+            say(f"{name}: {time.monotonic() - started:.0f} s")
+    console = Console() if sys.stdout.isatty() else Console(width=150)
+    report.show(rows, about, console, title="Large rows and many partitions")
+    report.write_json(options.json, rows, about)
+    print(f"written to {options.json}", file=sys.stderr)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.scale_data", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=LINES, metavar="NAME", help=", ".join(LINES))
+    parser.add_argument("--scale", type=float, default=1.0, help="share of bytes and partitions")
+    parser.add_argument("--json", type=Path, default=Path("build/bench-scale-data.json"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

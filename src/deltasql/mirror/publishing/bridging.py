@@ -1,0 +1,138 @@
+"""A backlog that is too long to be drained in time, bridged: a checkpoint at a recent version
+comes first, with its commit file, so that readers are fresh; the versions below it come later.
+
+Readers begin with the newest checkpoint, and want commit files without a gap only after it. The
+checkpoint comes before its commit file: a commit file alone behind a gap is an error to all of
+them. For the moment between the two Spark can't open the table, and says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import sha256
+from typing import Final
+
+from deltasql.delta_log.names import LOG, LogKind, LogName, commit_name, parse_name
+from deltasql.errors import MirrorError
+from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
+from deltasql.mirror.repairing.checkpoints import point_at_newest
+from deltasql.objectstore import ObjectStore
+from deltasql.store.interface import LogStore
+from deltasql.store.mirroring.interface import Lease
+
+_CHECKPOINTS: Final = frozenset({LogKind.CHECKPOINT, LogKind.V2_CHECKPOINT})
+# A bridge shall take this much less than what it spares.
+_WORTH: Final = 2
+
+
+class Bridge:
+    """When a table's backlog is bridged, and the objects that do it.
+
+    `longest` is how long a backlog may take, in seconds; None: none is bridged.
+    """
+
+    def __init__(
+        self,
+        log: LogStore,
+        objects: ObjectStore,
+        lease: Lease,
+        *,
+        longest: float | None,
+        max_attempts: int,
+    ) -> None:
+        self._log = log
+        self._objects = objects
+        self._lease = lease
+        self._longest = longest
+        self._max_attempts = max_attempts
+        # What a version takes in order, and what the last bridge took, in seconds.
+        self._each = self._took = 0.0
+
+    def measure(self, versions: int, seconds: float) -> None:
+        """So long it took to mirror so many versions in order."""
+        self._each = seconds / versions
+
+    def give_up(self) -> None:
+        """What can't be bridged is mirrored in order."""
+        self._longest = None
+
+    def wanted(self, mirrored: int) -> int | None:
+        """The version to bridge to, if the backlog after one that is mirrored takes too long."""
+        if self._longest is None:
+            return None
+        head = self._log.head(self._lease.table_id)
+        if head is None:
+            return None
+        left = (head.version - mirrored) * self._each
+        is_long = left > max(self._longest, _WORTH * self._took)
+        return head.version if is_long else None
+
+    def begun(self, mirrored: int) -> int | None:
+        """The version of the newest checkpoint after one that is mirrored, as SQL knows it: that
+        of a bridge whose writer died.
+        """
+        names = list(self._after(mirrored))
+        newest = max((n.version or 0 for n in names if n.kind in _CHECKPOINTS), default=None)
+        head = self._log.head(self._lease.table_id)
+        if newest is None or head is None or newest > head.version:
+            return None
+        commits = {n.version for n in names if n.kind is LogKind.COMMIT}
+        is_whole = commits.issuperset(range(mirrored + 1, newest + 1))
+        # Without a gap there is no bridge: SQL has only lost word of some.
+        return None if is_whole else newest
+
+    def must_be_free(self, mirrored: int) -> None:
+        """Raise `MirrorError` if there are commit files after one that is mirrored that are not
+        ours: then nothing of ours goes beside them.
+        """
+        table_id = self._lease.table_id
+        for name in self._after(mirrored):
+            if name.kind is LogKind.COMMIT:
+                version = name.version or 0
+                known = self._log.mirror_status(table_id, first=version, last=version)
+                found = sha256(self._objects.read(LOG + commit_name(version))).digest()
+                if not known or known[0].digest != found:
+                    raise MirrorError(
+                        f"{name.name} holds other bytes than SQL",
+                        cause="a foreign writer, an older database or a broken copy wrote it",
+                        remedy="look at it; mirror.repair() says more",
+                        version=version,
+                    )
+
+    def write(
+        self, version: int, is_stopped: Callable[[], bool] | None = None
+    ) -> Callable[[], object]:
+        """Write the checkpoint, or without `is_stopped` find it there; what is returned is called
+        when its commit file is there.
+        """
+        if is_stopped is None:
+            return partial(point_at_newest, self._objects, upto=version)
+        run = CheckpointRun(
+            self._log,
+            self._objects,
+            self._lease,
+            max_attempts=self._max_attempts,
+            is_stopped=is_stopped,
+        )
+        begun = time.monotonic()
+        summary = run.write_ahead(version)
+
+        def finish() -> None:
+            run.point_at(summary)
+            self._log.note_checkpoint(self._lease.table_id, summary.size)
+            self._took = time.monotonic() - begun
+
+        return finish
+
+    def _after(self, version: int) -> Iterator[LogName]:
+        """What belongs to later versions, in the log itself."""
+        start = LOG + commit_name(version) if version >= 0 else None
+        for item in self._objects.list(LOG.rstrip("/"), start_after=start):
+            name = item.path.removeprefix(LOG)
+            if not name[:1].isdigit():
+                return  # by name: no version follows
+            found = parse_name(name)
+            if found is not None and (found.version or 0) > version:
+                yield found

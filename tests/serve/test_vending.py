@@ -1,0 +1,207 @@
+"""Credentials for readers of a table in a bucket: what they open, and what they never do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import obstore
+import polars as pl
+import pyarrow as pa
+import pytest
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+import deltasql
+from deltasql.objectstore import open_store
+from deltasql.serve.problems import Refused
+from deltasql.serve.tokens import new_token
+from deltasql.serve.unity import sts, vending
+from deltasql.serve.unity.vending import Vending
+from tests.parts.seaweedfs import ACCESS_KEY, BUCKET, SECRET_KEY
+from tests.serve.conftest import start
+from tests.sizes import FULL
+
+UNITY = "/api/2.1/unity-catalog"
+FAR = "s3://bucket/lake/orders"
+
+
+@pytest.fixture(scope="module")
+def lake(seaweedfs, tmp_path_factory):
+    """A service for a lake in a bucket: tables side by side, tokens for one schema and for all."""
+    folder = tmp_path_factory.mktemp("vending")
+    url, location = f"sqlite:///{folder / 'lake.db'}", seaweedfs.location("vending")
+    with deltasql.connect(url, location=location, settings=seaweedfs.options()) as lake:
+        for name, ids in (("sales.orders", [1, 2]), ("sales.orders_old", [3]), ("hr.people", [4])):
+            rows = pa.table({"id": ids})
+            lake.create_table(name, rows.schema).append(rows)
+    tokens, text = {}, ""
+    for name, more in (
+        ("all", ""),
+        ("sales", 'schemas = ["sales"]'),
+        ("old", "expires=2020-01-01"),
+    ):
+        tokens[name], digest = new_token()
+        text += f'[[tokens]]\nname = "{name}"\nsha256 = "{digest}"\n{more}\n'
+    (folder / "tokens.toml").write_text(text)
+    env = {f"DELTASQL_{key.upper().replace('.', '_')}": value
+           for key, value in seaweedfs.options().items()}  # fmt: skip
+    running = start(folder, "--token-file", "tokens.toml", env=env, url=url, location=location)
+    running.tokens = tokens
+    yield running
+    running.http.close()
+    assert running.stop() == 0
+    # Keys are in no log.
+    log = (folder / "service.log").read_text()
+    assert SECRET_KEY not in log
+    assert "Traceback" not in log
+
+
+def ask(lake, table: str, token: str = "all", operation: str = "READ"):
+    told = lake.http.get(f"{UNITY}/tables/lake.{table}", headers=lake.bearer("all")).json()
+    body = {"table_id": told["table_id"], "operation": operation}
+    path = f"{UNITY}/temporary-table-credentials"
+    return lake.http.post(path, json=body, headers=lake.bearer(token))
+
+
+def store_of(seaweedfs, answer) -> S3Store:
+    keys = answer.json()["aws_temp_credentials"]
+    return S3Store(
+        BUCKET,
+        config={"endpoint": f"http://127.0.0.1:{seaweedfs.port}", "region": "us-east-1", **keys},
+        client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
+    )
+
+
+def test_they_read_their_folder_and_nothing_else(lake, seaweedfs):
+    answer = ask(lake, "sales.orders", "sales")
+    assert answer.status_code == 200, answer.text
+    assert SECRET_KEY not in answer.text
+    left = answer.json()["expiration_time"] / 1000 - datetime.now(UTC).timestamp()
+    assert 0 < left <= 3601
+    store, own = store_of(seaweedfs, answer), "vending/sales/orders"
+    commit = f"_delta_log/{1:020}.json"
+    assert b"commitInfo" in bytes(obstore.get(store, f"{own}/{commit}").bytes())
+    listed = [item["path"] for item in obstore.list(store, own).collect()]
+    assert any(path.endswith(".parquet") for path in listed)
+    refused = [
+        lambda: obstore.get(store, f"vending/hr/people/{commit}"),
+        # Its name begins with the same letters.
+        lambda: obstore.get(store, f"vending/sales/orders_old/{commit}"),
+        lambda: obstore.list(store, "vending/sales/orders_old").collect(),
+        lambda: obstore.list(store, "vending").collect(),
+        lambda: obstore.list(store).collect(),
+        lambda: obstore.put(store, f"{own}/{commit}", b"x"),
+        lambda: obstore.put(store, f"{own}/new", b"x"),
+        lambda: obstore.delete(store, f"{own}/{commit}"),
+        lambda: obstore.copy(store, f"{own}/{commit}", f"{own}/copy"),
+    ]
+    for call in refused:
+        with pytest.raises(BaseError):
+            call()
+    # The same ones are handed out while they are good.
+    assert ask(lake, "sales.orders", "sales").json() == answer.json()
+
+
+def test_who_gets_none(lake):
+    assert ask(lake, "hr.people", "sales").status_code == 404
+    assert ask(lake, "sales.orders", "old").status_code == 401
+    for operation in ("READ_WRITE", "WRITE", "read", ""):
+        assert ask(lake, "sales.orders", operation=operation).status_code == 403
+    body = {"table_id": "1' OR 1=1 --"}
+    path = f"{UNITY}/temporary-table-credentials"
+    assert lake.http.post(path, json=body, headers=lake.bearer("all")).status_code == 404
+    assert lake.http.post(path, json=body).status_code == 401
+
+
+def test_polars_reads_with_them(lake, seaweedfs):
+    where = {"aws_endpoint_url": f"http://127.0.0.1:{seaweedfs.port}", "aws_region": "us-east-1",
+             "aws_allow_http": "true"}  # fmt: skip
+
+    def read(token: str) -> list[int]:
+        catalog = pl.Catalog(lake.address, bearer_token=token, require_https=False)
+        frame = catalog.scan_table("lake", "sales", "orders", storage_options=where).collect()
+        return sorted(frame["id"].to_list())
+
+    assert read(lake.tokens["sales"]) == [1, 2]
+    for token in ("bad", lake.tokens["old"]):
+        with pytest.raises(pl.exceptions.ComputeError):
+            read(token)
+
+
+if FULL:
+
+    def test_delta_rs_reads_uc_addresses(lake, seaweedfs):
+        """In processes of their own: now and then delta-rs stops in a lock of its own."""
+        options = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{seaweedfs.port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "unity_workspace_url": lake.address,
+            "unity_access_token": lake.tokens["sales"],
+            "unity_allow_http_url": "true",
+        }
+        program = f"""from deltalake import DeltaTable
+table = DeltaTable("uc://lake.sales.orders", storage_options={options!r})
+print(sorted(table.to_pyarrow_table().column("id").to_pylist()))"""
+        for _ in range(10):
+            try:
+                done = subprocess.run([sys.executable, "-c", program], timeout=15, check=True,
+                                      capture_output=True, text=True)  # fmt: skip
+            except subprocess.TimeoutExpired:
+                continue
+            assert done.stdout.strip() == "[1, 2]"
+            return
+        pytest.fail("it stopped ten times in a row")
+
+
+def test_a_server_that_ignores_the_policy_is_found_out(seaweedfs, monkeypatch):
+    """Its STS answers with keys that may do everything: nobody gets them."""
+    wide = sts.Credentials(ACCESS_KEY, SECRET_KEY, "", datetime(2100, 1, 1, tzinfo=UTC))
+    monkeypatch.setattr(vending, "assume_role", lambda *_, **__: wide)
+    location = seaweedfs.location("vending/sales/orders")
+    with pytest.raises(Refused) as refused:
+        Vending(seaweedfs.options(), "auto")(location)
+    # Nor do those that only write too much, and the attempt leaves nothing behind.
+    monkeypatch.setattr(vending, "_is_refused", _only_writes_are_allowed(vending._is_refused))
+    with pytest.raises(Refused):
+        Vending(seaweedfs.options(), "auto")(location)
+    left = [item.path for item in open_store(location, seaweedfs.options()).list()]
+    assert not [path for path in left if "probe" in path]
+    assert refused.value.status == 501
+    assert "ignores the policy" in refused.value.cause
+
+
+def _only_writes_are_allowed(look):
+    """Reads elsewhere are refused; the third attempt, a write, is the store's to answer."""
+    calls = iter(range(100))
+    return lambda call: True if next(calls) < 2 else look(call)
+
+
+@pytest.mark.parametrize(
+    ("location", "how", "options", "told"),
+    [
+        (FAR, "off", {}, "is off"),
+        (FAR, "auto", {"s3.access_key_id": "a", "s3.secret_access_key": "b"}, "a role is needed"),
+        (FAR, "arn:aws:iam::1:role/r", {}, "no access key"),
+        (FAR, "auto", {"s3.access_key_id": "a", "s3.secret_access_key": "b",
+                       "s3.endpoint": "http://127.0.0.1:1"}, "https only"),
+        ("az://lake/orders", "auto", {}, "end at a folder"),
+        ("gs://lake/orders", "auto", {}, "end at a folder"),
+        ("s3://bucket", "auto", {}, "whole bucket"),
+        ("s3://bucket/", "auto", {}, "whole bucket"),
+        ("s3://bucket/lake/a*", "auto", {}, "more than themselves"),
+        ("s3://bucket/lake/a?b", "auto", {}, "whole bucket"),
+        ("s3://bucket/lake/${aws:username}", "auto", {}, "more than themselves"),
+        ("s3://bucket/lake/../other", "auto", {}, "more than themselves"),
+    ],
+)  # fmt: skip
+def test_what_is_not_vended(location, how, options, told, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(Refused) as refused:
+        Vending(options, how)(location)
+    assert refused.value.status == 501
+    assert told in refused.value.cause
