@@ -81,7 +81,26 @@ SAME = (
     "trunc(y, 'week')", "trunc(t, 'year')", "trunc('2024-05-06', 'quarter')",
     "t + INTERVAL 1 DAY", "t - INTERVAL 2 HOURS", "y + 1", "dayofmonth(t)",
     # Structs.
-    "named_struct('a', i, 'c', s)",
+    "named_struct('a', i, 'c', s)", "k = named_struct('a', 3, 'c', 'q')",
+    # Texts have escapes, unless they are raw.
+    r"'a\nb'", r"'a\\nb'", "'it''s'", r"'it\'s'", r"'\u0041\u004'", r"'\U0001F600'", r"'\101\201'",
+    r"'\%\_'", r"'\Z\b\t\r\q\x41'", r"'\"'", r"r'a\nb'", r"'\uD83D\uDE00'", r"'C:\temp'", r"'\\'",
+    r"'a\b' LIKE 'a\b'", r"'a\\b' LIKE 'a\\\\b'", r"'a%' LIKE 'a\%'", r"'a\\x' LIKE 'a\\\\%'",
+    r"s = 'Z\u00e9\'x\%'", r"DATE '2024\u002d01-01'", "'a\\\nb'", "concat(r'\\', s)",
+    # A text beside a number is one; so are the branches of a choice.
+    "nullif(i, '7')", "nullif('7', i)", "nullif(i, 7.0)", "nullif(l, f)", "nullif(s, NULL)",
+    "coalesce(i, '7')", "coalesce('7', i)", "coalesce(NULL, i, '7')", "coalesce(l, m)",
+    "coalesce(i, f)", "coalesce(y, t)", "coalesce(y, '2020-01-01', t)", "coalesce(z, 'true')",
+    "coalesce(x, 'a')", "coalesce(i, m, '3.5')", "coalesce(m, 1)", "nvl(i, '8')",
+    "ifnull(NULL, '6.6')",
+    "CASE WHEN z THEN '6' ELSE i END", "if(z, '6', i)", "if(z, '2020-01-01', y)", "if(z, 1, 2.5)",
+    "CASE i WHEN '7' THEN 1 ELSE CAST(2 AS bigint) END",
+    "greatest(l, f)", "greatest(m, d)", "greatest(y, t)", "greatest(s, n)", "greatest(i, m)",
+    "i IN ('6', '7')", "n IN (42, 7.5)", "i IN ('7', NULL)", "i BETWEEN '6' AND '7'", "mod(i, f)",
+    "i % m", "i % d", "isnan(i)", "length(x)", "length(i)", "length(m)", "length(z)",
+    "contains(i, '7')",
+    "startswith(i, 7)", "replace(i, 7, 8)", "concat(i, l)", "concat(z, y)", "date_add(y, '1')",
+    "substring(s, '2')", "t + INTERVAL '1' DAY", "s LIKE 1", "i LIKE '7'",
 )  # fmt: skip
 
 # Spark fails for some of the rows.
@@ -89,7 +108,15 @@ MAY_FAIL = (
     "i + 1", "l - 1", "i / 0", "i % 0", "d / 0", "CAST(d AS int)", "CAST(i AS tinyint)",
     "CAST(l AS int)", "CAST(s AS int)", "CAST('1.5' AS int)", "CAST('maybe' AS boolean)",
     "CAST(d AS decimal(5,1))", "CAST(m AS decimal(4,1))", "CAST('x' AS date)", "abs(b)",
-    "CAST(i AS bigint) + l",
+    "CAST(i AS bigint) + l", "CASE WHEN i > 7 THEN '6.6' ELSE i END",
+    "if(i > 7, '6.6', i)", "nvl(z, 'x')", "i IN ('6.6', 7)", "n IN ('a', 42)",
+    "i BETWEEN '6' AND '7.5'", "date_add(y, '1.6')", "substring(s, '2.6')",
+    "coalesce(NULL, '6.6', i)",
+    "t + INTERVAL 1.6 DAY", "t + INTERVAL '1.6' DAY",
+)  # fmt: skip
+# Spark fails for rows that have a value; for null it need not look at the other side.
+FAIL = (
+    "nullif(i, '6.6')", "CASE i WHEN '7.6' THEN 1 END", r"s LIKE 'a\\b'", r"s LIKE 'a\\'",
 )  # fmt: skip
 # Spark has a value, and we say that we have none.
 REFUSED = (
@@ -98,10 +125,17 @@ REFUSED = (
     "date_trunc('eon', t)", "trunc(y, s)",
     "date_format(t, 'yyyy')", "sha2(s, 256)", "count(*) OVER ()", "try_cast(s AS int)", "s + 1",
     "regexp_replace(s, 'a', 'b')", "read_text(s)",
+    "abs(n)", "-n", "n / 2", "n % 2", "floor(n)", "isnan(n)", "concat(x, x)", "substring(x, 1, 1)",
+    "substring(s, 2.6)",
+    # Nor has Spark.
+    "greatest(i, '7.6')", "least(i, 1.5, '3')", "greatest(s, y)", "coalesce(z, 1)", "nullif(z, 1)",
+    "z = 1", "date_add(y, l)", "date_add(y, 1.6)", "y + l",
+    "k = named_struct('a', '3', 'c', 'q')", "coalesce(k, named_struct('a', '1', 'c', 'x'))",
 )  # fmt: skip
 # Neither has one.
 MALFORMED = (
     "i +", "i; DROP TABLE t", "i FROM t", "nothing", "k.nothing", "i)", "upper(s, s)",
+    r"E'a\nb'", "$$a$$", r"'a\'", r"'\uD800'", r"'\0'", r"'\U00110000'", "B'1'",
 )  # fmt: skip
 
 
@@ -200,6 +234,11 @@ def test_expressions_have_the_values_of_spark(frame, rows, scope, number):
 def test_what_fails_in_spark_fails(frame, rows, scope, expression):
     for number in (2, 3):
         assert not _differences(frame, rows, scope, number, (expression,))
+
+
+@pytest.mark.parametrize("expression", FAIL)
+def test_what_fails_for_values_fails(frame, rows, scope, expression):
+    assert not _differences(frame, rows, scope, 0, (expression,))
 
 
 @pytest.mark.parametrize("expression", REFUSED)

@@ -25,6 +25,7 @@ from deltasql.log.predicates.predicate import (
     Or,
     Predicate,
 )
+from deltasql.log.predicates.text_literals import literal_of
 from deltasql.spec.schema import Primitive, StructField, StructType
 
 Row = dict[tuple[str, ...], Any]
@@ -304,7 +305,7 @@ def _sql_value(value: Any) -> str:
         case float():
             return repr(value) if math.isfinite(value) else f"'{value}'"
         case str():
-            return "'" + value.replace("'", "''") + "'"
+            return literal_of(value)
         case bytes():
             return f"X'{value.hex()}'"
         case datetime():

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pat
 
-from deltasql.errors import UnsupportedFeatureError, ValidationError
+from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
 from deltasql.spec import codec
 from deltasql.spec.properties import (
     FIELD_ID,
@@ -124,8 +124,16 @@ def _notes(item: pa.Field) -> dict[str, Any]:
         name, text = key.decode(errors="replace"), value.decode(errors="replace")
         if name.startswith(_OF_FILES) or name in (FIELD_ID, PHYSICAL_NAME):
             continue
-        notes[name] = codec.loads(text) if name in _NOT_TEXTS else text
+        notes[name] = _plain_value(text) if name in _NOT_TEXTS else text
     return notes
+
+
+def _plain_value(text: str) -> Any:
+    try:
+        return codec.loads(text)
+    except LogFormatError:
+        # What the column is to be is told, and refused, where the table is made.
+        return text
 
 
 def check_names(names: Iterable[str], *, where: str = "", column_mapping: bool = False) -> None:

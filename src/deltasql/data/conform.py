@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from deltasql.data.arrow_schema import arrow_type, from_arrow, to_arrow
 from deltasql.data.cast import cast_incoming
 from deltasql.data.reshape import ReshapeError, Rules, entries_type, reshape
+from deltasql.data.row_dicts import table_of_dicts
 from deltasql.errors import SchemaMismatchError, ValidationError
 from deltasql.spec.properties import GENERATION_EXPRESSION
 from deltasql.spec.schema import ArrayType, DeltaType, MapType, Primitive, StructField, StructType
@@ -77,12 +78,30 @@ def _of_items(data: Iterable[Any]) -> pa.Table | pa.RecordBatchReader:
     items = iter(data)
     first = next(items, None)
     if isinstance(first, Mapping) and isinstance(data, Sequence):
-        return pa.Table.from_pylist(data)
+        return table_of_dicts(data)
     if not isinstance(first, pa.RecordBatch):
         raise _no_arrow(data if first is None else first)
+    batches = _alike(chain([first], items), first.schema)
     if isinstance(data, Sequence):
-        return pa.Table.from_batches(data)
-    return pa.RecordBatchReader.from_batches(first.schema, chain([first], items))
+        return pa.Table.from_batches(batches, first.schema)
+    return pa.RecordBatchReader.from_batches(first.schema, batches)
+
+
+def _alike(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if not isinstance(batch, pa.RecordBatch):
+            raise _no_arrow(batch)
+        if not batch.schema.equals(schema):
+            raise SchemaMismatchError(
+                "the batches have different schemas",
+                cause=f"the first has {_columns_of(schema)}, another {_columns_of(batch.schema)}",
+                remedy="make them alike, or write them one by one",
+            )
+        yield batch
+
+
+def _columns_of(schema: pa.Schema) -> str:
+    return ", ".join(f"{item.name} {item.type}" for item in schema)[:200]
 
 
 def _no_arrow(data: Any) -> ValidationError:

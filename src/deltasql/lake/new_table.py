@@ -21,6 +21,7 @@ from deltasql.lake.table import Table
 from deltasql.lake.upkeep.sources import absolute_paths, outside
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS, assign_row_ids
 from deltasql.log.validation.commits import validate_commit
+from deltasql.log.validation.identity import check_identity
 from deltasql.maintenance.altering.ddl import parse_columns
 from deltasql.places import place_of
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
@@ -84,6 +85,8 @@ def version_zero(
         )
     mapped = configuration.get(COLUMN_MAPPING_MODE, "none").lower() in ("name", "id")
     delta = _delta_schema(schema, mapped=mapped)
+    # Before rows are written: the commit would say so as well, when they are.
+    check_identity(delta)
     if mapped:
         delta, highest = assign_column_mapping(delta, highest=0, new_id=writing.new_id)
         configuration[MAX_COLUMN_ID] = str(highest)

@@ -29,6 +29,7 @@ from deltasql.log.predicates.predicate import (
     columns,
     parse,
 )
+from deltasql.log.predicates.text_literals import literal_of
 from deltasql.spec.schema import ArrayType, Primitive, StructField, StructType
 from tests.unit.predicate_model import ROWS, SCHEMA, predicates, sql, truth
 
@@ -278,4 +279,4 @@ def test_types_that_have_no_order_can_be_null_only():
 @pytest.mark.parametrize("pattern", ["a\\", "\\a"])
 def test_malformed_patterns_are_refused(pattern):
     with pytest.raises(ValidationError, match="LIKE pattern"):
-        parse(f"a LIKE '{pattern}'")
+        parse(f"a LIKE {literal_of(pattern)}")

@@ -12,17 +12,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from deltasql.data.expressions import types
-from deltasql.data.expressions.engine import Engine, text
-from deltasql.data.expressions.functions import FUNCTIONS, Arguments, divided, joined, unsupported
+from deltasql.data.expressions import coercion, types
+from deltasql.data.expressions.engine import Engine, quoted, text
+from deltasql.data.expressions.functions import (
+    FUNCTIONS,
+    Arguments,
+    divided,
+    joined,
+    like,
+    unsupported,
+)
 from deltasql.data.expressions.scope import Found, Scope
 from deltasql.errors import LogFormatError, ValidationError
+from deltasql.log.predicates.text_literals import LITERAL, RAW, value_of
 from deltasql.spec import codec
 
 Node: TypeAlias = dict[str, Any]
 
 _SYNTAX = re.compile(
-    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`((?:[^`]|``)+)`|\b([xX])'([0-9a-fA-F]*)'"
+    rf"(?P<text>\b{RAW}|{LITERAL})"
+    r"|\"(?:[^\"]|\"\")*\"|`(?P<name>(?:[^`]|``)+)`|\b[xX]'(?P<bytes>[0-9a-fA-F]*)'"
+    # What DuckDB reads as a text, and Spark does not.
+    r"|(?P<odd>\b(?:[eEbBnN]|[uU]&)(?=')|(?<!\w)\$)"
 )
 _COMPARISONS = {
     "COMPARE_EQUAL": "=",
@@ -78,8 +89,10 @@ def parse(engine: Engine, given: str) -> Node:
 
 def _must_balance(given: str) -> None:
     """Raise unless the text stays within the parentheses that are put around it."""
-    depth = 0
-    for letter in _SYNTAX.sub("", given):
+    depth, rest = 0, _SYNTAX.sub("", given)
+    if "'" in rest:
+        raise _malformed(given, r"a text in it does not end; a backslash in a text is \\")
+    for letter in rest:
         depth += {"(": 1, ")": -1}.get(letter, 0)
         if depth < 0:
             break
@@ -88,9 +101,13 @@ def _must_balance(given: str) -> None:
 
 
 def _duckdb_syntax(match: re.Match[str]) -> str:
-    if match[1] is not None:
-        return '"' + match[1].replace("``", "`").replace('"', '""') + '"'
-    return f"unhex('{match[3]}')" if match[2] else match[0]
+    if match["text"]:
+        return text(value_of(match["text"]))
+    if match["name"]:
+        return quoted(match["name"].replace("``", "`"))
+    if match["odd"]:
+        raise _malformed(match.string, f"{match['odd']} stands before a text")
+    return match[0] if match["bytes"] is None else f"unhex('{match['bytes']}')"
 
 
 def _malformed(given: str, cause: str) -> ValidationError:
@@ -190,10 +207,11 @@ class Translator:
         """Both sides, a text beside another type cast to that, as Spark does."""
         one, other = self.sql(left), self.sql(right)
         kinds = self.type_of(left, one), self.type_of(right, other)
+        coercion.must_be_comparable(kinds)
         if kinds[0] == "VARCHAR" != kinds[1]:
-            return types.cast(one, "VARCHAR", _beside_text(kinds[1])), other
+            return types.cast(one, "VARCHAR", coercion.beside_text(kinds[1])), other
         if kinds[1] == "VARCHAR" != kinds[0]:
-            return one, types.cast(other, "VARCHAR", _beside_text(kinds[0]))
+            return one, types.cast(other, "VARCHAR", coercion.beside_text(kinds[0]))
         return types.widened(one, other, kinds)
 
     def _conjunction(self, node: Node) -> str:
@@ -215,14 +233,25 @@ class Translator:
             case "OPERATOR_IS_NOT_NULL":
                 return f"({self.sql(children[0])} IS NOT NULL)"
             case "COMPARE_IN" | "COMPARE_NOT_IN":
-                parts = [self._compared("=", children[0], item) for item in children[1:]]
-                found = "(" + " OR ".join(parts) + ")"
+                found = "(" + " OR ".join(self._each_of(children)) + ")"
                 return found if kind == "COMPARE_IN" else f"(NOT {found})"
             case "OPERATOR_COALESCE":
-                return f"coalesce({', '.join(map(self.sql, children))})"
+                return f"coalesce({', '.join(self._as_one(children, 'coalesce'))})"
             case "STRUCT_EXTRACT":
                 return f"struct_extract({', '.join(map(self.sql, children))})"
         raise unsupported(f"the operator {kind.lower()}")
+
+    def _each_of(self, children: Sequence[Node]) -> list[str]:
+        """The comparisons of an IN: with texts among others, all are of one type in Spark."""
+        given = self._arguments(children)
+        if "VARCHAR" not in given.kinds or len(set(given.kinds) - {types.UNTYPED}) == 1:
+            return [self._compared("=", children[0], item) for item in children[1:]]
+        value, *items = coercion.alike(given.sql, given.kinds, "IN")
+        return [f"({value} = {item})" for item in items]
+
+    def _as_one(self, children: Sequence[Node], where: str) -> list[str]:
+        given = self._arguments(children)
+        return coercion.alike(given.sql, given.kinds, where)
 
     def _cast(self, node: Node) -> str:
         child, want = node["child"], _type_name(node["cast_type"])
@@ -232,11 +261,20 @@ class Translator:
         return types.cast(sql, self.type_of(child, sql), want)
 
     def _case(self, node: Node) -> str:
-        checks = [
-            f"WHEN {self.condition(check['when_expr'])} THEN {self.sql(check['then_expr'])}"
-            for check in node["case_checks"]
+        checks = node["case_checks"]
+        values = [check["then_expr"] for check in checks]
+        *chosen, otherwise = self._as_one([*values, node["else_expr"]], "CASE")
+        parts = [
+            f"WHEN {self.condition(check['when_expr'])} THEN {value}"
+            for check, value in zip(checks, chosen, strict=True)
         ]
-        return f"CASE {' '.join(checks)} ELSE {self.sql(node['else_expr'])} END"
+        return f"CASE {' '.join(parts)} ELSE {otherwise} END"
+
+    def _null_if(self, children: Sequence[Node]) -> str:
+        if len(children) != 2:
+            raise ValidationError("nullif takes two values", remedy="correct the call")
+        same = self._compared("=", *children)
+        return f"CASE WHEN {same} THEN NULL ELSE {self.sql(children[0])} END"
 
     def _function(self, node: Node) -> str:
         name, children = node["function_name"].lower(), node["children"]
@@ -244,11 +282,13 @@ class Translator:
             raise unsupported(f"{name} as an aggregate")
         if name == "<=>":
             return self._compared("IS NOT DISTINCT FROM", *children)
+        if name == "nullif":
+            return self._null_if(children)
         if name in _MOMENTS and not children:
             return self._moment(name)
         arguments = self._arguments(children)
         if name in _LIKES:
-            return f"({arguments.text(0)} {_LIKES[name]} {arguments.text(1)} ESCAPE '\\')"
+            return like(_LIKES[name], arguments)
         if name in ("+", "-", "*"):
             return _arithmetic(name, arguments)
         if name in ("/", "%", "mod"):
@@ -282,21 +322,16 @@ _RENDERERS: dict[str, Callable[[Translator, Node], str]] = {
 
 def _arithmetic(name: str, given: Arguments) -> str:
     if len(given.sql) == 1:
+        given.must_have_no_text(name)
         return f"({name} {given.sql[0]})"
     if name == "-" and given.kinds == ["DATE", "DATE"]:
         raise unsupported("a date minus a date", "use datediff(end, start)")
     one, other = given.sql
-    if "VARCHAR" in given.kinds:
-        raise unsupported(f"{name} of texts", "cast them to numbers")
+    given.must_have_no_text(name)
+    if "DATE" in given.kinds and not set(given.kinds) <= {"DATE", "INTERVAL", *types.DAYS}:
+        raise unsupported(f"a date {name} a {given.kinds[1].lower()}", "cast that to an int")
     one, other = types.widened(one, other, (given.kinds[0], given.kinds[1]))
     return f"({one} {name} {other})"
-
-
-def _beside_text(kind: str) -> str:
-    """What a text is cast to where it is compared with a value of another type."""
-    if kind in types.INTEGERS:
-        return "BIGINT"
-    return "DOUBLE" if types.is_number(kind) else kind
 
 
 def _decimal(value: Any, scale: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeAlias
 
-from deltasql.data.expressions import types
+from deltasql.data.expressions import coercion, types
 from deltasql.data.expressions.engine import quoted
 from deltasql.errors import UnsupportedFeatureError, ValidationError
 
@@ -28,6 +28,20 @@ class Arguments:
         """An argument as a date."""
         return types.cast(self.sql[position], self.kinds[position], "DATE")
 
+    def whole(self, position: int) -> str:
+        """An argument as a whole number, as places and numbers of days are."""
+        kind = self.kinds[position]
+        if kind == "VARCHAR":
+            return types.cast(self.sql[position], kind, "INTEGER")
+        if kind not in types.DAYS:
+            raise unsupported(f"a {kind.lower()} as a number of days or a place", "cast it to int")
+        return self.sql[position]
+
+    def must_have_no_text(self, name: str) -> None:
+        """Raise where DuckDB would make numbers of texts in its own way."""
+        if "VARCHAR" in self.kinds:
+            raise unsupported(f"{name} of texts", "cast them to numbers")
+
 
 Render: TypeAlias = Callable[[Arguments], str]
 
@@ -44,7 +58,8 @@ def unsupported(what: str, remedy: str = "") -> UnsupportedFeatureError:
 def divided(name: str, given: Arguments) -> str:
     """A quotient or a remainder: a division by zero fails."""
     _must_have(given, name, 2)
-    one, other = given.sql
+    given.must_have_no_text(name)
+    one, other = types.widened(given.sql[0], given.sql[1], (given.kinds[0], given.kinds[1]))
     if name == "/":
         if any(kind.startswith("DECIMAL") for kind in given.kinds) and not (
             types.FLOATS & set(given.kinds)
@@ -58,7 +73,17 @@ def divided(name: str, given: Arguments) -> str:
 
 def joined(given: Arguments) -> str:
     """Texts one after the other: null if one of them is."""
+    if set(given.kinds) <= {"BLOB"}:
+        raise unsupported("concat of binary values", "cast one of them to string")
     return "(" + " || ".join(given.text(n) for n in range(len(given.sql))) + ")"
+
+
+def like(operator: str, given: Arguments) -> str:
+    """LIKE, which escapes with a backslash: in Spark nothing but %, _ and the backslash."""
+    said, pattern = given.text(0), given.text(1)
+    is_odd = f"NOT regexp_full_match({pattern}, '(?s)(?:[^\\\\]|\\\\[%_\\\\])*')"
+    problem = "error('a backslash in a LIKE pattern stands before %, _ or a backslash')"
+    return f"CASE WHEN {is_odd} THEN {problem} ELSE {said} {operator} {pattern} ESCAPE '\\' END"
 
 
 def _must_have(given: Arguments, name: str, least: int, most: int | None = None) -> None:
@@ -112,6 +137,27 @@ def _plain(name: str, least: int, most: int | None = None) -> Render:
     return render
 
 
+def _of_one_type(name: str, called: str, least: int, most: int, *, texts: bool = True) -> Render:
+    """A function whose values are made alike before; a text may not be among other types."""
+
+    def render(given: Arguments) -> str:
+        _must_have(given, called, least, most)
+        if not texts and "VARCHAR" in given.kinds and {*given.kinds} - {"VARCHAR", types.UNTYPED}:
+            raise unsupported(f"{called} of texts and other values", "cast the texts")
+        return f"{name}({', '.join(coercion.alike(given.sql, given.kinds, called))})"
+
+    return render
+
+
+def _of_numbers(name: str) -> Render:
+    def render(given: Arguments) -> str:
+        _must_have(given, name, 1)
+        given.must_have_no_text(name)
+        return f"{name}({given.sql[0]})"
+
+    return render
+
+
 def _part(name: str) -> Render:
     def render(given: Arguments) -> str:
         _must_have(given, name, 1)
@@ -126,6 +172,7 @@ def _part(name: str) -> Render:
 def _whole(name: str) -> Render:
     def render(given: Arguments) -> str:
         _must_have(given, name, 1)
+        given.must_have_no_text(name)
         if given.kinds[0] in types.FLOATS:
             # Spark makes a bigint of it: 0 of NaN, and the highest of all that is beyond it.
             raise unsupported(f"{name} of a {given.kinds[0].lower()}", "cast it to a bigint")
@@ -136,19 +183,35 @@ def _whole(name: str) -> Render:
 
 def _substring(given: Arguments) -> str:
     _must_have(given, "substring", 2, 3)
+    if given.kinds[0] == "BLOB":
+        raise unsupported("substring of a binary value", "cast it to string")
     # The engines differ on places before the first character.
-    start = (
-        f"CASE WHEN {given.sql[1]} < 1 THEN error('substring begins at 1') ELSE {given.sql[1]} END"
-    )
+    place = given.whole(1)
+    start = f"CASE WHEN {place} < 1 THEN error('substring begins at 1') ELSE {place} END"
     if len(given.sql) == 2:
         return f"substring({given.text(0)}, {start})"
-    return f"substring({given.text(0)}, {start}, greatest({given.sql[2]}, 0))"
+    return f"substring({given.text(0)}, {start}, greatest({given.whole(2)}, 0))"
+
+
+def _length(given: Arguments) -> str:
+    _must_have(given, "length", 1)
+    if given.kinds[0] == "BLOB":
+        return f"CAST(octet_length({given.sql[0]}) AS INTEGER)"
+    return f"length({given.text(0)})"
+
+
+def _without_fraction(given: Arguments) -> str:
+    """What DuckDB's parser cuts off the number of an INTERVAL; Spark takes none with a fraction."""
+    _must_have(given, "trunc", 1)
+    number = given.sql[0]
+    problem = "error('an interval has a fraction')"
+    return f"CASE WHEN {number} <> trunc({number}) THEN {problem} ELSE trunc({number}) END"
 
 
 def _moved(sign: str) -> Render:
     def render(given: Arguments) -> str:
         _must_have(given, "date_add", 2)
-        return f"({given.day(0)} {sign} {given.sql[1]})"
+        return f"({given.day(0)} {sign} {given.whole(1)})"
 
     return render
 
@@ -178,6 +241,7 @@ def _is_null(given: Arguments) -> str:
 
 def _is_nan(given: Arguments) -> str:
     _must_have(given, "isnan", 1)
+    given.must_have_no_text("isnan")
     return f"coalesce(isnan({given.sql[0]}), false)"
 
 
@@ -217,15 +281,15 @@ def _trunc(given: Arguments) -> str:
     # With one value it is DuckDB's own, from the parts of an interval.
     _must_have(given, "trunc", 1, 2)
     if len(given.sql) == 1:
-        return f"trunc({given.sql[0]})"
+        return _without_fraction(given)
     return f"CAST(date_trunc('{_unit('trunc', given.sql[1], _DAYS)}', {given.day(0)}) AS DATE)"
 
 
 FUNCTIONS: dict[str, Render] = {
-    "abs": _plain("abs", 1),
+    "abs": _of_numbers("abs"),
     "ceil": _whole("ceil"),
     "ceiling": _whole("ceil"),
-    "char_length": _texts("length"),
+    "char_length": _length,
     "contains": _texts("contains", 2),
     "date_add": _moved("+"),
     "date_sub": _moved("-"),
@@ -235,22 +299,21 @@ FUNCTIONS: dict[str, Render] = {
     "dayofmonth": _part("day"),
     "endswith": _texts("suffix", 2),
     "floor": _whole("floor"),
-    "greatest": _plain("greatest", 2, 99),
+    "greatest": _of_one_type("greatest", "greatest", 2, 99, texts=False),
     "hour": _part("hour"),
-    "ifnull": _plain("coalesce", 2),
+    "ifnull": _of_one_type("coalesce", "ifnull", 2, 2),
     "isnan": _is_nan,
     "isnull": _is_null,
-    "least": _plain("least", 2, 99),
-    "length": _texts("length"),
+    "least": _of_one_type("least", "least", 2, 99, texts=False),
+    "length": _length,
     "lower": _cased("lower"),
     "ltrim": _texts("ltrim", 1, "' '"),
     "minute": _part("minute"),
     "month": _part("month"),
     "named_struct": _named_struct,
-    "nullif": _plain("nullif", 2),
-    "nvl": _plain("coalesce", 2),
-    "array": _plain("list_value", 0, 99),
-    "list_value": _plain("list_value", 0, 99),
+    "nvl": _of_one_type("coalesce", "nvl", 2, 2),
+    "array": _of_one_type("list_value", "array", 0, 99),
+    "list_value": _of_one_type("list_value", "array", 0, 99),
     "replace": _texts("replace", 3),
     "rtrim": _texts("rtrim", 1, "' '"),
     "startswith": _texts("starts_with", 2),

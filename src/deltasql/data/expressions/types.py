@@ -28,6 +28,8 @@ SPARK_NAMES = {
     "timestamp_ltz": "TIMESTAMP WITH TIME ZONE",
 }
 INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"})
+# What Spark adds to a date.
+DAYS = frozenset({"TINYINT", "SMALLINT", "INTEGER", '"NULL"'})
 FLOATS = frozenset({"FLOAT", "DOUBLE"})
 # What NULL is of, before it is cast.
 UNTYPED = '"NULL"'

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from deltasql.errors import ValidationError
+from deltasql.log.predicates.text_literals import literal_of
 
 
 def literal(value: Any) -> str:
@@ -38,7 +39,7 @@ _RENDERERS: list[tuple[type, Callable[[Any], str]]] = [
     (int, str),
     (float, lambda value: f"CAST('{value!r}' AS DOUBLE)"),
     (Decimal, lambda value: format(value, "f")),
-    (str, lambda value: "'" + value.replace("'", "''") + "'"),
+    (str, literal_of),
     (bytes, lambda value: f"X'{value.hex()}'"),
     # A datetime is a date as well.
     (datetime, _moment),

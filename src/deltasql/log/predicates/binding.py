@@ -29,6 +29,7 @@ from deltasql.spec.partition_values import INTEGER_BITS, parse_value
 from deltasql.spec.schema import DeltaType, Primitive, StructType
 
 _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 _FLOATS = ("float", "double")
 # Beyond it every long is on one side, however it is rounded.
 _LARGEST = 2**64
@@ -221,6 +222,9 @@ def _number(value: Any, kind: Primitive) -> int | Decimal | float | None:
     if kind.name in _FLOATS:
         return _float(value)
     number = value
+    if isinstance(value, str) and kind.decimal is None and _WHOLE.fullmatch(value) is None:
+        # As in Spark, where the text is cast to the column's type.
+        return None
     if isinstance(value, str) and _NUMBER.fullmatch(value) and len(value) <= 400:
         number = Decimal(value.strip())
     if isinstance(number, float) and math.isfinite(number):

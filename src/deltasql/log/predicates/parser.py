@@ -26,6 +26,7 @@ from deltasql.log.predicates.ast import (
     like_parts,
     satisfies,
 )
+from deltasql.log.predicates.text_literals import LITERAL, RAW, value_of
 from deltasql.spec.partition_values import parse_value
 from deltasql.spec.schema import Primitive
 
@@ -35,10 +36,10 @@ MAX_DEPTH = 64
 _MAX_DIGITS, _MAX_EXPONENT = 400, 400
 
 _TOKEN = re.compile(
-    r"""(?P<space>\s+)
+    rf"""(?P<space>\s+)
       | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))
       | (?P<bytes>[xX]'(?:[^']|'')*')
-      | (?P<string>'(?:[^']|'')*')
+      | (?P<string>{LITERAL}|{RAW})
       | (?P<quoted>"(?:[^"]|"")+"|`(?:[^`]|``)+`)
       | (?P<word>[^\W\d]\w*)
       | (?P<symbol><=>|<=|>=|<>|!=|==|[=<>(),.+-])""",
@@ -310,7 +311,13 @@ class _Parser:
         return int(signed) if text.isdigit() else signed
 
     def string(self) -> str:
-        return self.advance().text[1:-1].replace("''", "'")
+        position, text = self.token.position, self.token.text
+        try:
+            found = value_of(text)
+        except ValidationError as error:
+            self.fail(f"a text that can be read ({error.cause})", position)
+        self.advance()
+        return found
 
     def binary(self) -> bytes:
         digits = self.token.text[2:-1]

@@ -8,6 +8,7 @@ from typing import Any
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
 from deltasql.log.feed import FEED_COLUMNS
 from deltasql.log.state import TableState
+from deltasql.log.validation.identity import check_identity
 from deltasql.log.validation.properties import check_properties
 from deltasql.log.validation.values import check_json, check_text, check_texts
 from deltasql.spec import codec
@@ -73,6 +74,7 @@ def check_metadata(after: TableState, before: TableState | None) -> None:
     _check_plain_fields(metadata)
     schema = _checked_schema(metadata)
     _check_partition_columns(metadata, schema)
+    check_identity(schema, None if before is None else before.schema)
     check_properties(after, before)
     _check_features(after.protocol, metadata, schema)
     if after.column_mapping != "none":
