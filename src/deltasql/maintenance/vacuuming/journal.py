@@ -17,7 +17,7 @@ from typing import Final
 from deltasql.errors import TableNotFoundError, ValidationError
 from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.keys import Place, vector_file
-from deltasql.maintenance.vacuuming.pending import Judge
+from deltasql.maintenance.vacuuming.pending import Eligibility
 from deltasql.maintenance.vacuuming.report import Candidate
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
@@ -64,21 +64,23 @@ class Journal:
 
     # --- from before --------------------------------------------------------------------
 
-    def pending(self, judge: Judge) -> list[tuple[PendingDelete, Candidate | None]]:
+    def pending(self, eligibility: Eligibility) -> list[tuple[PendingDelete, Candidate | None]]:
         """What an earlier vacuum wrote down and did not live to delete, as it is found now; None
         for what must stay.
         """
         found = self.store.pending_deletes(self.table_id)
-        return list(judge.may_go(self.store, self.objects, self.place, found)) if found else []
+        return (
+            list(eligibility.may_go(self.store, self.objects, self.place, found)) if found else []
+        )
 
-    def finish_pending(self, heads: dict[int, int], judge: Judge) -> None:
+    def finish_pending(self, heads: dict[int, int], eligibility: Eligibility) -> None:
         """Delete what an earlier vacuum wrote down, as far as this one would write it down, too.
 
         `heads` are how far the logs have come.
         """
         self.begin_at(heads)
         for (vacuum_id, batch), group in groupby(
-            self.pending(judge), key=lambda pair: (pair[0].vacuum_id, pair[0].batch)
+            self.pending(eligibility), key=lambda pair: (pair[0].vacuum_id, pair[0].batch)
         ):
             pairs = list(group)
             with self.store.vacuuming(self.tables) as log:

@@ -1,4 +1,4 @@
-"""What an earlier vacuum wrote down, judged anew.
+"""What an earlier vacuum wrote down, checked again.
 
 The journal says which files somebody meant to delete, no more: writers may write to it, and the
 log may have gone on since. Whether a file may go, and what it is, the log says, by the key of the
@@ -24,7 +24,7 @@ _THREADS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
+class Eligibility:
     """What a vacuum holds the files against: `horizon` for those that the log knows, `older_than`
     (epoch milliseconds) and the columns of partitions for those that it does not.
     """

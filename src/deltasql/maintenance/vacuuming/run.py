@@ -20,7 +20,7 @@ from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.journal import Journal, is_pinned, read_only
 from deltasql.maintenance.vacuuming.keys import Place
 from deltasql.maintenance.vacuuming.orphans import orphans
-from deltasql.maintenance.vacuuming.pending import Judge
+from deltasql.maintenance.vacuuming.pending import Eligibility
 from deltasql.maintenance.vacuuming.report import Candidate, Tally, VacuumReport, retention_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.properties import DELETED_FILE_RETENTION
@@ -110,7 +110,7 @@ class _Vacuum:
             return self._report(None)
         self._store.sweep()
         if self._store.pending_deletes(self._subject.table_id):
-            self._journal.finish_pending(self._heads(self._journal.tables), self._judge())
+            self._journal.finish_pending(self._heads(self._journal.tables), self._eligibility())
         vacuum_id = str(uuid.uuid4())
         self._store.begin_vacuum(
             vacuum_id,
@@ -134,7 +134,9 @@ class _Vacuum:
         pins = [pin.version for pin in self._pins()]
         self._journal.elsewhere.look(self._store)
         elsewhere = self._journal.elsewhere.keys
-        pending = [found for _, found in self._journal.pending(self._judge()) if found is not None]
+        pending = [
+            found for _, found in self._journal.pending(self._eligibility()) if found is not None
+        ]
         for candidate in pending:
             if candidate.key not in elsewhere and not is_pinned(candidate, pins):
                 self._tally.add([candidate])
@@ -187,8 +189,8 @@ class _Vacuum:
         since = self._store.writers().may_have_written_since
         return (self._since if since is None else min(self._since, since)) - self._margin
 
-    def _judge(self) -> Judge:
-        return Judge(
+    def _eligibility(self) -> Eligibility:
+        return Eligibility(
             table_id=self._subject.table_id,
             tables=self._journal.tables,
             horizon=self._horizon,

@@ -34,6 +34,8 @@ _TENURE: Final = 2.0
 _LOOK_AT_OBJECT: Final = 0.001
 _LOOK_AT_SQL: Final = 0.008
 _LOOK_AT_LEASE: Final = 0.03
+# And once nobody waits any more, in case the process that holds the lease has died.
+_LOOK_LATER: Final = 1.0
 
 
 class Publisher:
@@ -56,6 +58,7 @@ class Publisher:
         self._changed = threading.Condition()
         self._is_flying = False
         self._is_watched = False
+        self._is_followed = False
         self._is_stopped = False
         self._wanted = self._mirrored = self._given_up = -1
         # How long others took of late: the first look comes no sooner.
@@ -86,15 +89,8 @@ class Publisher:
                     self._changed.wait(left)
                     continue
                 self._is_watched = True
-            try:
-                self._watch(version, deadline)
-            except DeltaSqlError as error:
-                logger.warning("%s: can't look at the mirror: %s", self._name, error)
-                self._settle(given_up=version)
-            finally:
-                with self._changed:
-                    self._is_watched = False
-                    self._changed.notify_all()
+            self._watch_or_give_up(version, deadline)
+        self._follow_up(version)
         return False
 
     def stop(self) -> None:
@@ -102,6 +98,41 @@ class Publisher:
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
+
+    def _follow_up(self, version: int) -> None:
+        """Go on looking in the background: whoever holds the lease may have died with it."""
+        with self._changed:
+            is_settled = max(self._mirrored, self._given_up) >= version
+            if is_settled or self._is_flying or self._is_followed or self._is_stopped:
+                return
+            self._is_followed = True
+        threading.Thread(target=self._follow, name="deltasql-mirror-later", daemon=True).start()
+
+    def _follow(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait(_LOOK_LATER)
+                version = self._wanted
+                is_settled = max(self._mirrored, self._given_up) >= version
+                if is_settled or self._is_stopped:
+                    self._is_followed = False
+                    return
+                if self._is_flying or self._is_watched:
+                    continue
+                self._is_watched = True
+            self._watch_or_give_up(version, time.monotonic())
+
+    def _watch_or_give_up(self, version: int, deadline: float) -> None:
+        """Called by the one who has set `_is_watched`."""
+        try:
+            self._watch(version, deadline)
+        except DeltaSqlError as error:
+            logger.warning("%s: can't look at the mirror: %s", self._name, error)
+            self._settle(given_up=version)
+        finally:
+            with self._changed:
+                self._is_watched = False
+                self._changed.notify_all()
 
     def _watch(self, version: int, deadline: float) -> None:
         """Wait until another process has mirrored the version, or begin a publish run."""
