@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TableRetention:
-    """What a table does with versions that nobody needs any more."""
+    """What a table does with versions that are no longer needed."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class TableRetention:
         clean_mirror: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> ExpireReport:
-        """Let versions older than the retention leave the history; by default only tell.
+        """Let versions older than the retention leave the history; by default only report.
 
         `retention` is a duration, a text such as `30 days`, or a number of hours; by default that
         of `delta.logRetentionDuration`, whose cutoff is midnight UTC. A shorter one needs
@@ -38,7 +38,7 @@ class TableRetention:
         """
         table = cast("Table", self)
         lake = table._lake
-        # As it is now: what this process wrote a moment ago is committed.
+        # Report the present state: what this process wrote a moment ago is committed by now.
         lake.presence.beat()
         wish = ExpireWish(
             retention=retention,
