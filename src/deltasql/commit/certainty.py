@@ -142,7 +142,7 @@ def nothing_sent() -> Iterator[None]:
 
 
 def _found_at_last(sending: Sending[Answer]) -> Answer | None:
-    """The outcome of a first try that was under way while the second was refused, perhaps by it."""
+    """What a first try did that was still under way: it may be why the second was refused."""
     try:
         return sending.ask()
     except StoreError as lost:

@@ -22,7 +22,7 @@ def find_commits(store: LogStore, requests: Sequence[CommitRequest]) -> list[Don
 
 
 def find_txns(store: LogStore, requests: Sequence[CommitRequest]) -> list[Done] | None:
-    """The versions that hold the requests' application transactions, if all are there."""
+    """The versions that hold the requests' application transactions, if all exist."""
     found: list[Done] = []
     for request in requests:
         head = store.head(request.table_id)

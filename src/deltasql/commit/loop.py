@@ -117,7 +117,7 @@ class CommitLoop:
     def create(self, request: CommitRequest, location: str) -> int | None:
         """Create a table with its version 0; its id, or None when the name is taken.
 
-        A table whose version 0 has the request's commit id is ours, whatever became of it.
+        A table whose version 0 has the request's commit id is ours, whatever happened to it since.
         """
         proposal = propose(request, None)
 

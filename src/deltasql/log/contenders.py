@@ -26,9 +26,9 @@ FileKey: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a transaction looked at: nothing, everything, or the rows of a predicate.
+    """What a transaction read: nothing, everything, or the rows of a predicate.
 
-    `files` names the files whose rows it used, where that is known.
+    `files` names the files whose rows it used, if that is known.
     """
 
     everything: bool = False

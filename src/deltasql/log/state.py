@@ -168,12 +168,12 @@ class TableState:
 
     @cached_property
     def writes_deletion_vectors(self) -> bool:
-        """Whether new deletion vectors are wanted."""
+        """Whether the table asks for new deletion vectors."""
         return self._is_on(DELETION_VECTORS, "deletionVectors")
 
     @cached_property
     def in_commit_timestamps(self) -> bool:
-        """Whether the time of a commit is the one inside it."""
+        """Whether the time of a commit is its in-commit timestamp."""
         return self._is_on(TIMESTAMPS, "inCommitTimestamp")
 
     @cached_property

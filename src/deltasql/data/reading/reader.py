@@ -56,7 +56,7 @@ def read_files(
 
 
 def output_schema(schema: StructType, columns: Sequence[str] | None = None) -> pa.Schema:
-    """The schema of the batches that `read_files` yields, for when there are none."""
+    """The schema of the batches that `read_files` yields, even if there are none."""
     from deltasql.data.arrow_schema import to_arrow
 
     asked = _asked_for(schema, columns)

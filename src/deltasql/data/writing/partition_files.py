@@ -21,7 +21,7 @@ WAITING = 96 * MIB
 # Bytes that open files hold, in total: stores take whole objects, so they are in memory.
 OPEN = 128 * MIB
 OPEN_FILES = 512
-# From this many bytes on, rows of a partition are written without checking the bounds.
+# From this many bytes on, a partition's rows are written at once.
 _ROW_GROUP = 16 * MIB
 # The overhead of a table, and of each of its columns.
 _TABLE, _COLUMN = 1024, 512
@@ -156,7 +156,7 @@ class PartitionFiles:
 
     @staticmethod
     def _own(partition: _Partition) -> None:
-        """Copy rows that are a slice of their piece, which would keep all of it in memory."""
+        """Copy rows that are a slice, which would keep their whole piece in memory."""
         if partition.is_fresh and partition.tables:
             last = partition.tables[-1]
             # Combining two chunks copies them; a single one would not be copied.

@@ -53,7 +53,7 @@ class Entry:
         return None if self.txn is None else self.txn.app_id
 
     def fail(self, error: BaseException) -> None:
-        """Fail with a copy of the error for this caller: each thread adds its own traceback."""
+        """Tell the caller, with its own copy of the error: each thread adds its own traceback."""
         if self.receipt.done():
             return
         own = copy.copy(error) if isinstance(error, DeltaSqlError) else error

@@ -52,7 +52,7 @@ class TableLooks:
 
     @property
     def size(self) -> TableSums:
-        """The newest version in numbers: rows, files, bytes, partitions, and what is old."""
+        """The newest version in numbers: rows, files, bytes, partitions, and old files."""
         table = cast("Table", self)
         return table._lake.store.table_sums(table.table_id)
 

@@ -65,7 +65,7 @@ class DroppedTable:
 
     @property
     def kind(self) -> str:
-        """`dropped`: what `Table.kind` is for tables that are there."""
+        """`dropped`: like `Table.kind` of tables in the lake."""
         return "dropped"
 
 

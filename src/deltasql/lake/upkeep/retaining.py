@@ -33,8 +33,8 @@ class TableRetention:
         `retention` is a duration, a text such as `30 days`, or a number of hours; by default that
         of `delta.logRetentionDuration`, whose cutoff is midnight UTC. A shorter one needs
         `enforce_retention_duration=False`. The table stays readable from its newest checkpoint
-        before the cutoff on; a pinned version and all after it stay. With `clean_mirror`, the
-        mirror's log is cleaned up as well, which goes by the property alone.
+        before the cutoff on; a pinned version and all later ones stay. With `clean_mirror`, the
+        mirror's log is cleaned up as well, by the property alone.
         """
         table = cast("Table", self)
         lake = table._lake
