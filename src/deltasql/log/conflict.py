@@ -1,11 +1,11 @@
 """Whether a commit may still be made after others were faster: Delta's rules, as a predicate.
 
-What I read and do (`Attempt`) meets who won (`Winner`); the answer is the error to raise,
-or None. Nothing here reads a log or holds a lock.
+What I read and do (`Attempt`) meets who won (`Winner`); the answer is the error to raise, or None.
+Nothing here reads a log or holds a lock.
 
-WriteSerializable, the default, lets a commit be ordered before blind appends that it did
-not see; Serializable does not. Rows that are merely moved to other files (dataChange=false)
-are no change to anyone who read them.
+WriteSerializable, the default, lets a commit be ordered before blind appends that it did not see;
+Serializable does not. Rows that merely move to other files (dataChange=false) are no change to
+anyone who read them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def check_conflicts(
     *,
     files_read: FilesRead | None = None,
 ) -> None:
-    """Raise the first conflict that `attempt` has with those that won."""
+    """Raise the first conflict of `attempt` with those that won."""
     for winner in winners:
         conflict = find_conflict(attempt, winner, state, files_read=files_read)
         if conflict is not None:
@@ -57,7 +57,7 @@ def find_conflict(
 ) -> CommitError | None:
     """Why `attempt`, which read the table at `state`, can't follow `winner`; None if it can.
 
-    `files_read` is asked, at most once a winner, which files the predicate had matched, where
+    `files_read` is asked, at most once for each winner, which files the predicate had matched, if
     the answer is neither in the attempt nor in the winner's actions.
     """
     return (
@@ -127,7 +127,7 @@ def _rows_appeared_where_i_read(
 ) -> CommitError | None:
     if attempt.only_rearranges or attempt.reads.is_nothing:
         return None
-    # Files of the old kind must not slip in beside new metadata, whoever wrote them and why.
+    # Files of the old schema must not slip in beside new metadata, whoever wrote them and why.
     strict = attempt.has_metadata or attempt.has_protocol
     if winner.is_blind_append and attempt.isolation != SERIALIZABLE and not strict:
         return None
@@ -164,7 +164,7 @@ def _rows_i_read_went_away(
 
 
 def _file_i_remove_was_removed(attempt: Attempt, winner: Winner) -> CommitError | None:
-    # By path alone: a file whose deletion vector was replaced is another logical file already.
+    # By path alone: a file with a new deletion vector is another logical file already.
     for remove in winner.all_of(RemoveFile):
         if remove.path in attempt.removed:
             return ConcurrentDeleteDeleteError(
@@ -212,7 +212,7 @@ def _first_read(
         return removes[0] if removes else None
     files = reads.files
     if files is None and reads.predicate is not None:
-        # A remove has no stats: its partition values, if it has them, are all there is to go by.
+        # A remove has no stats, so its partition values, if any, are all there is to go by.
         pruner = Pruner(reads.predicate, state.schema)
         removes = [
             remove

@@ -60,7 +60,7 @@ class Wish:
 def vacuum(
     store: LogStore, subject: Subject, wish: Wish, progress: Progress | None = None
 ) -> VacuumReport:
-    """Delete what no version within the retention needs, or say what that would be."""
+    """Delete what no version within the retention needs, or report what that would be."""
     _must_be_ours(store, subject)
     kept_ms = _retention(store, subject, wish)
     return _Vacuum(store, subject, wish, kept_ms, progress or (lambda _: None)).run()
@@ -122,7 +122,7 @@ class _Vacuum:
         )
         self._journal.carry_out(vacuum_id, self._known_candidates(), progress=self._gone)
         if self._wish.find_orphans:
-            # Apart: they are looked for later, when the log may have gone on.
+            # Separately: they are searched for later, when the log may have advanced.
             self._journal.carry_out(vacuum_id, self._orphans(), progress=self._gone)
         self._store.end_vacuum(vacuum_id)
         facts = {"table": self._subject.name, "files": self._tally.count}
@@ -130,7 +130,7 @@ class _Vacuum:
         return self._report(vacuum_id)
 
     def _rehearse(self) -> None:
-        """As the vacuum itself, but for the lock, and for what it would write and delete."""
+        """Do what the vacuum itself does, without the lock and without writing or deleting."""
         pins = [pin.version for pin in self._pins()]
         self._journal.elsewhere.look(self._store)
         elsewhere = self._journal.elsewhere.keys
@@ -185,7 +185,7 @@ class _Vacuum:
         )
 
     def _older_than(self) -> int:
-        """Since when a file that no version knows may be one of a write that is under way."""
+        """The time since which a file that no version knows may belong to a write under way."""
         since = self._store.writers().may_have_written_since
         return (self._since if since is None else min(self._since, since)) - self._margin
 
@@ -237,7 +237,7 @@ def _must_be_ours(store: LogStore, subject: Subject) -> None:
             cause="it was dropped",
             remedy="purge it to delete its files",
         )
-    # Of a database that was restored to an earlier time the newest files are orphans.
+    # In a database that was restored to an earlier time, the newest files look like orphans.
     path = LOG + commit_name(head.version + 1)
     if subject.objects.head(path) is None:
         return
@@ -253,7 +253,7 @@ def _must_be_ours(store: LogStore, subject: Subject) -> None:
 
 
 def _retention(store: LogStore, subject: Subject, wish: Wish) -> int:
-    """How long what was current is kept, in milliseconds, unless nobody may ask for so little."""
+    """How long to keep what was current, in milliseconds; refuses too short a retention."""
     default = tombstone_ms(subject.state.properties)
     writers = store.writers()
     age = 0 if writers.writing_since is None else max(0, writers.now - writers.writing_since)
