@@ -93,27 +93,27 @@ class VersionConflictError(CommitError):
 
 
 class ConcurrentAppendError(CommitError):
-    """Files were added meanwhile that the transaction would have read."""
+    """Files that the transaction would have read were added in the meantime."""
 
 
 class ConcurrentDeleteReadError(CommitError):
-    """A file that the transaction read was removed meanwhile."""
+    """A file that the transaction read was removed in the meantime."""
 
 
 class ConcurrentDeleteDeleteError(CommitError):
-    """A file that the transaction removes was removed meanwhile."""
+    """A file that the transaction removes was removed in the meantime."""
 
 
 class MetadataChangedError(CommitError):
-    """The table's metadata changed meanwhile."""
+    """The table's metadata changed in the meantime."""
 
 
 class ProtocolChangedError(CommitError):
-    """The table's protocol changed meanwhile."""
+    """The table's protocol changed in the meantime."""
 
 
 class ConcurrentTransactionError(CommitError):
-    """Another transaction of the same application id committed meanwhile."""
+    """Another transaction of the same application id committed in the meantime."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

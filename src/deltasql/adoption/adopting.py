@@ -175,7 +175,7 @@ class _Adoption:
         same = sha256(self._objects.read(found.path)).digest() == newest.digest
         return newest.version if same else -1
 
-    # --- until the log stands still -------------------------------------------------------
+    # --- until the log no longer changes --------------------------------------------------
 
     def settle(self, plan: LogPlan) -> None:
         """Load to the end of the log, fence it, and load whatever came in between."""

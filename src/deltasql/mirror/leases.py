@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from deltasql.mirror.engine import MirrorEngine, Target
 
 LEASE_SECONDS = 30.0
-# A publish run ends, or its lease does: after this long, somebody holds on to it without end.
+# A publish run ends, or its lease does: after this long, its holder keeps renewing it.
 LONGEST_WAIT: Final = 2 * LEASE_SECONDS
 _ASK_EVERY: Final = 0.003
 
@@ -49,7 +49,7 @@ def is_held(log: MirrorLog, *leases: Lease) -> bool:
 
 
 def busy(table: str) -> MirrorError:
-    """The error for a lease that was waited for in vain."""
+    """The error for a lease that could not be had in time."""
     return MirrorError(
         f"{table}: the mirror is busy",
         cause=f"another process kept the table's lease for {LONGEST_WAIT:.0f} s",

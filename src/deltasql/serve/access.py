@@ -29,7 +29,7 @@ def is_loopback(host: str) -> bool:
 
 
 def reading(request: Request, service: Annotated[Service, Depends(service_of)]) -> Visitor:
-    """Who asks to read, or `Refused`."""
+    """The caller, if they may read; otherwise raises `Refused`."""
     if service.tokens is None:
         # Any page in the user's browser may send requests here under a host name of its own.
         if not is_loopback(_host_of(request.headers.get("host", ""))):
@@ -57,7 +57,7 @@ def reading(request: Request, service: Annotated[Service, Depends(service_of)]) 
 
 
 def operating(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
-    """Who asks to change something, or `Refused`."""
+    """The caller, if they may change something; otherwise raises `Refused`."""
     if not visitor.operates:
         raise Refused(
             403,
@@ -69,7 +69,7 @@ def operating(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
 
 
 def seeing_all(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
-    """Who asks about the whole lake, or `Refused`."""
+    """The caller, if they may see the whole lake; otherwise raises `Refused`."""
     if visitor.schemas is not None:
         raise Refused(
             403,

@@ -1,5 +1,4 @@
-"""Limits on the cost of a request, by the size of its body and the time to send it; safe headers.
-"""
+"""Limits on the cost of a request, by its size and the time to send it; and safe headers."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def take_place(ask: Ask, location: str, *, table_id: int, adopting: bool = False
 
 
 def hold_sources(ask: Ask, sources: Sources) -> None:
-    """Protect the tables whose files a new one names from being dropped or vacuumed until then."""
+    """Lock the tables whose files a new one names, so that none is dropped or vacuumed first."""
     for table_id, pin_id in sorted(sources.items()):
         if not ask("source_lock", table_id=table_id):
             raise TableNotFoundError(

@@ -46,14 +46,14 @@ class LoadedVersion(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class HistoryRows:
-    """Some more of a history, in the order that the fields are written.
+    """Some more of a history, in the order in which the fields are written.
 
-    `times_before` are a version and its time: whatever is loaded before it and is not earlier
-    is set to the milliseconds before that. `retired` rows end files of earlier parts, each
-    (removed_version, *REMOVE_COLUMNS); without an action an add restated the file, and where
-    none is live nothing happens. `adds` are live at the end of the part, each (version,
-    *ADD_COLUMNS); `dead` came and went within it, with removed_version, deletion_timestamp,
-    remove_data_change and remove_action behind. The rest has the version first too.
+    `times_before` is a version and its time: anything loaded before it that is not earlier is moved
+    to the milliseconds before that. `retired` rows end files of earlier parts, each
+    (removed_version, *REMOVE_COLUMNS); without an action, an add restated the file, and if none is
+    live, nothing happens. `adds` are live at the end of the part, each (version, *ADD_COLUMNS);
+    `dead` came and went within it, followed by removed_version, deletion_timestamp,
+    remove_data_change and remove_action. The other rows start with the version, too.
     """
 
     times_before: tuple[int, int] | None = None

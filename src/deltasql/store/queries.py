@@ -1,6 +1,6 @@
 """Named queries from the `.sql` files beside this module.
 
-A file holds queries, each under a line `-- name: noun_verb`. Parameters are written `:name`, and
+A file contains queries, each under a line `-- name: noun_verb`. Parameters are written `:name`, and
 time expressions `@now`, `@now_ms`, `@ms(column)` and `@in_ms(:milliseconds)`. `sql/shared` serves
 every dialect; a file in `sql/<dialect>` overrides a query by its name and says why in a line `--
 Differs: …`.

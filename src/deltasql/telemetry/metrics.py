@@ -77,7 +77,7 @@ COMMIT_CONFLICTS: Final = Counter(
 )
 
 
-# --- what is looked up when someone asks ----------------------------------------------
+# --- what is read at the time of a scrape ---------------------------------------------
 
 # Counting the files of a large lake takes a while, so not at every scrape.
 _COUNT_EVERY: Final = 60.0

@@ -99,7 +99,7 @@ class MergeBuilder(Generic[Done]):
         return self._with(Clause("not matched by source", "delete", condition))
 
     def withSchemaEvolution(self) -> Self:  # noqa: N802
-        """Add columns that only the source has to the table."""
+        """Let the table gain the columns that only the source has."""
         return type(self)(replace(self._merge, evolves=True), self._run)
 
     def execute(self, retries: int = 0) -> Done:

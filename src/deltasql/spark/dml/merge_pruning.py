@@ -90,7 +90,7 @@ class MergePruning:
         one = bool(names) and names <= single
         return Reach(predicate, is_one_partition=one, source_rows=count)
 
-    # --- the condition's own words ------------------------------------------------------
+    # --- the condition itself -----------------------------------------------------------
 
     def _own(self, text: str) -> str | None:
         """A conjunct in terms of the target alone; None if it mentions the source."""

@@ -208,7 +208,7 @@ class _Run:
         found |= dict.fromkeys(inserts[:1], inserted)
         return merge_metrics(clauses, found, files, self._clock, source=source, copied=copied)
 
-    # --- how rows lie -------------------------------------------------------------------
+    # --- the layout of rows -------------------------------------------------------------
 
     def _reach(self, condition: Column) -> Reach:
         merge, context = self._merge, self._context

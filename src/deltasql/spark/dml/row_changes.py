@@ -183,7 +183,7 @@ class _Change:
             files=[*marked.files, *written],
         )
 
-    # --- what becomes of the rows -------------------------------------------------------
+    # --- the resulting rows -------------------------------------------------------------
 
     def without_deleted(self, rows: DataFrame) -> DataFrame:
         """The remaining rows; with a change feed, also the deleted ones, as changes."""

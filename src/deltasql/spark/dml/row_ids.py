@@ -41,7 +41,7 @@ class RowIds:
                 rows = rows.withMetadata(name, mark)
         return rows
 
-    # --- what becomes of a row ----------------------------------------------------------
+    # --- the values of a row ------------------------------------------------------------
 
     def kept(self) -> dict[str, Column]:
         """Both values for a row that merely moves."""

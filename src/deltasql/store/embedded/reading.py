@@ -73,11 +73,11 @@ class QueryReader(ABC):
 
     @property
     def takeovers(self) -> int:
-        """None: no other process serves a database in our own."""
+        """Zero: no other process serves a database in our own."""
         return 0
 
     def pool_usage(self) -> tuple[int, int]:
-        """None: a database in our own process has no pool."""
+        """Zeros: a database in our own process has no pool."""
         return 0, 0
 
     def head(self, table_id: int) -> Head | None:

@@ -153,7 +153,7 @@ class MirrorLog(Protocol):
         """The first versions after a given one that have no commit file, in order."""
 
     def look(self, table_id: int, version: int) -> Look:
-        """Whether a version is mirrored, and by whom it may be; takes no lock."""
+        """Whether a version is mirrored, and whether anybody may mirror it; takes no lock."""
 
     def due_checkpoints(self, table_id: int) -> list[DueCheckpoint]:
         """Checkpoints that are due, in order."""

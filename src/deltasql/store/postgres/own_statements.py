@@ -29,7 +29,7 @@ class OwnStatements:
     def execute(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run one; returns its rows."""
         if not self._is_marked:
-            # What changes a session may not show in the text: a function call, for example.
+            # They may change the session in ways their text does not show, such as by a function.
             self._connection.is_spent = True
             self._connection.execute("SAVEPOINT before_own_statements")
             self._is_marked = True
