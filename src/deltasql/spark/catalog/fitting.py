@@ -27,7 +27,8 @@ _SETTLED = 2**63 - 1
 def fitted(actions: Sequence[Action], state: TableState, *, high_water_mark: int) -> list[Action]:
     """The actions of a commit to an existing table.
 
-    Row ids above the high-water mark are Delta's guess at the next ones: the lock reassigns them.
+    Row ids above the high-water mark are Delta's guess at the next ones: they are reassigned under
+    the lock.
     """
     is_fenced = FENCE in state.writer_features
     found: list[Action] = []

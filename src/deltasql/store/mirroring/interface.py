@@ -172,9 +172,9 @@ class MirrorLog(Protocol):
     ) -> bool:
         """Record that the commit files from `first` to `last` are there, by default up to the
         newest, which the totals describe; the lease keeps these and the growth. They become
-        SUCCESS, except for multiples of `interval`, for `due`, and for those whose checkpoint was
-        forgotten, which wait for a checkpoint. The lease is extended; False says that it was lost.
-        A crash of the database may lose the record.
+        SUCCESS, except for multiples of `interval`, for `due`, and for those that had a checkpoint
+        before they were forgotten, which wait for one. The lease is extended; False says that it
+        was lost. A crash of the database may lose the record.
         """
 
     def note_checkpoint(self, table_id: int, actions: int) -> None:
