@@ -10,7 +10,7 @@ anyone who read them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from deltasql.errors import (
@@ -27,25 +27,11 @@ from deltasql.log.pruning.files import Pruner
 from deltasql.log.state import SERIALIZABLE, TableState
 from deltasql.spec.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, Txn
 
-__all__ = ["Attempt", "FileKey", "Reads", "Winner", "check_conflicts", "find_conflict"]
+__all__ = ["Attempt", "FileKey", "Reads", "Winner", "find_conflict"]
 
 FilesRead: TypeAlias = Callable[[], frozenset[FileKey]]
 
 _RERUN = "run the operation again: it then sees the newer version"
-
-
-def check_conflicts(
-    attempt: Attempt,
-    winners: Iterable[Winner],
-    state: TableState,
-    *,
-    files_read: FilesRead | None = None,
-) -> None:
-    """Raise the first conflict of `attempt` with those that won."""
-    for winner in winners:
-        conflict = find_conflict(attempt, winner, state, files_read=files_read)
-        if conflict is not None:
-            raise conflict
 
 
 def find_conflict(
