@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -122,13 +123,21 @@ class TestInterrupted:
             assert lake.table("old").count() == 2
 
 
+def _opened_by(process: subprocess.Popen[str]) -> list[str]:
+    found = []
+    for item in Path(f"/proc/{process.pid}/fd").iterdir():
+        # Some are closed while we look.
+        with suppress(FileNotFoundError):
+            found.append(str(item.readlink()))
+    return found
+
+
 def _until_at_the_lock(process: subprocess.Popen[str]) -> None:
     """Until the program stands in the queue of writers."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         assert process.poll() is None, process.stderr.read()
-        opened = (str(item.readlink()) for item in Path(f"/proc/{process.pid}/fd").iterdir())
-        if any(name.endswith("lake.db.lock") for name in opened):
+        if any(name.endswith("lake.db.lock") for name in _opened_by(process)):
             time.sleep(0.5)
             return
         time.sleep(0.05)

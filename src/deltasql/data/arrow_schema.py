@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -99,6 +99,18 @@ def _primitive(kind: Primitive, name: str) -> pa.DataType:
         cause="deltasql reads and writes the scalar types of Delta but variant",
         remedy="read the other columns, or read the table with Spark",
     )
+
+
+def schema_of(fields: Sequence[pa.Field]) -> pa.Schema:
+    """Arrow fields as a schema."""
+    for item in fields:
+        if not isinstance(item, pa.Field):
+            raise ValidationError(
+                f"{item!r:.80} is no Arrow field",
+                cause="a list of columns has Arrow fields",
+                remedy='give pa.field("name", pa.string()), or a text such as "name STRING"',
+            )
+    return pa.schema(fields)
 
 
 def from_arrow(schema: pa.Schema, *, column_mapping: bool = False) -> StructType:

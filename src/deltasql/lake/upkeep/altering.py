@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.data.arrow_schema import check_names, from_arrow, schema_of
 from deltasql.data.conform import check_added
 from deltasql.errors import ValidationError
 from deltasql.lake.writing import new_id
@@ -83,7 +83,7 @@ class TableAlter:
         if isinstance(schema, str):
             schema = parse_columns(schema)
         if isinstance(schema, list):
-            schema = pa.schema(schema)
+            schema = schema_of(schema)
         if isinstance(schema, pa.Schema):
             mapped = snapshot.state.column_mapping != "none"
             schema = from_arrow(schema, column_mapping=mapped)

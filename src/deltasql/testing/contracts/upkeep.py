@@ -97,6 +97,11 @@ class UpkeepContract:
         assert _paths(store.dead_files(table_id, horizon=gone.version)) == ["a.parquet"]
         assert store.vector_rows(table_id).read_all().num_rows == 1
         assert _paths(store.change_rows(table_id)) == ["_change_data/c.parquet"]
+        lives = store.file_lives(table_id).read_all().to_pylist()
+        (life,) = [item for item in lives if item["path"] == "a.parquet"]
+        assert life["removed_version"] == gone.version
+        assert [item["path"] for item in lives if item["is_change"]] == ["_change_data/c.parquet"]
+        assert any(item["deletion_vector"] for item in lives)
         assert "memory:///elsewhere/x.parquet" in _paths(store.absolute_files())
         assert "memory:///elsewhere/x.parquet" not in _paths(store.absolute_files(but=other))
         assert store.same_place(table_id, "memory:///nowhere") == {table_id}

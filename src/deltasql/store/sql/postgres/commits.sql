@@ -129,7 +129,7 @@ SELECT bool_and(has_table_privilege(name, 'DELETE'))
 FROM unnest(ARRAY[
     'dl_active_files', 'dl_cdc_files', 'dl_dead_files', 'dl_domain_metadata', 'dl_expirations',
     'dl_maintenance_jobs', 'dl_metadata_updates', 'dl_mirror_leases', 'dl_mirror_status',
-    'dl_moved_rows', 'dl_optimize_bins', 'dl_partition_values', 'dl_partitions', 'dl_pins',
+    'dl_moved_rows', 'dl_optimize_bins', 'dl_partitions', 'dl_pins',
     'dl_places', 'dl_protocol_updates', 'dl_purges', 'dl_row_orders', 'dl_table_heads',
     'dl_table_sources', 'dl_table_versions', 'dl_tables', 'dl_trusted_versions', 'dl_txn_actions',
     'dl_vacuum_files', 'dl_vacuums'

@@ -29,7 +29,7 @@ WHERE t.dropped_id = 0;
 -- name: browse_behind
 SELECT t.name, t.properties, t.mirror_paused,
        -- What a bridge left out below is no lag: readers see newer versions.
-       count(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+       count(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
                   THEN 1 END),
        min(v.in_commit_timestamp),
        max(CASE WHEN s.status = 'FAILED' THEN 1 ELSE 0 END), max(s.error_message)
@@ -37,9 +37,10 @@ FROM dl_mirror_status AS s
 JOIN dl_tables AS t ON t.table_id = s.table_id AND t.dropped_id = 0
 JOIN dl_table_versions AS v ON v.table_id = s.table_id AND v.version = s.version
 LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
+LEFT JOIN dl_mirror_status AS n ON n.table_id = l.table_id AND n.version = l.mirrored_version
 WHERE s.status = 'FAILED'
    OR s.status <> 'SUCCESS' AND NOT s.json_written
-      AND s.version > coalesce(l.mirrored_version, -1)
+      AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
 GROUP BY t.name, t.properties, t.mirror_paused
 ORDER BY min(v.in_commit_timestamp)
 LIMIT :most;

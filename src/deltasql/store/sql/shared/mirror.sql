@@ -176,17 +176,18 @@ FROM dl_tables AS t
 JOIN dl_table_heads AS h ON h.table_id = t.table_id
 LEFT JOIN (
     SELECT s.table_id,
-           count(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+           count(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
                       THEN 1 END) AS versions,
-           min(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+           min(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
                     THEN s.version END) AS first_version,
-           count(CASE WHEN NOT s.json_written AND s.version <= l.mirrored_version
+           count(CASE WHEN NOT s.json_written AND s.version <= n.version AND n.json_written
                       THEN 1 END) AS gap,
            min(CASE WHEN NOT s.json_written THEN s.version END) AS first_missing,
            count(CASE WHEN s.json_written THEN 1 END) AS checkpoints,
            min(CASE WHEN s.json_written THEN s.version END) AS first_checkpoint
     FROM dl_mirror_status AS s
     LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
+    LEFT JOIN dl_mirror_status AS n ON n.table_id = l.table_id AND n.version = l.mirrored_version
     WHERE s.status <> 'SUCCESS'
     GROUP BY s.table_id
 ) AS o ON o.table_id = t.table_id
@@ -205,17 +206,18 @@ SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
        o.gap
 FROM (
     SELECT s.table_id,
-           count(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+           count(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
                       THEN 1 END) AS versions,
-           min(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+           min(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
                     THEN s.version END) AS first_version,
-           count(CASE WHEN NOT s.json_written AND s.version <= l.mirrored_version
+           count(CASE WHEN NOT s.json_written AND s.version <= n.version AND n.json_written
                       THEN 1 END) AS gap,
            min(CASE WHEN NOT s.json_written THEN s.version END) AS first_missing,
            count(CASE WHEN s.json_written THEN 1 END) AS checkpoints,
            min(CASE WHEN s.json_written THEN s.version END) AS first_checkpoint
     FROM dl_mirror_status AS s
     LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
+    LEFT JOIN dl_mirror_status AS n ON n.table_id = l.table_id AND n.version = l.mirrored_version
     WHERE s.status <> 'SUCCESS'
     GROUP BY s.table_id
 ) AS o
@@ -237,17 +239,18 @@ FROM dl_tables AS t
 JOIN dl_table_heads AS h ON h.table_id = t.table_id
 LEFT JOIN (
     SELECT s.table_id,
-           count(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+           count(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
                       THEN 1 END) AS versions,
-           min(CASE WHEN NOT s.json_written AND s.version > coalesce(l.mirrored_version, -1)
+           min(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
                     THEN s.version END) AS first_version,
-           count(CASE WHEN NOT s.json_written AND s.version <= l.mirrored_version
+           count(CASE WHEN NOT s.json_written AND s.version <= n.version AND n.json_written
                       THEN 1 END) AS gap,
            min(CASE WHEN NOT s.json_written THEN s.version END) AS first_missing,
            count(CASE WHEN s.json_written THEN 1 END) AS checkpoints,
            min(CASE WHEN s.json_written THEN s.version END) AS first_checkpoint
     FROM dl_mirror_status AS s
     LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
+    LEFT JOIN dl_mirror_status AS n ON n.table_id = l.table_id AND n.version = l.mirrored_version
     WHERE s.status <> 'SUCCESS' AND s.table_id = :table_id
     GROUP BY s.table_id
 ) AS o ON o.table_id = t.table_id
