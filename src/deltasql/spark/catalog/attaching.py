@@ -34,6 +34,9 @@ def attach_catalog(database: Database, catalog: str) -> None:
     _load_classes(spark)
     _start_callbacks(spark)
     jvm = cast("Any", spark._jvm)
+    before = _attached.get(catalog)
+    if before is not None and before.lake is not database.lake:
+        before.close()
     bridge = Bridge(database.lake, database.set_credentials, database.transaction)
     jvm.io.deltasql.spark.Attachment.attach(spark._jsparkSession, catalog, bridge)
     spark.conf.set(_KERNEL_CONNECTOR, "NONE")
@@ -54,7 +57,7 @@ def _leave(spark: SparkSession, catalog: str, bridge: Bridge) -> None:
     if _attached.get(catalog) is bridge:
         # The session may have ended before the lake.
         with suppress(Exception):
-            detach_catalog(spark, catalog)
+            detach_catalog(spark, catalog, bridge.lake)
 
 
 def check_delta(version: str) -> None:
@@ -111,10 +114,14 @@ def _start_callbacks(spark: SparkSession) -> None:
     start(spark.sparkContext._gateway)
 
 
-def detach_catalog(spark: SparkSession, catalog: str) -> None:
+def detach_catalog(spark: SparkSession, catalog: str, lake: Lake) -> None:
     """Take the lake off again; whatever is opened from now on is stock Delta's."""
     jvm = cast("Any", spark._jvm)
-    bridge = _attached.pop(catalog, None)
+    bridge = _attached.get(catalog)
+    if bridge is not None and bridge.lake is not lake:
+        # Another lake has the name by now.
+        return
+    _attached.pop(catalog, None)
     if bridge is not None:
         bridge.close()
     jvm.io.deltasql.spark.Attachment.detach(catalog)
