@@ -94,3 +94,20 @@ def test_after_detaching_it_is_stock_delta(spark, alice):
     assert spark.read.format("delta").load(path).count() == 2
     alice.lake.table(NAME).delete("id = 1")
     assert frame.count() == 1, "what was read before stays readable"
+
+
+def test_further_sessions_of_one_context(spark, alice):
+    """Each has the lake for itself; what was begun in the first goes on there."""
+    lake = alice.lake
+    spark.sql(f"CALL {CATALOG}.system.begin()")
+    spark.sql(f"INSERT INTO {TABLE} VALUES (2)")
+    other = spark.newSession()
+    deltasql.spark.register(other)
+    database = deltasql.spark.attach(other, lake, catalog=CATALOG)
+    assert database.catalog == CATALOG
+    assert other.table(TABLE).count() == 1
+    assert other.read.format("deltasql").load(NAME).count() == 1
+    spark.sql(f"CALL {CATALOG}.system.commit()")
+    assert other.table(TABLE).count() == spark.table(TABLE).count() == 2
+    other.sql(f"INSERT INTO {TABLE} VALUES (3)")
+    assert spark.read.format("deltasql").load(NAME).count() == 3

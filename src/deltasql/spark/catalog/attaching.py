@@ -11,6 +11,7 @@ from deltasql.spark.catalog.bridge import Bridge
 from deltasql.spark.sessions.failures import no_native_route
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from deltasql.lake.catalog import Lake
@@ -22,6 +23,8 @@ TESTED_DELTA = ("4.3.0", "4.4.0")
 _CATALOG = "io.deltasql.spark.LakeCatalog"
 # Which lake is behind the name of a catalog now.
 _attached: dict[str, Bridge] = {}
+# Where it was attached: all sessions of a context have their catalogs' lakes in common.
+_contexts: dict[str, SparkContext] = {}
 # Delta's connector on its kernel reads `_delta_log` itself, round the log.
 _KERNEL_CONNECTOR = "spark.databricks.delta.v2.enableMode"
 
@@ -34,15 +37,20 @@ def attach_catalog(database: Database, catalog: str) -> None:
     _load_classes(spark)
     _start_callbacks(spark)
     jvm = cast("Any", spark._jvm)
+    spark.conf.set(_KERNEL_CONNECTOR, "NONE")
+    spark.conf.set(f"spark.sql.catalog.{catalog}", _CATALOG)
+    database.catalog = catalog
     before = _attached.get(catalog)
+    context = spark.sparkContext
+    if before is not None and before.lake is database.lake and _contexts[catalog] is context:
+        # From another session, or once more: transactions that were begun go on.
+        return
     if before is not None and before.lake is not database.lake:
         before.close()
     bridge = Bridge(database.lake, database.set_credentials, database.transaction)
     jvm.io.deltasql.spark.Attachment.attach(spark._jsparkSession, catalog, bridge)
-    spark.conf.set(_KERNEL_CONNECTOR, "NONE")
-    spark.conf.set(f"spark.sql.catalog.{catalog}", _CATALOG)
-    database.catalog = catalog
     _attached[catalog] = bridge
+    _contexts[catalog] = context
     database.lake.at_close(lambda: _leave(spark, catalog, bridge))
 
 
@@ -122,6 +130,7 @@ def detach_catalog(spark: SparkSession, catalog: str, lake: Lake) -> None:
         # Another lake has the name by now.
         return
     _attached.pop(catalog, None)
+    _contexts.pop(catalog, None)
     if bridge is not None:
         bridge.close()
     jvm.io.deltasql.spark.Attachment.detach(catalog)
