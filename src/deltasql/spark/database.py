@@ -272,7 +272,7 @@ class Database:
     def detach(self) -> None:
         """Remove the lake's catalog from the session; what was read before stays readable."""
         if self.catalog is not None:
-            detach_catalog(self.spark, self.catalog)
+            detach_catalog(self.spark, self.catalog, self.lake)
             self.catalog = None
 
     def set_credentials(self, location: str) -> None:

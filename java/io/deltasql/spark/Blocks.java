@@ -80,6 +80,7 @@ public final class Blocks {
     SESSIONS.values().remove(block);
     CATALOGS.remove(block);
     LOGS.remove(block);
+    CachedPlans.dropOf(block);
   }
 
   private static String key(SparkSession spark) {

@@ -17,21 +17,39 @@ final class Homes {
 
   static void attach(Bridge bridge) {
     LAKES.put(bridge.catalog(), bridge);
+    LogCache.forgetDetached();
   }
 
   static void detach(String catalog) {
     LAKES.remove(catalog);
+    LogCache.forgetDetached();
+  }
+
+  /** Whether a lake still is, or is again, what is behind the name of its catalog. */
+  static boolean isAttached(Bridge bridge) {
+    return LAKES.get(bridge.catalog()) == bridge;
+  }
+
+  /** Raise if it is not. */
+  static void mustBeAttached(Bridge bridge) {
+    if (!isAttached(bridge)) {
+      throw notAttached(bridge.catalog());
+    }
   }
 
   static Bridge lake(String catalog) {
     Bridge found = LAKES.get(catalog);
     if (found == null) {
-      throw new LakeException(
-          "DELTASQL_NOT_ATTACHED",
-          "no lake is attached as the catalog " + catalog
-              + ". Attach it: deltasql.spark.attach(spark, lake, catalog=\"" + catalog + "\")");
+      throw notAttached(catalog);
     }
     return found;
+  }
+
+  private static LakeException notAttached(String catalog) {
+    return new LakeException(
+        "DELTASQL_NOT_ATTACHED",
+        "no lake is attached as the catalog " + catalog
+            + ". Attach it: deltasql.spark.attach(spark, lake, catalog=\"" + catalog + "\")");
   }
 
   /** The lake that has, or will have, a table at a path; null for everybody else's paths. */

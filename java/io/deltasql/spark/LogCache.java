@@ -17,6 +17,8 @@ import scala.Option;
  * or after its table came into a lake, gets the log of the lake if there is one.
  */
 final class LogCache extends ForwardingCache<DeltaLog.DeltaLogCacheKey, DeltaLog> {
+  private static volatile LogCache installed;
+
   private final Cache<DeltaLog.DeltaLogCacheKey, DeltaLog> delegate;
 
   private LogCache(Cache<DeltaLog.DeltaLogCacheKey, DeltaLog> delegate) {
@@ -36,9 +38,20 @@ final class LogCache extends ForwardingCache<DeltaLog.DeltaLogCacheKey, DeltaLog
     try {
       Field field = DeltaLog$.class.getDeclaredField("deltaLogCache");
       field.setAccessible(true);
-      field.set(null, Option.apply(new LogCache(current)));
+      LogCache ours = new LogCache(current);
+      field.set(null, Option.apply(ours));
+      installed = ours;
     } catch (ReflectiveOperationException error) {
       throw new IllegalStateException("Delta's cache of logs is not where deltasql knows it", error);
+    }
+  }
+
+  /** Lakes came or went: whatever is opened from now on is looked for anew. */
+  static void forgetDetached() {
+    LogCache cache = installed;
+    if (cache != null) {
+      cache.asMap().values()
+          .removeIf(log -> log instanceof SqlDeltaLog && !((SqlDeltaLog) log).isAttached());
     }
   }
 

@@ -47,16 +47,22 @@ public final class SqlDeltaLog extends DeltaLog {
 
   // --- where it is --------------------------------------------------------------------
 
+  /** Its lake: the one that is attached now, else the one that was: frames stay readable. */
   Homes.Home home() {
-    return HOMES.computeIfAbsent(
-        dataPath(),
-        path -> {
-          Homes.Home found = Homes.find(path);
-          if (found == null) {
-            throw new LakeException("DELTASQL_TABLE_GONE", "there is no table of a lake at " + path);
-          }
-          return found;
-        });
+    Homes.Home known = HOMES.get(dataPath());
+    if (known != null && Homes.isAttached(known.bridge)) {
+      return known;
+    }
+    Homes.Home found = Homes.find(dataPath());
+    if (found == null && known == null) {
+      throw new LakeException(
+          "DELTASQL_TABLE_GONE", "there is no table of a lake at " + dataPath());
+    }
+    if (found == null) {
+      return known;
+    }
+    HOMES.put(dataPath(), found);
+    return found;
   }
 
   /** A question about this table. */
@@ -83,7 +89,13 @@ public final class SqlDeltaLog extends DeltaLog {
 
   /** Whether the log may be handed out again; else whoever asks has to look at the path anew. */
   boolean isCurrent() {
-    return !isGone && tableExists();
+    return !isGone && tableExists() && isAttached();
+  }
+
+  /** Whether a lake that is attached now has, or had, the table. */
+  boolean isAttached() {
+    Homes.Home known = HOMES.get(dataPath());
+    return known != null && Homes.isAttached(known.bridge);
   }
 
   /** Whether its table is yet to be created: one statement opens the log more than once. */
@@ -191,6 +203,8 @@ public final class SqlDeltaLog extends DeltaLog {
     } else {
       Blocks.checkStatement();
     }
+    // Before anything is written: the lake that was attached has let go of the session.
+    Homes.mustBeAttached(home().bridge);
     Snapshot read = snapshot.isDefined() ? snapshot.get() : freshest(table);
     return new SqlTransaction(this, table, read);
   }

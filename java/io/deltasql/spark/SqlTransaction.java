@@ -189,6 +189,7 @@ public final class SqlTransaction extends OptimisticTransaction {
     if (!isStaged) {
       ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
           .sessionState().conf().setConfString(LAST_VERSION, Long.toString(version));
+      CachedPlans.dropUnreadable();
     }
     unregisterPostCommitHooksWhere(
         new scala.runtime.AbstractFunction1<PostCommitHook, Object>() {

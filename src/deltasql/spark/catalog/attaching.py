@@ -11,6 +11,7 @@ from deltasql.spark.catalog.bridge import Bridge
 from deltasql.spark.sessions.failures import no_native_route
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from deltasql.lake.catalog import Lake
@@ -22,6 +23,8 @@ TESTED_DELTA = ("4.3.0", "4.4.0")
 _CATALOG = "io.deltasql.spark.LakeCatalog"
 # The lake that is currently behind each catalog name.
 _attached: dict[str, Bridge] = {}
+# The context it was attached in: all sessions of a context share the lakes of their catalogs.
+_contexts: dict[str, SparkContext] = {}
 # Delta's kernel-based connector reads `_delta_log` itself and so bypasses the SQL log.
 _KERNEL_CONNECTOR = "spark.databricks.delta.v2.enableMode"
 
@@ -34,12 +37,20 @@ def attach_catalog(database: Database, catalog: str) -> None:
     _load_classes(spark)
     _start_callbacks(spark)
     jvm = cast("Any", spark._jvm)
-    bridge = Bridge(database.lake, database.set_credentials, database.transaction)
-    jvm.io.deltasql.spark.Attachment.attach(spark._jsparkSession, catalog, bridge)
     spark.conf.set(_KERNEL_CONNECTOR, "NONE")
     spark.conf.set(f"spark.sql.catalog.{catalog}", _CATALOG)
     database.catalog = catalog
+    before = _attached.get(catalog)
+    context = spark.sparkContext
+    if before is not None and before.lake is database.lake and _contexts[catalog] is context:
+        # From another session, or once more: transactions that were begun go on.
+        return
+    if before is not None and before.lake is not database.lake:
+        before.close()
+    bridge = Bridge(database.lake, database.set_credentials, database.transaction)
+    jvm.io.deltasql.spark.Attachment.attach(spark._jsparkSession, catalog, bridge)
     _attached[catalog] = bridge
+    _contexts[catalog] = context
     database.lake.at_close(lambda: _leave(spark, catalog, bridge))
 
 
@@ -54,7 +65,7 @@ def _leave(spark: SparkSession, catalog: str, bridge: Bridge) -> None:
     if _attached.get(catalog) is bridge:
         # The session may have ended before the lake.
         with suppress(Exception):
-            detach_catalog(spark, catalog)
+            detach_catalog(spark, catalog, bridge.lake)
 
 
 def check_delta(version: str) -> None:
@@ -111,10 +122,15 @@ def _start_callbacks(spark: SparkSession) -> None:
     start(spark.sparkContext._gateway)
 
 
-def detach_catalog(spark: SparkSession, catalog: str) -> None:
+def detach_catalog(spark: SparkSession, catalog: str, lake: Lake) -> None:
     """Detach the lake; whatever is opened from now on is stock Delta's."""
     jvm = cast("Any", spark._jvm)
-    bridge = _attached.pop(catalog, None)
+    bridge = _attached.get(catalog)
+    if bridge is not None and bridge.lake is not lake:
+        # Another lake has the name by now.
+        return
+    _attached.pop(catalog, None)
+    _contexts.pop(catalog, None)
     if bridge is not None:
         bridge.close()
     jvm.io.deltasql.spark.Attachment.detach(catalog)

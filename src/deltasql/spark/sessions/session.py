@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltasql.lake.catalog import Lake, connect
 from deltasql.settings.sources import resolve
@@ -110,8 +111,29 @@ def register(spark: SparkSession, kept: Path | None = None) -> None:
 
     kept = kept or profiles.kept_file()
     catalog = str(spark.conf.get(CATALOG, BUILTIN_CATALOG))
-    spark.dataSource.register(registered(None if kept is None else str(kept), catalog))
+    with _active(spark):
+        spark.dataSource.register(registered(None if kept is None else str(kept), catalog))
     spark.conf.set(PUSHDOWN, "true")
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Spark refuses a name that the thread's active session knows, whichever is to learn it."""
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None:
+        # Spark Connect: the server's own.
+        yield
+        return
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def _joined(given: str, ours: str) -> str:
