@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import PySparkException
 
 import deltasql
 import deltasql.spark
@@ -27,6 +28,46 @@ def test_statements_take_names_of_any_depth(spark, db, lake, name):
     spark.sql(f"ALTER TABLE {full} RENAME TO {name}_new")
     spark.sql(f"DROP TABLE {full}_new")
     assert not spark.catalog.tableExists(full)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "found"),
+    [
+        ("ren.t1", "lake.ren_top1", "ren_top1"),
+        ("ren.t2", "lake.ren.u2", "ren.u2"),
+        ("ren.t3", "u3", "ren.u3"),
+        ("ren.t4", "other.u4", "other.u4"),
+        ("ren_top5", "lake.ren_top6", "ren_top6"),
+        ("ren.t7", "lake.lake.u7", "lake.u7"),
+    ],
+)
+def test_a_table_is_renamed_to_what_is_said(spark, db, lake, name, target, found):
+    spark.sql(f"CREATE TABLE lake.{name} (id INT)")
+    spark.sql(f"ALTER TABLE lake.{name} RENAME TO {target}")
+    names = {table.name for table in lake.tables()}
+    assert found in names
+    assert name not in names
+    spark.sql(f"DROP TABLE lake.{found}")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("spark_catalog.default.y", "another catalog"),
+        ("spark_catalog.y", "another catalog"),
+        ("lake.ren.`x.z`", "has a dot inside"),
+        ("lake.`ren.x`.z", "has a dot inside"),
+        ("`x.z`", "has a dot inside"),
+        ("lake.ren.taken", "ren.taken because it already exists"),
+    ],
+)
+def test_a_table_keeps_its_name_if_it_cannot_have_the_other(spark, db, lake, target, words):
+    for name in ("kept", "taken"):
+        spark.sql(f"CREATE TABLE IF NOT EXISTS lake.ren.{name} (id INT)")
+    before = sorted(table.name for table in lake.tables())
+    with pytest.raises(PySparkException, match=words):
+        spark.sql(f"ALTER TABLE lake.ren.kept RENAME TO {target}")
+    assert sorted(table.name for table in lake.tables()) == before
 
 
 def test_a_table_from_select_without_a_namespace(spark, db, lake):

@@ -3,8 +3,10 @@ package io.deltasql.spark;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.CatalogExtension;
@@ -88,13 +90,36 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public void renameTable(Identifier ident, Identifier renamed) {
-    // Spark hands over whatever stands after TO, with or without the catalog's own name.
+    Identifier to = target(ident, renamed);
+    ObjectNode question = Bridge.question("rename").put("name", Names.of(ident));
+    ask(question.put("to", Names.of(to)).put("is_name", Names.areWords(to)));
+  }
+
+  /** Spark hands over whatever stands after TO, with or without the name of a catalog. */
+  private Identifier target(Identifier ident, Identifier renamed) {
     String[] parts = renamed.namespace();
-    boolean hasCatalog = parts.length > 1 && parts[0].equals(name);
-    String space = Names.of(hasCatalog ? java.util.Arrays.copyOfRange(parts, 1, parts.length) : parts);
-    String to = space.isEmpty() ? Names.of(Identifier.of(ident.namespace(), renamed.name()))
-        : space + "." + renamed.name();
-    ask(Bridge.question("rename").put("name", Names.of(ident)).put("to", to));
+    if (parts.length == 0) {
+      return Identifier.of(ident.namespace(), renamed.name());
+    }
+    if (parts[0].equals(name)) {
+      return Identifier.of(Arrays.copyOfRange(parts, 1, parts.length), renamed.name());
+    }
+    if (isCatalog(parts[0])) {
+      throw new LakeException(
+          "DELTASQL_VALIDATION",
+          name + "." + Names.of(ident) + " can't be renamed to " + Names.of(renamed) + "\n"
+              + "  cause: " + parts[0] + " is another catalog\n"
+              + "  remedy: choose a name in " + name + "; for its own namespace " + parts[0]
+              + " write " + name + "." + Names.of(renamed));
+    }
+    return renamed;
+  }
+
+  private static boolean isCatalog(String word) {
+    return ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
+        .sessionState()
+        .catalogManager()
+        .isCatalogRegistered(word);
   }
 
   // --- namespaces ---------------------------------------------------------------------

@@ -84,11 +84,7 @@ class Names:
         """Where a table is or will be."""
         name, location = question["name"], question.get("location")
         if not question["is_name"]:
-            raise ValidationError(
-                f"{name!r:.80} can't be the name of a table",
-                cause="in a lake a dot parts words, and one of these has a dot inside",
-                remedy="choose names without dots",
-            )
+            raise _dotted(name, "table")
         new_table.check_name(name)
         existing = self._lake.store.table(name)
         if existing is not None:
@@ -117,6 +113,8 @@ class Names:
 
     def _rename(self, question: Mapping[str, Any]) -> None:
         name, to = question["name"], question["to"]
+        if not question["is_name"]:
+            raise _dotted(to, "table")
         try:
             self._lake.rename_table(name, to)
         except TableExistsError:
@@ -200,3 +198,11 @@ class Names:
             self._drop({"name": name, "purge": False})
         self._lake.store.drop_namespace(namespace)
         return True
+
+
+def _dotted(name: str, what: str) -> ValidationError:
+    return ValidationError(
+        f"{name!r:.80} can't be the name of a {what}",
+        cause="in a lake a dot parts words, and one of these has a dot inside",
+        remedy="choose names without dots",
+    )
