@@ -95,3 +95,28 @@ def test_a_namespace_that_was_created_lasts(spark, db, lake):
     spark.sql("DROP NAMESPACE lake.made CASCADE")
     assert not [row for row in spark.sql("SHOW NAMESPACES IN lake").collect() if "made" in row[0]]
     assert lake.store.namespaces() == {}
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("DROP NAMESPACE lake.`n.m` CASCADE", "SCHEMA_NOT_FOUND"),
+        ("ALTER NAMESPACE lake.`n.m` SET PROPERTIES ('k' = '1')", "SCHEMA_NOT_FOUND"),
+        ("SHOW TABLES IN lake.`n.m`", "SCHEMA_NOT_FOUND"),
+        ("SHOW NAMESPACES IN lake.`n.m`", "SCHEMA_NOT_FOUND"),
+        ("DESCRIBE NAMESPACE lake.`n.m`", "SCHEMA_NOT_FOUND"),
+        ("CREATE NAMESPACE lake.`n.o`", "has a dot inside"),
+        ("DROP NAMESPACE lake CASCADE", "a lake can't be dropped"),
+        ("CREATE NAMESPACE lake.placed LOCATION '/x'", "can't have a location"),
+        ("ALTER NAMESPACE lake.n SET LOCATION '/x'", "can't have a location"),
+    ],
+)
+def test_what_namespaces_cannot_do_is_refused(spark, db, lake, statement, words):
+    spark.sql("CREATE TABLE IF NOT EXISTS lake.n.m.t AS SELECT 1 AS id")
+    before = lake.store.namespaces()
+    with pytest.raises(PySparkException, match=words):
+        spark.sql(statement).collect()
+    assert lake.table("n.m.t").version == 0
+    assert lake.store.namespaces() == before
+    spark.sql("DROP NAMESPACE IF EXISTS lake.`n.m` CASCADE")
+    assert lake.table("n.m.t").version == 0

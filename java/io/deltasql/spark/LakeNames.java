@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.CatalogExtension;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -47,6 +48,7 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public Identifier[] listTables(String[] namespace) {
+    mustBeWords(namespace);
     List<Identifier> found = new ArrayList<>();
     for (JsonNode item : ask(Bridge.question("tables").put("namespace", Names.of(namespace)))) {
       found.add(Identifier.of(namespace, item.asText()));
@@ -136,6 +138,7 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public String[][] listNamespaces(String[] namespace) {
+    mustBeWords(namespace);
     List<String[]> found = new ArrayList<>();
     for (JsonNode item : ask(Bridge.question("namespaces").put("namespace", Names.of(namespace)))) {
       found.add(Names.parts(item.asText()));
@@ -145,11 +148,20 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public boolean namespaceExists(String[] namespace) {
-    return !ask(Bridge.question("namespace").put("namespace", Names.of(namespace))).isNull();
+    return Names.areWords(namespace)
+        && !ask(Bridge.question("namespace").put("namespace", Names.of(namespace))).isNull();
+  }
+
+  /** A namespace with a dot inside one of its words is not there, whatever the nested one is. */
+  private static void mustBeWords(String[] namespace) {
+    if (!Names.areWords(namespace)) {
+      throw Raise.unchecked(new NoSuchNamespaceException(namespace));
+    }
   }
 
   @Override
   public Map<String, String> loadNamespaceMetadata(String[] namespace) {
+    mustBeWords(namespace);
     JsonNode found =
         ask(Bridge.question("namespace").put("namespace", Names.of(namespace)).put("must", true));
     Map<String, String> properties = new java.util.HashMap<>();
@@ -161,12 +173,14 @@ final class LakeNames implements CatalogExtension {
   public void createNamespace(String[] namespace, Map<String, String> properties) {
     ObjectNode question =
         Bridge.question("create_namespace").put("namespace", Names.of(namespace));
+    question.put("is_name", Names.areWords(namespace));
     properties.forEach(question.putObject("properties")::put);
     ask(question);
   }
 
   @Override
   public void alterNamespace(String[] namespace, NamespaceChange... changes) {
+    mustBeWords(namespace);
     ObjectNode question = Bridge.question("alter_namespace").put("namespace", Names.of(namespace));
     ObjectNode properties = question.putObject("properties");
     for (NamespaceChange change : changes) {
@@ -182,6 +196,7 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public boolean dropNamespace(String[] namespace, boolean cascade) {
+    mustBeWords(namespace);
     return ask(
             Bridge.question("drop_namespace")
                 .put("namespace", Names.of(namespace))
