@@ -43,8 +43,8 @@ from typing import Any, Self
 class DeltaSqlError(Exception):
     """The root: catching it catches everything deltasql raises on purpose.
 
-    `problem` says what failed, `cause` why, `remedy` what to do about it. What else is known
-    has a field of its own, None where it does not apply.
+    `problem` says what failed, `cause` why, `remedy` what to do about it. Other facts have fields
+    of their own, which are None if they don't apply.
     """
 
     problem: str
@@ -86,39 +86,39 @@ class CommitError(DeltaSqlError):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class VersionConflictError(CommitError):
-    """The caller pinned `expected` and the table is at `actual`."""
+    """The caller pinned `expected`, but the table is at `actual`."""
 
     expected: int | None = None
     actual: int | None = None
 
 
 class ConcurrentAppendError(CommitError):
-    """Files were added meanwhile that the transaction would have read."""
+    """Files that the transaction would have read were added in the meantime."""
 
 
 class ConcurrentDeleteReadError(CommitError):
-    """A file that the transaction read was removed meanwhile."""
+    """A file that the transaction read was removed in the meantime."""
 
 
 class ConcurrentDeleteDeleteError(CommitError):
-    """A file that the transaction removes was removed meanwhile."""
+    """A file that the transaction removes was removed in the meantime."""
 
 
 class MetadataChangedError(CommitError):
-    """The table's metadata changed meanwhile."""
+    """The table's metadata changed in the meantime."""
 
 
 class ProtocolChangedError(CommitError):
-    """The table's protocol changed meanwhile."""
+    """The table's protocol changed in the meantime."""
 
 
 class ConcurrentTransactionError(CommitError):
-    """Another transaction of the same application id committed meanwhile."""
+    """Another transaction of the same application id committed in the meantime."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CommitStateUnknownError(CommitError):
-    """The connection was lost, and it is not known whether `commit_id` became a version."""
+    """The connection was lost, and it is unknown whether `commit_id` became a version."""
 
     commit_id: str | None = None
 
@@ -144,7 +144,7 @@ class TableError(DeltaSqlError):
 
 
 class TableNotFoundError(TableError):
-    """No table of that name."""
+    """There is no table of that name."""
 
     @classmethod
     def named(
@@ -155,7 +155,7 @@ class TableNotFoundError(TableError):
 
 
 class TableExistsError(TableError):
-    """A table of that name exists already."""
+    """There already is a table of that name."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -179,7 +179,7 @@ class SchemaMismatchError(TableError):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LogFormatError(DeltaSqlError):
-    """A log breaks the Delta spec."""
+    """A log violates the Delta spec."""
 
     version: int | None = None
     path: str | None = None
@@ -196,8 +196,8 @@ class UnsupportedFeatureError(LogFormatError):
 class StoreError(DeltaSqlError):
     """The SQL database, or the object store, failed.
 
-    `is_refusal` says that nothing was done, and never will be: only what stands on a short list
-    is one, and after any other failure nobody knows. `is_transient` says that the same call may
+    `is_refusal` says that nothing was done, and never will be. Only failures on a short list are
+    refusals; after any other, the outcome is unknown. `is_transient` says that the same call may
     work soon.
     """
 
@@ -208,7 +208,7 @@ class StoreError(DeltaSqlError):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DatabaseError(StoreError):
-    """The SQL database refused or was lost."""
+    """The SQL database refused a request, or the connection to it was lost."""
 
     is_duplicate: bool = False
     holder_pid: int | None = None
@@ -228,7 +228,7 @@ class SchemaVersionError(StoreError):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DamagedLogError(StoreError):
-    """The rows of a table in SQL are not what its commits say: somebody changed them by hand."""
+    """The rows of a table in SQL don't match its commits: somebody changed them by hand."""
 
     table: str | None = None
     version: int | None = None
@@ -244,7 +244,7 @@ class MirrorError(DeltaSqlError):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MirrorConflictError(MirrorError):
-    """The mirror holds other bytes than SQL for the same object."""
+    """The mirror has other bytes than SQL for the same object."""
 
     is_prefix: bool = False
 

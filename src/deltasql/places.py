@@ -1,9 +1,9 @@
-"""Where a table lies, in one spelling: two locations are the same place if this says so.
+"""The place of a table in one spelling: two locations are the same place if this says so.
 
 A place ends with a slash, so that one lies within another exactly if its text begins with the
-other's: `/a/b` holds `/a/b/c` and not `/a/bc`. Links on local disk are followed, since whoever
-deletes through one deletes what it leads to. `x/..` goes first, as in the object stores: what lies
-there is found by the text, wherever the link `x` leads.
+other's: `/a/b` contains `/a/b/c` but not `/a/bc`. Links on a local disk are followed, since
+deleting through one deletes its target. `x/..` is resolved first, as in object stores: it is
+resolved as text, wherever the link `x` leads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 def place_of(location: str) -> str:
     """The place that a location names, however it is spelt.
 
-    Of Azure only the container counts, not the account, which some spellings leave out.
+    For Azure only the container counts, not the account, which some spellings leave out.
     """
     scheme = scheme_of(location)
     if scheme is None:
@@ -50,7 +50,7 @@ def place_of(location: str) -> str:
 
 
 def uri_of(path: str, location: str) -> str:
-    """The URI of a path in the log of the table at `location` that is not relative to it."""
+    """The URI of a log path that is not relative to the table's root; `location` is the table's."""
     if not path.startswith("/"):
         return path
     scheme = scheme_of(location)
@@ -61,7 +61,7 @@ def uri_of(path: str, location: str) -> str:
 
 
 def scheme_of(location: str) -> str | None:
-    """The scheme of a location, None for a plain path; one letter is a drive, or a name."""
+    """The scheme of a location, None for a plain path; a single letter is a drive, or a name."""
     match = _SCHEME.match(location)
     return match[1].lower() if match else None
 
@@ -77,7 +77,7 @@ def _kind(location: str) -> str:
 
 
 def same_account(one: str, other: str) -> bool:
-    """Whether no two locations of Azure that both name an account name different ones."""
+    """Whether two Azure locations, if both name an account, name the same one."""
     accounts = {_account(one), _account(other)} - {""}
     return len(accounts) < 2
 
@@ -92,8 +92,8 @@ def _account(location: str) -> str:
 def flaw_of(location: str) -> str | None:
     """Why others could take a location for another place than we do; None if they can't.
 
-    URL parsers drop blanks, tabs, ports and fragments without a word, and some turn a backslash
-    into a slash: the text would name one place, and the files lie in another.
+    URL parsers silently drop blanks, tabs, ports and fragments, and some turn a backslash into a
+    slash: the text would name one place, while the files are in another.
     """
     if _UNSEEN.search(location):
         return "it has control characters, or ones that are no text"
@@ -127,6 +127,6 @@ def _without_host(rest: str) -> str:
 def _local(path: str) -> str:
     try:
         found = os.path.realpath(os.path.normpath(path))
-    except (OSError, ValueError):  # a loop of links; a NUL, which whoever opens it complains of
+    except (OSError, ValueError):  # a loop of links, or a NUL, which opening it will report
         found = str(Path(path).absolute())
     return f"{LOCAL}{found.rstrip('/')}/"

@@ -13,8 +13,10 @@ import pytest
 from deltasql.errors import ValidationError
 from deltasql.mirror.worker import Worker
 from deltasql.settings.keys import Settings
+from deltasql.store.mirroring.interface import Work
 from deltasql.telemetry import metrics
 from deltasql.testing.faulty_store import Fault, FaultyStore
+from tests.faults.waiting import until
 from tests.mirror.conftest import SCHEMA, landed, rows, statuses
 
 
@@ -185,6 +187,18 @@ def test_sync_timeout_is_honoured(open_lake, log_of):
         if statuses(table)[1].status == "SUCCESS":
             break
         time.sleep(0.1)
+    assert log_of(table).versions() == [0, 1]
+
+
+def test_a_lease_whose_holder_died_delays_a_version_but_does_not_strand_it(open_lake, log_of):
+    """Nobody waits any more, nobody commits again, and there is no worker."""
+    lake = open_lake(sync_timeout="200ms")
+    table = lake.create_table("t", SCHEMA)
+    landed(lake)
+    assert lake.store.acquire_lease(table.table_id, "who died", 2.0, Work.COMMITS) is not None
+    assert table.append(rows(1)) == 1
+    assert statuses(table)[1].status == "PENDING"
+    until(lambda: statuses(table)[1].status == "SUCCESS")
     assert log_of(table).versions() == [0, 1]
 
 

@@ -1,1 +1,1 @@
-"""Tables that others wrote, taken in, proven, and handed back."""
+"""Tables written by others: taken in, proven, and handed back."""

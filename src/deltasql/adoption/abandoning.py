@@ -1,4 +1,4 @@
-"""An adoption that was begun and not finished, given up: its rows go, and its place is free."""
+"""Gives up an adoption that was begun and not finished: deletes its rows, and frees its place."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from deltasql.store.mirroring.interface import Work
 class AbandonedAdoption:
     """An adoption that was given up; `newest` is the last version that had been read.
 
-    `is_fenced` says that the fence is in the log already: other writers stay out of the table
-    until it is adopted and released.
+    `is_fenced` says that the fence is already in the log: other writers stay out of the table until
+    it is adopted and released.
     """
 
     table: str
@@ -33,7 +33,7 @@ class AbandonedAdoption:
 
 
 def abandon(engine: MirrorEngine, log: LogStore, objects: ObjectStore) -> AbandonedAdoption:
-    """Take away what an adoption at the store's root has loaded, and its claim on the place."""
+    """Delete what an adoption at the store's root has loaded, and its claim on the place."""
     place = place_of(objects.location)
     found = [item for item in log.staged_tables() if place_of(item.location) == place]
     if not found:
@@ -44,7 +44,7 @@ def abandon(engine: MirrorEngine, log: LogStore, objects: ObjectStore) -> Abando
         )
     staged = found[0]
     target = Target(staged.table_id, staged.name, staged.location)
-    # Whoever is at it holds the lease, and so long it is not ours to end.
+    # A running adoption holds the lease, and must not be ended by us.
     with held_lease(engine, log, target, Work.COMMITS) as lease:
         if not log.trim_history(lease, after=-1):
             raise MirrorError(
@@ -57,7 +57,7 @@ def abandon(engine: MirrorEngine, log: LogStore, objects: ObjectStore) -> Abando
 
 
 def _has_fence(objects: ObjectStore) -> bool:
-    """Whether the newest commit raised our fence: after it nobody else can have written."""
+    """Whether the newest commit raised our fence: nobody else can have written after it."""
     commits = list_log(objects).commits
     if not commits:
         return False

@@ -1,7 +1,7 @@
-"""Adoption: a log read into SQL while nobody sees it, proven, fenced, and shown at once.
+"""Adoption: a log is read into SQL unseen, proven, fenced, and then made visible at once.
 
-Until the fence's commit file is in the log, other writers may win any version; the object
-store decides, by put-if-absent. Whoever won, its commit is read from the log like all others.
+Until the fence's commit file is in the log, other writers may win any version; the object store
+decides, by put-if-absent. Whoever wins, the commit is read from the log like all others.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from deltasql.store.mirroring.interface import Lease, Work
 
 logger = logging.getLogger("deltasql.adoption")
 
-# A stock writer needs a moment for each commit: whoever loses this often is not in a race.
+# A stock writer needs some time for each commit: losing this often is not a race.
 _MOST_ATTEMPTS: Final = 200
-# How often the log is looked at again where no fence can hold it still.
+# How often the log is read again if no fence can keep it from changing.
 _MOST_LOOKS: Final = 5
 _LOOK_EVERY: Final = 0.2
 
@@ -53,10 +53,9 @@ _LOOK_EVERY: Final = 0.2
 class AdoptionSettings:
     """How a table is adopted.
 
-    `replaces` is the table whose name it takes; `allowed` are the places outside of its own that it
-    may read from; `prove` is called with the id of the staged
-    table and the version before anything is committed, and raises if SQL says something else
-    than the log.
+    `replaces` is the table whose name it takes; `allowed` are the places outside its own that it
+    may read from; `prove` is called with the id of the staged table and the version before anything
+    is committed, and raises if SQL disagrees with the log.
     """
 
     fence: bool
@@ -77,8 +76,8 @@ def adopt(
 ) -> int:
     """Adopt the table at the store's root; returns its id.
 
-    An adoption that was cut off goes on where it was. One that finds the log faulty leaves
-    nothing behind.
+    An adoption that was interrupted continues where it stopped. One that finds the log faulty
+    leaves nothing behind.
     """
     plan = plan_log(objects)
     table_id = log.stage_table(name, objects.location)
@@ -91,9 +90,9 @@ def adopt(
             run.settle(plan)
             run.finish(name)
         except (CommitStateUnknownError, StoreError, MirrorError, TableError):
-            raise  # what is loaded stays for the next try
+            raise  # what is loaded stays for the next attempt
         except DeltaSqlError:
-            # Only while it is ours: another process may have gone on with it meanwhile.
+            # Only while it is ours: another process may have taken it over in the meantime.
             if log.trim_history(lease, after=-1):
                 log.purge_table(table_id)
             raise
@@ -138,7 +137,7 @@ class _Adoption:
             )
 
     def _must_not_be_done(self) -> None:
-        """Of two processes that adopt one table at once the second finds it in the lake."""
+        """If two processes adopt a table at once, the second finds it in the lake."""
         for table in self._log.tables():
             if table.table_id == self._lease.table_id:
                 raise TableExistsError(
@@ -150,7 +149,7 @@ class _Adoption:
     # --- what an earlier run left ---------------------------------------------------------
 
     def resume(self, plan: LogPlan) -> None:
-        """Keep what is loaded, if it is still what the log says; the half of a version goes."""
+        """Keep what is loaded, if the log still says the same; an incomplete version goes."""
         newest = self._newest_loaded(plan)
         table_id = self._lease.table_id
         self._must_hold(held=self._log.trim_history(self._lease, after=newest))
@@ -164,7 +163,7 @@ class _Adoption:
             self._earliest = plan.earliest
 
     def _newest_loaded(self, plan: LogPlan) -> int:
-        """The last version that an earlier run loaded and that has the bytes it had; else -1."""
+        """The last version that an earlier run loaded and whose bytes are unchanged; else -1."""
         history = self._log.history(self._lease.table_id, limit=1)
         if not history:
             return -1
@@ -176,7 +175,7 @@ class _Adoption:
         same = sha256(self._objects.read(found.path)).digest() == newest.digest
         return newest.version if same else -1
 
-    # --- until the log stands still -------------------------------------------------------
+    # --- until the log no longer changes --------------------------------------------------
 
     def settle(self, plan: LogPlan) -> None:
         """Load to the end of the log, fence it, and load whatever came in between."""
@@ -217,7 +216,7 @@ class _Adoption:
         return self._settings.fence and not is_fenced(state) and read_only_reason(state) is None
 
     def _put_fence(self, state: TableState) -> None:
-        """Try to be the next version. Lost or won, the log tells what it is."""
+        """Try to be the next version. Lost or won, the log shows the result."""
         author = Author(
             committer=self._settings.committer,
             engine=self._settings.engine_info,
@@ -229,7 +228,7 @@ class _Adoption:
     # --- the end ------------------------------------------------------------------------------
 
     def finish(self, name: str) -> None:
-        """Let everybody see the table."""
+        """Make the table visible to everybody."""
         state = self._state()
         protocol = state.protocol
         end = HistoryEnd(
@@ -246,18 +245,18 @@ class _Adoption:
             replaces=self._settings.replaces,
         )
         if begins_with_state(self._log, self._lease.table_id, self._earliest):
-            # No commit tells it: whoever checks the table later has to take it from here.
+            # No commit contains this state: later checks of the table must take it from here.
             trust_first_state(self._log, self._lease.table_id, self._earliest)
         try:
             held = self._log.finish_history(self._lease, end)
         except StoreError as error:
             if error.is_refusal or not self._is_shown(name, error):
                 raise
-            return  # the answer was lost, and it is done
+            return  # the answer was lost, but it is done
         self._must_hold(held=held)
 
     def _is_shown(self, name: str, error: StoreError) -> bool:
-        """Whether everybody sees the table; asked for a while, since the last try may be late."""
+        """Whether the table is visible; asked for a while, since the last attempt may be late."""
         was_asked = False
         for _ in range(_MOST_LOOKS):
             with suppress(StoreError):
@@ -280,11 +279,11 @@ class _Adoption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptionReport:
-    """What adoption would find: a dry run reads the whole log and writes nothing.
+    """What an adoption would find: a dry run reads the whole log and writes nothing.
 
     `versions` can be read, the oldest being `earliest_version`; `files` are live at `version`.
-    `read_only` says why the table would not be writable, `commits` whether the adoption would
-    add a version of its own, and `problems` what is odd but no obstacle.
+    `read_only` says why the table would not be writable, `commits` whether the adoption would add a
+    version of its own, and `problems` what is odd but no obstacle.
     """
 
     location: str
@@ -311,7 +310,7 @@ def survey(
     allowed: Sequence[str] = (),
     progress: Callable[[Progress], None] | None = None,
 ) -> AdoptionReport:
-    """Read a log as adoption would."""
+    """Read a log as an adoption would."""
     plan = plan_log(objects)
     live: set[bytes] = set()
 

@@ -1,4 +1,4 @@
-"""The proof of an adoption: what SQL says of a version against what another reader finds."""
+"""The proof of an adoption: SQL's view of a version, compared with another reader's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 
-# Beyond this many files only the newest version is compared, in a process of its own.
+# Beyond this many files, only the newest version is compared, in a separate process.
 MANY = 200_000
 LONG = 50
 _SAMPLES = 3
@@ -24,9 +24,9 @@ _SAMPLES = 3
 class CrossCheck:
     """Compares staged tables with their logs.
 
-    delta-rs reads the log where it is installed, deltasql's own replay of the mirror where it
-    is not or gives up: that one begins at the newest checkpoint, and so takes another way than
-    adoption wherever there is one.
+    delta-rs reads the log if it is installed; if it is not, or gives up, deltasql's own replay of
+    the mirror does. The replay starts from the newest checkpoint, if there is one, and so takes a
+    different path than adoption.
     """
 
     def __init__(self, log: LogStore, objects: ObjectStore, options: Mapping[str, str]) -> None:
@@ -43,7 +43,7 @@ class CrossCheck:
             self._compare(table_id, plan, version)
 
     def _compare_many(self, table_id: int, version: int) -> None:
-        """The newest version only, by a reader that has its memory to itself."""
+        """Compare the newest version only, with a reader in its own process and memory."""
         theirs = ask_second_reader(self._objects.location, version, self._options)
         if theirs is None:
             return
@@ -86,9 +86,9 @@ class CrossCheck:
 
 
 def samples(earliest: int, newest: int) -> list[int]:
-    """A few versions before the newest, spread evenly; of a long history the middle alone.
+    """A few versions before the newest, evenly spread; of a long history, only the middle one.
 
-    Every one of them is read from the log once more by somebody else.
+    Each of them costs the other reader another pass over the log.
     """
     length = newest - earliest
     if length > LONG:
@@ -98,7 +98,7 @@ def samples(earliest: int, newest: int) -> list[int]:
 
 
 def delta_rs_files(location: str, version: int, options: Mapping[str, str]) -> pa.Table | None:
-    """Path and size of the files that delta-rs finds; None where it can't tell."""
+    """Path and size of the files that delta-rs finds; None if it can't tell."""
     try:
         import deltalake
 
@@ -110,7 +110,7 @@ def delta_rs_files(location: str, version: int, options: Mapping[str, str]) -> p
 
 
 def same_files(ours: pa.Table, theirs: pa.Table) -> bool:
-    """Whether both have the same files of the same size; how paths are escaped is taste."""
+    """Whether both have the same files of the same size, however their paths are escaped."""
     if ours.num_rows != theirs.num_rows:
         return False
     if _sorted(ours).equals(_sorted(theirs)):

@@ -1,4 +1,4 @@
-"""A table's whole log written to another place, for hand-over."""
+"""Writes a table's whole log to another place, to hand it over."""
 
 from __future__ import annotations
 
@@ -58,13 +58,14 @@ def export(
 ) -> ExportReport:
     """Write the log of a table to another place.
 
-    With `copy_data` commit files have the bytes they have in SQL, and what they refer to by
-    relative paths is copied. Without it the files stay, and paths are made absolute.
+    With `copy_data`, commit files have the bytes they have in SQL, and what they refer to by
+    relative paths is copied. Without it, the files stay where they are, and paths are made
+    absolute.
     """
     head = log.head(target.table_id)
     if head is None:
         raise TableNotFoundError.named(target.name)
-    # What is exported begins with a checkpoint.
+    # An export begins with a checkpoint.
     must_be_sound(log, target.table_id, head.version)
     names = Names(source, copy_data=copy_data)
     _must_be_its_own(log, place, target.table_id, names)
@@ -89,7 +90,7 @@ def export(
 
 
 def _must_be_its_own(log: LogStore, place: ObjectStore, table_id: int, names: Names) -> None:
-    """Raise `MirrorConflictError` if there is a log that is not an earlier export of this one."""
+    """Raise `MirrorConflictError` if there is a log that is not an earlier export of this table."""
     there = list_log(place)
     if not there.commits and not there.checkpoints:
         return
@@ -109,7 +110,7 @@ def _must_be_its_own(log: LogStore, place: ObjectStore, table_id: int, names: Na
 
 
 class Names:
-    """The paths in a log, kept and remembered or made absolute."""
+    """The paths in a log, either kept and recorded, or made absolute."""
 
     def __init__(self, source: ObjectStore, *, copy_data: bool) -> None:
         self._root = _encoded_root(source.location)
@@ -126,7 +127,7 @@ class Names:
         if not line or line.isspace():
             return line
         value = codec.loads(line)
-        # Keys of others may stand beside the action, and go along with it.
+        # There may be foreign keys beside the action, which are kept.
         kind = next((name for name in _FILES if value.get(name) is not None), None)
         if kind is None:
             return line
@@ -149,7 +150,7 @@ class Names:
         return f"{self._root}/{path}"
 
     def vector(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """A deletion vector; relative files become absolute ones."""
+        """A deletion vector; relative files become absolute."""
         vector = codec.vector_from_wire({k: v for k, v in fields.items() if v is not None})
         place = locate(vector) if vector.storage_type == "u" else None
         if not isinstance(place, InFile):
@@ -161,7 +162,7 @@ class Names:
 
 
 def _encoded_root(location: str) -> str:
-    """The root as a URI; a local one is encoded already, a bucket's key is written plain."""
+    """The root as a URI; a local one is already encoded, a bucket's key is not."""
     scheme, _, rest = location.rstrip("/").partition("://")
     return f"{scheme}://{rest if scheme == 'file' else encode_path(rest)}"
 
@@ -241,14 +242,14 @@ def copy_objects(
     keys: set[str],
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[int, int]:
-    """Copy objects in bounded memory; how many, and how many were not there any more."""
+    """Copy objects in bounded memory; returns how many, and how many no longer existed."""
     copied = missing = 0
     for number, key in enumerate(sorted(keys)):
         if progress is not None:
             progress(number, len(keys))
         found = source.head(key)
         if found is None:
-            # Vacuumed: old versions refer to it, and nobody can read them there either.
+            # Vacuumed: only old versions refer to it, which can't be read in the table either.
             missing += 1
             continue
         _copy(source, place, key, found.size)

@@ -1,4 +1,4 @@
-"""The commits that begin and end deltasql's hold on a table: the fence goes up, and comes down."""
+"""The commits that begin and end deltasql's control of a table: raising and lowering the fence."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def is_fenced(state: TableState) -> bool:
 def raise_fence(state: TableState, *, now_ms: int, author: Author) -> bytes:
     """The commit file after `state` that keeps other writers out.
 
-    It turns in-commit timestamps on too: a mirror that is late must not change the times of
-    versions. Features that the old protocol implied are listed by name, no other is added.
+    It also turns in-commit timestamps on: a mirror that is late must not change the times of
+    versions. Features that the old protocol implied are listed by name; no others are added.
     """
     version = state.version + 1
     timestamp = max(now_ms, state.in_commit_timestamp + 1)
-    # Without schema and properties: what they would ask for is not this commit's business.
+    # Without schema and properties: their requirements are not part of this commit.
     protocol = upgraded(state.protocol, StructType(()), {}, also=(FENCE, IN_COMMIT_TIMESTAMP))
     actions: list[Action] = [protocol or state.protocol]
     if not state.in_commit_timestamps:

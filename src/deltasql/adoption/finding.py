@@ -1,4 +1,4 @@
-"""Where Delta tables are: the folders below a place that have a `_delta_log`."""
+"""Finds Delta tables: the folders below a place that have a `_delta_log`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from deltasql.objectstore import ObjectStore
 
 _LOG_FOLDER: Final = LOG.rstrip("/")
 _CHANGES: Final = "_change_data"
-# Listings at once: each is a request, and mostly waiting.
+# Listings at once: each is a request that mostly waits.
 _PARALLEL: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Folders of tables, and those that could not be looked into."""
+    """Folders of tables, and those that could not be read."""
 
     tables: Sequence[str]
     unread: Mapping[str, StoreError]
@@ -33,7 +33,7 @@ def find_tables(objects: ObjectStore) -> Findings:
 def find_inside(objects: ObjectStore, folder: str, *, is_sound: bool) -> Findings:
     """The outermost tables inside the folder of a table.
 
-    A sound table's partitions hold its own files: they are passed by.
+    The partitions of a sound table contain its own files, and are skipped.
     """
 
     def may_hold_tables(name: str) -> bool:
@@ -49,7 +49,7 @@ def _search(
     *,
     is_inside: bool = False,
 ) -> Findings:
-    """Go down level by level, not into what is found; nor stop, inside a table, at itself."""
+    """Descend level by level, but not into what is found; inside a table, don't stop at itself."""
     tables: list[str] = []
     unread: dict[str, StoreError] = {}
 

@@ -1,4 +1,4 @@
-"""Reading a released table: as long as SQL knows its newest version, and not silently after."""
+"""Reads of a released table: allowed while SQL knows its newest version, and refused after."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def must_be_current(
 ) -> None:
     """Raise `TableError` if the table was released and others have committed since.
 
-    With `at_ms`, only if they did up to that time. Versions that SQL has never change: whoever
-    asks for one by its number may have it.
+    With `at_ms`, only if they did so by that time. Versions in SQL never change, so one may always
+    be read by its number.
     """
-    # Release lets the fence down: of all other tables nothing is asked.
+    # Release lowers the fence: other tables need no further check.
     if is_fenced(state) or not is_released(log.read_only_reason(target.table_id)):
         return
     if not _has_gone_on(objects, state.version, at_ms):
@@ -45,7 +45,7 @@ def _has_gone_on(objects: ObjectStore, version: int, at_ms: int | None) -> bool:
         name = parse_name(item.path.removeprefix(LOG))
         if name is None or name.version is None or name.version <= version:
             continue
-        # The next commit tells when they went on; without it nobody knows.
+        # The next commit says when others went on; without it, nobody knows.
         is_next = name.kind is LogKind.COMMIT and name.version == version + 1
         return not (is_next and at_ms is not None and item.modified > at_ms)
     return False

@@ -1,4 +1,4 @@
-"""Release: a table handed back to plain Delta, with everything in its mirror."""
+"""Release: hands a table back to plain Delta, with everything in its mirror."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def release(
     engine_info: str,
     keep_timestamps: bool | None = None,
 ) -> int:
-    """Mirror everything, let the fence down in a last commit, and mirror that; its version.
+    """Mirror everything, lower the fence in a last commit, and mirror that; returns its version.
 
-    From that commit on deltasql refuses to write the table. In-commit timestamps go off again
-    where adoption had turned them on, since not every writer knows them; `keep_timestamps`
-    decides otherwise.
+    From that commit on, deltasql refuses to write the table. If adoption had turned in-commit
+    timestamps on, they are turned off again, since not every writer knows them; `keep_timestamps`
+    overrides this.
     """
     engine.must_not_be_ahead(target)
     mirror_all(engine, log, target)
@@ -53,7 +53,7 @@ def release(
         )
         version = _commit_release(log, commits, request, target, keep_timestamps)
     else:
-        # Nothing of ours is in its log: there is no fence to let down.
+        # Nothing of ours is in its log, so there is no fence to lower.
         version = _head(log, target)
         if not is_released(reason):
             log.set_read_only(target.table_id, release_reason(version))
@@ -86,7 +86,7 @@ def _commit_release(
         if target.table_id not in locked.heads:
             raise _gone(target)
         state = locked.state(target.table_id).parsed()
-        # Without a fence it restates the protocol: whoever writes has to look again.
+        # Without a fence, it restates the protocol, so that every writer must look again.
         actions = lower_fence(state, keep_timestamps=keep_timestamps)
         wanted = replace(request, actions=actions, read_version=state.version)
         outcome = locked.write(propose(wanted, state, expected_head=state.version))
@@ -99,7 +99,7 @@ def _commit_release(
 
 
 def adoption_set_timestamps(log: LogStore, table_id: int, state: TableState) -> bool:
-    """Whether the commit that fenced the table turned in-commit timestamps on, too."""
+    """Whether the commit that fenced the table also turned in-commit timestamps on."""
     since = state.properties.get(TIMESTAMPS_SINCE, "")
     if not state.in_commit_timestamps or not since.isdecimal() or int(since) == 0:
         return False

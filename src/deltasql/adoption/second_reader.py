@@ -1,6 +1,6 @@
-"""A second reading of a log in a process of its own: `python -m deltasql.adoption.second_reader`.
+"""A second reading of a log in a separate process: `python -m deltasql.adoption.second_reader`.
 
-A million files take a reader more memory than adoption itself may have. Takes JSON on stdin
+For a million files, a reader needs more memory than adoption itself may use. Takes JSON on stdin
 (location, version, options), and prints how many files delta-rs finds and their digest.
 """
 
@@ -20,13 +20,13 @@ _MODULUS: Final = 2**64
 
 @dataclass(slots=True)
 class FilesDigest:
-    """How many files there are, and a digest of their paths and sizes in whatever order."""
+    """How many files there are, and a digest of their paths and sizes in any order."""
 
     files: int = 0
     digest: int = 0
 
     def take(self, paths: Iterable[str], sizes: Iterable[int]) -> None:
-        """Take some more files."""
+        """Add some files."""
         digest = self.digest
         for path, size in zip(paths, sizes, strict=True):
             text = f"{plain_path(path)}\0{size}".encode()
@@ -36,14 +36,14 @@ class FilesDigest:
 
 
 def plain_path(path: str) -> str:
-    """A path without what readers are free to write differently: escapes and a scheme."""
+    """A path without what readers may write differently: escapes and a scheme."""
     return (unquote(path) if "%" in path else path).rpartition("://")[2].lstrip("/")
 
 
 def ask_second_reader(
     location: str, version: int, options: Mapping[str, str]
 ) -> FilesDigest | None:
-    """What delta-rs finds, read by a process of its own; None where it can't tell."""
+    """What delta-rs finds in a separate process; None if it can't tell."""
     question = {"location": location, "version": version, "options": dict(options)}
     done = subprocess.run(
         [sys.executable, "-m", "deltasql.adoption.second_reader"],

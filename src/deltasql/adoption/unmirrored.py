@@ -1,5 +1,5 @@
-"""Commits that only SQL has: whoever adopts the log of a table that they are missing in, as after
-a drop, must not lose them unawares.
+"""Commits that only SQL has: adopting the log of a table that lacks them, as after a drop, must not
+silently lose them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_TOLD: Final = 5
 
 
 def check_choice(unmirrored: str) -> None:
-    """Raise `ValidationError` for what is none of the choices."""
+    """Raise `ValidationError` for anything but one of the choices."""
     if unmirrored not in get_args(Unmirrored):
         raise ValidationError(
             f"unmirrored={unmirrored!r} is not known",
@@ -32,8 +32,8 @@ def check_choice(unmirrored: str) -> None:
 def missing_versions(log: LogStore, objects: ObjectStore, table_id: int) -> list[int]:
     """The versions of a table that were committed to SQL and are not in its log.
 
-    Versions that were there and that others took away, with the whole log or by cleaning it up,
-    are not among them; but those that a log lacks which ends earlier, as a restored one does.
+    Versions that were there and that others removed, with the whole log or by log cleanup, don't
+    count; those that a log lacks because it ends earlier, like a restored one, do.
     """
     newest = log.history(table_id, limit=1)
     if not newest:
@@ -87,7 +87,7 @@ def write_missing(
     target: Target,
     missing: Sequence[int],
 ) -> None:
-    """Write versions to the log that they are missing in, if that is the table's own log."""
+    """Write missing versions to the log, if it is the table's own log."""
     digests = commit_digests(log, target.table_id)
     there = list_log(objects).commits
     foreign = sorted(version for version in there if version not in digests)
@@ -102,7 +102,7 @@ def write_missing(
             "first",
             version=min(foreign),
         )
-    # Where the log was restored to an earlier time, SQL believes that they are there.
+    # If the log was restored to an earlier time, SQL believes that they are there.
     log.fill_status(target.table_id)
     log.forget_mirrored(target.table_id, first=missing[0], last=missing[-1])
     mirror_all(engine, log, target)

@@ -1,8 +1,8 @@
-"""Until it is known what became of a commit: the one loop that sends and asks again.
+"""The one loop that sends a commit, and asks about it, until its outcome is known.
 
-An attempt ends in an answer, in a refusal, or in a failure after which nobody knows: then the
-same commit id is asked for, under the lock of its table, before anything else is done. What is
-on no list of refusals is such a failure.
+An attempt ends in an answer, in a refusal, or in a failure that leaves its outcome unknown: then
+the same commit id is looked up, under the lock of its table, before anything else is done. Every
+failure that is not listed as a refusal is of that kind.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST_PAUSE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Known(Generic[Answer]):
-    """What became of it, and how many attempts it took to know."""
+    """The outcome, and how many attempts it took to learn it."""
 
     answer: Answer
     attempts: int
@@ -36,18 +36,18 @@ class Known(Generic[Answer]):
 
 @dataclass(slots=True, kw_only=True)
 class Sending(Generic[Answer]):
-    """How a commit is sent, and asked for.
+    """How a commit is sent, and how it is looked up.
 
     `attempt` is told whether an earlier attempt may have been committed. `find` says, under the
-    lock, what those became, None if they are not there; unless an attempt `arrives_late`, it
-    never will be then.
+    lock, what those became, or None if they are not there; that is final, unless an attempt
+    `arrives_late`.
     """
 
     requests: Sequence[CommitRequest]
     attempt: Callable[[bool], Answer]
     find: Callable[[], Answer | None]
     arrives_late: bool
-    # Whether an attempt was made of which nobody knows yet, perhaps by a process that is gone.
+    # Whether the outcome of an attempt is unknown, perhaps of one by a process that is gone.
     is_open: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Sending(Generic[Answer]):
 
 
 def until_known(sending: Sending[Answer], *, timeout: float) -> Known[Answer]:
-    """Send a commit until it is known what became of it, for as long as `timeout` allows."""
+    """Send a commit until its outcome is known, for as long as `timeout` allows."""
     patience = _Patience(timeout)
     failure: StoreError | None = None
     for number in count(1):
@@ -97,14 +97,14 @@ def until_known(sending: Sending[Answer], *, timeout: float) -> Known[Answer]:
             if answer is not None:
                 return Known(answer, number)
             assert failure is not None, "there was an attempt"
-            # It is not there and never will be, and to send it again would end the same way.
+            # It was not committed and never will be, and sending it again would end the same way.
             raise failure
         patience.pause()
     raise AssertionError("unreachable")
 
 
 class _Patience:
-    """How long a commit is tried and asked for."""
+    """How long to go on sending and asking."""
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
@@ -113,11 +113,11 @@ class _Patience:
         self._pause = FIRST_PAUSE
 
     def assess(self, error: StoreError, sending: Sending[Answer]) -> None:
-        """Raise what the failure of an attempt means, unless there is another one."""
+        """Raise what the failure of an attempt means, unless there is to be another attempt."""
         if not error.is_refusal:
             sending.answer_is_lost()
             if not self._was_lost:
-                # However long the first answer took not to come: there is time to ask.
+                # However long the lost answer has taken: there must be time to ask.
                 self._was_lost, self._deadline = True, time.monotonic() + self._timeout
         is_over = time.monotonic() + self._pause > self._deadline
         if sending.is_open and is_over:
@@ -133,7 +133,7 @@ class _Patience:
 
 @contextmanager
 def nothing_sent() -> Iterator[None]:
-    """A part of an attempt that only reads: when it fails, the attempt has done nothing."""
+    """Marks a part of an attempt that only reads: if it fails, the attempt has done nothing."""
     try:
         yield
     except StoreError as error:
@@ -142,7 +142,7 @@ def nothing_sent() -> Iterator[None]:
 
 
 def _found_at_last(sending: Sending[Answer]) -> Answer | None:
-    """What a first try did that was still under way when the second was refused, perhaps by it."""
+    """What a first try did that was still under way: it may be why the second was refused."""
     try:
         return sending.ask()
     except StoreError as lost:
@@ -150,7 +150,7 @@ def _found_at_last(sending: Sending[Answer]) -> Answer | None:
 
 
 def unknown(requests: Sequence[CommitRequest], error: DeltaSqlError) -> CommitStateUnknownError:
-    """The error for attempts whose outcome could not be found out."""
+    """The error for attempts whose outcome could not be learned."""
     ids = ", ".join(request.commit_id for request in requests)
     return CommitStateUnknownError(
         f"it is not known whether commit {ids} succeeded",

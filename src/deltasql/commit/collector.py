@@ -1,8 +1,7 @@
 """Python's garbage collector, paused while many rows are put together.
 
-A commit of 100,000 files makes a million values that live until it is sent, and none of them
-refers in a circle. The collector would go through all of them again and again: a quarter of
-the time.
+A commit of 100,000 files creates a million values that live until it is sent, none of them in a
+reference cycle. To scan all of them again and again would take a quarter of the time.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ _LARGE = 1_000
 
 
 def paused_for(actions: int) -> AbstractContextManager[None]:
-    """No collection inside the block, if there are many actions and there was any before."""
+    """Pause collection inside the block, if there are many actions and collection is on."""
     return _AS_IT_IS if actions < _LARGE else paused()
 
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """No collection inside the block; as it was after it."""
+    """Pause collection inside the block, and restore it afterwards."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What the log file hears of a commit, under the commit's id."""
+"""What the log file says about a commit, under the commit's id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger("deltasql.commit")
 def log_done(
     requests: Sequence[CommitRequest], done: Sequence[Committed | TxnSeen], attempt: int
 ) -> None:
-    """Say which versions were committed."""
+    """Log which versions were committed."""
     if not logger.isEnabledFor(logging.INFO):
         return
     for request, item in zip(requests, done, strict=True):
@@ -26,13 +26,13 @@ def log_done(
 
 
 def log_created(request: CommitRequest, attempt: int) -> None:
-    """Say that a table's version 0 was committed."""
+    """Log that a table's version 0 was committed."""
     logger.info("committed", extra={**_facts(request), "version": 0, "attempt": attempt})
 
 
 @contextmanager
 def after_commit(what: str, *names: str) -> Iterator[None]:
-    """A block that follows a commit: it can't undo it, so that its failures are only told."""
+    """A block that follows a commit, which it can't undo: its failures are only logged."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the commit stands
@@ -44,7 +44,7 @@ def after_commit(what: str, *names: str) -> Iterator[None]:
 def tell(
     level: int, what: str, requests: Sequence[CommitRequest], attempt: int, error: Exception
 ) -> None:
-    """Say what became of an attempt that failed."""
+    """Log the outcome of an attempt that failed."""
     if logger.isEnabledFor(level):
         for request in requests:
             logger.log(level, what, extra={**_facts(request), "attempt": attempt, "error": error})

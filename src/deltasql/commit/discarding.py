@@ -1,9 +1,9 @@
-"""The one place that decides whether new data files belong to no commit, and deletes them then.
+"""The one place that decides whether new data files belong to no commit, and then deletes them.
 
-A failure that a caller has seen is no proof. Files are deleted only after SQL, asked under the
-lock of the table's head, has said that it knows neither the commit nor any of its files, and
-while no attempt of the commit may still arrive. In any doubt they stay: vacuum takes what is
-left, and nothing brings back what was deleted.
+A failure that the caller has seen is no proof. Files are deleted only after SQL, asked under the
+lock of the table's head, has said that it knows neither the commit nor any of its files, and only
+if no attempt of the commit can still arrive. In any doubt they stay: vacuum deletes what is left,
+but nothing brings back what was deleted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from deltasql.store.rows import key_of
 
 logger = logging.getLogger("deltasql.commit")
 
-# Called with the paths, as the log would have them, of files that were written in vain.
+# Called with the paths, as the log would write them, of files that were written in vain.
 Abandon: TypeAlias = Callable[[Sequence[str]], None]
 
 
 class Discarder:
-    """Deletes files that were written for commits which will never be. It never fails."""
+    """Deletes files that were written for commits that will never happen. It never fails."""
 
     def __init__(self, store: LogStore, objects: Callable[[str], ObjectStore]) -> None:
         self._store = store
@@ -43,11 +43,11 @@ class Discarder:
     ) -> None:
         """Delete new files of a table if no version has them.
 
-        `paths` are as the log would have them; the version `after` is older than the files. A
-        table that was to be created has no id. `request` is the commit that they were for, if
-        it was sent.
+        `paths` are as the log would write them; the version `after` is older than the files. A
+        table that was to be created has no id. `request` is the commit that they were for, if it
+        was sent.
         """
-        # What is elsewhere was not written by us.
+        # Files elsewhere were not written by us.
         own = sorted({path for path in paths if not is_elsewhere(path)})
         if not own:
             return
@@ -62,7 +62,7 @@ class Discarder:
             self._keep(location, own, f"it is not known whether a version has them: {error}")
 
     def abandoning(self, location: str, table_id: int, *, after: int) -> Abandon:
-        """What deletes new files of a table for which no commit was sent."""
+        """A function that deletes new files of a table for which no commit was sent."""
         return lambda paths: self.discard(location, paths, after=after, table_id=table_id)
 
     def _is_known(
@@ -73,7 +73,7 @@ class Discarder:
         table_id: int | None,
         request: CommitRequest | None,
     ) -> bool:
-        # The files of one place may be those of several tables, whatever made them so.
+        # Several tables may have their files at this place, for whatever reason.
         ids = {table.table_id for table in self._store.tables() if table.location == location}
         if table_id is not None:
             ids.add(table_id)
@@ -101,7 +101,7 @@ def _knows(
     marked = [] if request is None else _marked(request)
     known = log.known_files(table_id, {*paths, *(add.path for add in marked)}, after=after)
     new = {key_of(path) for path in paths}
-    # A file of deletion vectors has no row of its own: it is known by those of its vectors.
+    # A file of deletion vectors has no row of its own: look for the rows of its vectors.
     vectors = {(key_of(add.path), key_of(add.dv_id)) for add in marked}
     return any(path_key in new for path_key, _ in known) or not vectors.isdisjoint(known)
 

@@ -1,4 +1,4 @@
-"""What commits became that were sent before: asked after a lost answer, or a conflict."""
+"""What became of commits that were sent before: asked after a lost answer or a conflict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deltasql.store.interface import LogStore, TxnSeen
 def find_commits(store: LogStore, requests: Sequence[CommitRequest]) -> list[Done] | None:
     """What the requests became, if they were committed.
 
-    Under the lock: a commit that is still on its way is over before we look.
+    Asked under the lock: a commit that was still on its way has ended before we look.
     """
     with store.locked([request.table_id for request in requests]) as log:
         found = [log.find_commit(request.table_id, request.commit_id) for request in requests]
@@ -22,7 +22,7 @@ def find_commits(store: LogStore, requests: Sequence[CommitRequest]) -> list[Don
 
 
 def find_txns(store: LogStore, requests: Sequence[CommitRequest]) -> list[Done] | None:
-    """The versions that hold the requests' application transactions, if all are there."""
+    """The versions that hold the requests' application transactions, if all exist."""
     found: list[Done] = []
     for request in requests:
         head = store.head(request.table_id)

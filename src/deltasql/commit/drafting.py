@@ -1,6 +1,6 @@
-"""Large commits put together before the heads are locked, as they will be if nothing changes.
+"""Large commits prepared before the heads are locked, in the form they take if nothing changes.
 
-Under the lock a draft is used as it is where it still fits, so that nobody waits while a hundred
+A draft that still fits under the lock is used as it is, so that nobody waits while a hundred
 thousand actions are checked, rendered and sent.
 """
 
@@ -19,7 +19,7 @@ from deltasql.log.state import TableState
 from deltasql.log.validation.commits import validate_commit
 from deltasql.store.interface import Head, LockedLog, LogStore, Proposal
 
-# With fewer actions it takes no longer than the lock itself.
+# With fewer actions, preparing takes no longer than the lock itself.
 LARGE: Final = 1_000
 
 
@@ -27,14 +27,14 @@ LARGE: Final = 1_000
 class DraftedCommit:
     """A proposal, valid for the metadata and protocol that it names.
 
-    `head` is the only one that it can follow, because its rows have ids.
+    `head` is the only head that it can follow, because its rows have ids.
     """
 
     proposal: Proposal
     head: int | None
 
     def following(self, head: Head) -> Proposal | None:
-        """The proposal as the version after `head`; None if it does not fit there."""
+        """The proposal for the version after `head`; None if it does not fit there."""
         draft = self.proposal
         if self.head not in (None, head.version):
             return None
@@ -47,7 +47,7 @@ class DraftedCommit:
 def draft_large(
     store: LogStore, requests: Sequence[CommitRequest], state_of: Callable[[int], TableState]
 ) -> dict[int, DraftedCommit]:
-    """The drafts of the large ones among requests, by table."""
+    """The drafts of those requests that are large, by table."""
     found = ((item.table_id, _draft(store, item, state_of(item.table_id))) for item in requests)
     return {table_id: drafted for table_id, drafted in found if drafted is not None}
 
@@ -68,7 +68,7 @@ def _draft(store: LogStore, request: CommitRequest, state: TableState) -> Drafte
         return None
     changes = changes_of(request.actions, state)
     if changes.begin_timestamps:
-        # Its metadata names the time that the database will give it.
+        # Its metadata contains the time that the database will give it.
         return None
     actions, follows = request.actions, None
     if changes.after.row_tracking:

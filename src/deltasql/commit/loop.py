@@ -1,9 +1,9 @@
-"""Every commit goes through here: checked, sent, and asked for again (see `certainty`).
+"""Every commit goes through here: checked, sent, and looked up if need be (see `certainty`).
 
-A blind append is sent as it is and can't lose. Anything that read or removed is checked
-against the commits it did not see, first outside the lock, tried once, and if it lost
-checked again under the lock, where it can't lose: so it never starves beside appenders.
-A lost answer is asked for by the same commit id, the creation of a table as well.
+A blind append is sent as it is and can't lose. A commit that read or removed something is checked
+against the commits it did not see, first outside the lock, and tried once; if it lost, it is
+checked again under the lock, where it can't lose: so it never starves beside appenders. After a
+lost answer a commit is looked up by its id; so is the creation of a table.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from deltasql.store.interface import (
 )
 from deltasql.telemetry import metrics
 
-# How often a conflict that shows under the lock is looked at outside of it: that may take long.
+# How often a conflict found under the lock is resolved outside of it, since that may take long.
 _TRIES_IN_HASTE = 2
 
 
@@ -66,19 +66,19 @@ class CommitLoop:
         rebaser: Rebaser,
         before_again: Callable[[Iterable[int]], None] = lambda _: None,
     ) -> None:
-        """`before_again` may object, by a `MirrorError`, to sending a commit again to tables."""
+        """`before_again` may raise `MirrorError` to keep a commit from being sent again."""
         self._before_again = before_again
         self._rebaser = rebaser
         self.rights = CommitRights(store)
         self._store = store
         self._states = states
         self._timeout = timeout
-        # By table: the protocol under which it was last seen to be writable.
+        # By table: the protocol under which it was last found to be writable.
         self._writable: dict[int, int] = {}
 
     def commit(self, request: CommitRequest) -> Done:
         """Commit to one table."""
-        # Learned before anything is sent: a failure to learn it is no lost answer.
+        # Read before anything is sent: a failure here is not a lost answer.
         self._states.current(request.table_id)
         (done,) = self._until_known(
             [request],
@@ -97,7 +97,7 @@ class CommitLoop:
 
         def attempt(_: bool) -> list[Done]:  # noqa: FBT001
             with nothing_sent():
-                # Anew: what this process remembers of the tables may be old.
+                # Read anew: what this process remembers of the tables may be outdated.
                 ready = [self._check_outside(self._ready(request)) for request in requests]
             return self._commit_locked(ready, inside=inside)
 
@@ -106,7 +106,7 @@ class CommitLoop:
     def commit_with(
         self, requests: Sequence[CommitRequest], write: Callable[[LockedLog], list[Done]]
     ) -> list[Done]:
-        """Commit what `write` makes of the tables under their lock, under the requests' ids."""
+        """Commit, under the requests' ids, what `write` makes of the tables under their lock."""
 
         def attempt(_: bool) -> list[Done]:  # noqa: FBT001
             with self._store.locked({request.table_id for request in requests}) as log:
@@ -117,7 +117,7 @@ class CommitLoop:
     def create(self, request: CommitRequest, location: str) -> int | None:
         """Create a table with its version 0; its id, or None when the name is taken.
 
-        A table whose version 0 has the request's commit id is ours, whatever became of it.
+        A table whose version 0 has the request's commit id is ours, whatever happened to it since.
         """
         proposal = propose(request, None)
 
@@ -130,8 +130,8 @@ class CommitLoop:
                 sources=request.sources or {},
             )
 
-        # There is no head to lock yet, so that only another attempt can tell: it waits for the
-        # name, which the first one holds as long as it is under way.
+        # There is no head to lock yet, so only another attempt can tell: it waits for the name,
+        # which the first one holds while it is under way.
         sending = Sending(requests=[request], attempt=attempt, find=lambda: None, arrives_late=True)
         known = until_known(sending, timeout=self._timeout)
         if isinstance(known.answer, NameTaken):
@@ -147,7 +147,7 @@ class CommitLoop:
             with nothing_sent():
                 state = self._states.refresh(request.table_id)
             must_have_been_there(request, state)
-        # Asked anew after each refusal: what makes it check may have been turned on meanwhile.
+        # Checked anew after each refusal: a check may have become necessary meanwhile.
         while request.is_blind_to(state):
             metadata_must_be_as_read(request, state)
             self._must_be_writable(request, state)
@@ -188,7 +188,7 @@ class CommitLoop:
         *,
         inside: Callable[[LockedLog], None] | None = None,
     ) -> list[Done]:
-        """Commit requests, each with the version up to which it was checked."""
+        """Commit requests, each given with the version up to which it was checked."""
         for _ in range(_TRIES_IN_HASTE):
             try:
                 return self._commit_under_lock(checked, in_haste=True, inside=inside)
@@ -206,7 +206,7 @@ class CommitLoop:
     ) -> list[Done]:
         requests = [request for request, _ in checked]
         with nothing_sent():
-            # Asked before the lock is taken: under it there may be no connection to ask on.
+            # Asked before the lock is taken: under it there may be no connection left to ask on.
             now = clock_for(self._store, requests, self._states.current)
             drafts = draft_large(self._store, requests, self._states.current)
         with locked_after(self._store, requests, drafts) as log:
@@ -215,7 +215,7 @@ class CommitLoop:
                 for item, version in checked
             ]
             txns_must_agree(requests, done)
-            # What was committed before is not done again, neither is what went with it.
+            # What was committed before is not done again, and neither is what went with it.
             if inside is not None and all(item.is_new for item in done):
                 inside(log)
             return done
@@ -241,10 +241,10 @@ class CommitLoop:
         ):
             state = self._states.remember(request.table_id, log.state(request.table_id))
         metadata_must_be_as_read(request, state)
-        # Asked on this connection: with the heads locked there may be no other.
+        # Asked on this connection: while the heads are locked there may be no other.
         self._must_be_writable(request, state, log)
         if not request.is_blind_append:
-            # The metadata is as it was read, so that the check needs no other state.
+            # The metadata is as it was read, so the check needs no other state.
             winners = log.commits(request.table_id, after=checked)
             must_be_unexpired(request, winners, after=checked)
             given = request
@@ -260,7 +260,7 @@ class CommitLoop:
         return answered(request, write_at(log, proposal, at))
 
     def _ready(self, request: CommitRequest) -> CommitRequest:
-        """The request, checked against the table as it is now, with what its metadata asks for."""
+        """The request, checked against the table as it is now, with what its metadata requires."""
         state = self._states.refresh(request.table_id)
         must_have_been_there(request, state)
         metadata_must_be_as_read(request, state)
@@ -278,7 +278,8 @@ class CommitLoop:
     ) -> None:
         """Raise `ValidationError` if the table is read-only.
 
-        Whatever makes it so changes its protocol in the same moment: one look a protocol will do.
+        Whatever makes a table read-only changes its protocol, too, so one look per protocol is
+        enough.
         """
         if self._writable.get(request.table_id) == state.protocol_version:
             return
@@ -306,7 +307,7 @@ class CommitLoop:
     def _check_outside(
         self, request: CommitRequest, covered: int | None = None
     ) -> tuple[CommitRequest, int]:
-        """The request as it may follow what is committed so far, and the version of that.
+        """The request as it may follow everything committed so far, and the version of that.
 
         `covered` is the version up to which it was checked before.
         """
@@ -358,7 +359,8 @@ class CommitLoop:
             try:
                 return attempt(is_retry)
             except CommitError:
-                # What happened before is no conflict: it is skipped, whatever came after it.
+                # A commit that happened before is no conflict: it is skipped, whatever came after
+                # it.
                 done = (find_commits(self._store, requests) if is_retry else None) or find_txns(
                     self._store, requests
                 )
@@ -382,8 +384,8 @@ class CommitLoop:
     def _guarded(
         self, requests: Sequence[CommitRequest], attempt: Callable[[bool], list[Done]]
     ) -> Callable[[bool], list[Done]]:
-        """The attempt, but not again if another server answers by now that lacks commits which
-        the mirror has: this one may be among them, and be taken back into SQL with its files.
+        """The attempt, but not repeated if the server that answers now lacks commits that the
+        mirror has: this one may be among them, and be taken back into SQL with its files.
         """
         attempts = count()
 

@@ -1,7 +1,7 @@
-"""What new metadata asks of the files that are there, and what a commit of it brings along.
+"""What new metadata requires of existing files, and what a commit of it brings along.
 
-Files that stay must be readable by it; rows that shall have ids get them; and the commit that
-begins in-commit timestamps says so.
+Files that stay must be readable under it; rows that are to have ids get them; and the commit that
+begins in-commit timestamps records that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Changes:
 
     @property
     def begin_timestamps(self) -> bool:
-        """Whether versions have their time inside from this commit on."""
+        """Whether in-commit timestamps begin with this commit."""
         return self.after.in_commit_timestamps and not self.before.in_commit_timestamps
 
     @property
@@ -44,8 +44,8 @@ class Changes:
 
 
 def changes_of(actions: Sequence[Action], state: TableState) -> Changes:
-    """What a commit of these actions makes of the table; `after` is `state` if that is nothing."""
-    # Most commits change nothing of it, and may have very many actions.
+    """What a commit of these actions makes of the table; `after` is `state` if nothing changes."""
+    # Most commits change neither, and may have very many actions.
     if {Metadata, Protocol}.isdisjoint(map(type, actions)):
         return Changes(state, state)
     metadata = next((item for item in actions if type(item) is Metadata), state.metadata)
@@ -58,8 +58,8 @@ def fitted(
 ) -> CommitRequest:
     """The request with what its metadata brings along.
 
-    `ValidationError` if files that are live at `base` stay, and don't fit it. What was said of
-    them must still be so when it is committed: then the request rests on all of them.
+    `ValidationError` if files that are live at `base` stay and don't fit it. That must still hold
+    when the request is committed, so it then rests on all of the files.
     """
     after = changes_of(request.actions, state).after
     actions = _with_enablement_kept(request.actions, after, state)
@@ -75,14 +75,14 @@ def fitted(
 
 
 def _stays(actions: Sequence[Action], files: pa.RecordBatchReader) -> bool:
-    """Whether a file stays; one that is removed and added again does."""
+    """Whether any file stays; one that is removed and added again does."""
     added, removed = _paths(actions, AddFile), _paths(actions, RemoveFile)
     gone = removed - added
     return any(path not in gone for batch in files for path in batch.column("path").to_pylist())
 
 
 def _unnumbered(actions: Sequence[Action], files: pa.RecordBatchReader) -> Iterator[AddFile]:
-    """The files that stay and have no row ids yet: added again, they get them."""
+    """Files that stay but have no row ids yet: added again, they get them."""
     others = _paths(actions, AddFile) | _paths(actions, RemoveFile)
     for batch in files:
         for add in from_batch(batch):
@@ -100,7 +100,7 @@ def _paths(actions: Sequence[Action], kind: type[AddFile | RemoveFile]) -> set[s
 def clock_for(
     log: MirrorLog, requests: Sequence[CommitRequest], state_of: Callable[[int], TableState]
 ) -> int:
-    """The database's clock, where a commit has to know its time before it is written; else 0."""
+    """The database's clock, if a commit must know its time before it is written; else 0."""
     for request in requests:
         if changes_of(request.actions, state_of(request.table_id)).begin_timestamps:
             return log.clock_ms()
@@ -110,7 +110,7 @@ def clock_for(
 def settled(
     actions: Sequence[Action], state: TableState, *, head: Head, log: LockedLog, now: int
 ) -> tuple[Sequence[Action], int | None]:
-    """The actions as the version after `head`: with row ids, and with the time it has to have."""
+    """The actions of the version after `head`: with row ids, and the time it must have."""
     changes, version, at = changes_of(actions, state), head.version + 1, None
     if changes.after.row_tracking:
         actions = assign_row_ids(actions, version=version, domains=log.domains(head.table_id))
@@ -121,7 +121,7 @@ def settled(
 
 
 def write_at(log: LockedLog, proposal: Proposal, at: int | None) -> Outcome:
-    """Write the next version, at the time that it has to have, if it has to."""
+    """Write the next version, at the given time if it must have one."""
     if at is None:
         return log.write(proposal)
     return log.take(proposal, in_commit_timestamp=at)
@@ -142,7 +142,7 @@ def _with_enablement(actions: Sequence[Action], *, version: int, at: int) -> Seq
 def _with_enablement_kept(
     actions: Sequence[Action], after: TableState, before: TableState
 ) -> Sequence[Action]:
-    """Metadata that replaces the old one whole must not lose since when timestamps count."""
+    """Keep the record of when timestamps began, which replaced metadata would lose."""
     kept = enablement(before.properties)
     is_on = before.in_commit_timestamps and after.in_commit_timestamps
     if not is_on or not kept or enablement(after.properties):

@@ -1,8 +1,8 @@
-"""A commit brought after one that was faster, where both can win.
+"""Rebases a commit onto one that was faster, if both can succeed.
 
 Rows that a compaction has moved are found again in its new files; deletion vectors of one file are
-united if they delete different rows. Nobody is asked to run again for either. What can't be brought
-together stays the conflict that it was.
+united if they delete different rows. Neither requires the caller to run again. What can't be
+reconciled stays a conflict.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from deltasql.spec.deletion_vectors import inline
 from deltasql.store.interface import LockedLog
 from deltasql.store.optimizing.interface import OptimizeLog
 
-# What these read of a file are the rows that they delete there, and nothing else.
+# These operations read no rows of a file but those that they delete there.
 ROW_BY_ROW: Final = frozenset({"DELETE", "UPDATE"})
 _SUBQUERY: Final = re.compile(r"\bselect\b", re.IGNORECASE)
 
 
 class ConflictUnderLockError(Exception):
-    """Heads are locked, and the commit conflicts: what can be done about it takes long."""
+    """The commit conflicts while heads are locked: resolving that would take too long."""
 
 
 class Rebaser:
-    """Brings commits after those that were faster; `objects` has the files at a location."""
+    """Rebases commits onto those that were faster; `objects` opens the files at a location."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Rebaser:
         *,
         in_haste: bool = False,
     ) -> CommitRequest:
-        """The request as it may follow the winners; raises the conflict that it has otherwise.
+        """The request as it may follow the winners; raises the conflict if it may not.
 
         In haste nothing is read or written: then every conflict is a `ConflictUnderLockError`.
         """
@@ -98,7 +98,7 @@ class Rebaser:
             rebase.follow_rows(self._moved(request.table_id, winner, log))
             request, left = rebase.result()
         except (DeltaSqlError, OSError) as error:
-            # A file that can't be read, perhaps: the other writer is the one to be told of.
+            # Perhaps a file can't be read; what matters to the caller is the other writer.
             raise conflict from error
         attempt = Attempt.of(request.actions, request.reads, state)
         again = find_conflict(attempt, left, state)
@@ -133,7 +133,7 @@ class Rebaser:
     def without(
         self, request: CommitRequest, state: TableState, add: AddFile, rows: Iterable[int]
     ) -> list[AddFile]:
-        """A file written anew without some of its rows."""
+        """A file rewritten without some of its rows."""
         rewriter = Rewriter(
             self.objects_of(request), state, new_id=self._new_id, now_ms=self._now_ms
         )
@@ -148,7 +148,7 @@ class Rebaser:
 
 @dataclass(slots=True)
 class _Rebase:
-    """One request on its way past one winner."""
+    """One request, rebased onto one winner."""
 
     rebaser: Rebaser
     request: CommitRequest
@@ -157,10 +157,10 @@ class _Rebase:
     objects: ObjectStore = field(init=False)
     _added: dict[str, AddFile] = field(init=False)
     _removed: dict[str, RemoveFile] = field(init=False)
-    # Of the winner: what it removed and added that is no conflict any more.
+    # What the winner removed and added that is no longer a conflict.
     _settled_removes: set[str] = field(default_factory=set)
     _settled_adds: set[str] = field(default_factory=set)
-    # Files as the winner left them, and the rows that are to be deleted in each.
+    # Files as the winner left them, and the rows to delete in each.
     _to_mark: dict[str, tuple[AddFile, set[int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -169,10 +169,10 @@ class _Rebase:
         self._added = {item.path: item for item in given if isinstance(item, AddFile)}
         self._removed = {item.path: item for item in given if isinstance(item, RemoveFile)}
 
-    # --- two that deleted rows of one file ----------------------------------------------
+    # --- both deleted rows of one file --------------------------------------------------
 
     def unite_vectors(self) -> None:
-        """Settle files of which the winner deleted rows, and this commit none or others."""
+        """Settle files in which the winner deleted rows, and this commit none or others."""
         if self.state.isolation == SERIALIZABLE:
             return
         adds = {add.path: add for add in self.winner.all_of(AddFile)}
@@ -180,14 +180,14 @@ class _Rebase:
             path, add = remove.path, adds.get(remove.path)
             is_ours = path in self._removed or path in self._added
             if self._is_row_by_row and not is_ours:
-                # The rows that went are none of ours.
+                # The deleted rows are not ours.
                 self._settled_removes.add(path)
             if add is None or add.deletion_vector is None:
                 continue
             before, after = self._rows(remove), self._rows(add)
             if not after.issuperset(before):
                 continue
-            # No row came.
+            # No row was added.
             self._settled_adds.add(path)
             if path in self._removed and self._unite(remove, add, before, after):
                 self._settled_removes.add(path)
@@ -209,7 +209,7 @@ class _Rebase:
 
     @property
     def _is_row_by_row(self) -> bool:
-        """Whether the rows that it deletes are all that it read; a transaction may read more."""
+        """Whether it has read only the rows that it deletes; a transaction may read more."""
         given = self.request
         if given.transaction_id is not None or given.may_read_more:
             return False
@@ -242,7 +242,7 @@ class _Rebase:
     # --- rows that a compaction moved ---------------------------------------------------
 
     def follow_rows(self, moved: MovedRows | None) -> None:
-        """Settle files that the winner only wrote elsewhere."""
+        """Settle files whose rows the winner only moved."""
         if moved is None:
             return
         for remove in self.winner.all_of(RemoveFile):
@@ -261,10 +261,10 @@ class _Rebase:
             self._take_back(remove.path)
             self._settled_removes.add(remove.path)
 
-    # --- what it comes to ---------------------------------------------------------------
+    # --- the result ---------------------------------------------------------------------
 
     def result(self) -> tuple[CommitRequest, Winner]:
-        """The request with its new actions, and the winner without what is settled with it."""
+        """The request with its new actions, and the winner without what is settled."""
         partly = {
             path: (add, rows)
             for path, (add, rows) in self._to_mark.items()
@@ -291,7 +291,7 @@ class _Rebase:
         return request, Winner(self.winner.version, left)
 
     def _remaining(self, partly: dict[str, tuple[AddFile, set[int]]]) -> list[Action]:
-        """What stands for files that lost some of their rows."""
+        """The actions for files that lost some of their rows."""
         if self.state.writes_deletion_vectors:
             vectors = self.rebaser.vectors(
                 self.request, {path: rows for path, (_, rows) in partly.items()}
@@ -315,7 +315,7 @@ class _Rebase:
         ]
 
     def _take_back(self, path: str) -> None:
-        """The file is not there any more as this commit had it."""
+        """Forget what this commit did to a file, which is no longer there in that form."""
         del self._removed[path]
         self._added.pop(path, None)
 
@@ -328,7 +328,7 @@ class _Rebase:
 
 
 def _may_follow(request: CommitRequest, attempt: Attempt) -> bool:
-    """Whether it changes rows, and nothing but rows; what only moves them is done again."""
+    """Whether it changes rows and nothing else; a commit that only moves rows is done again."""
     changes_rows = not (
         attempt.only_rearranges or attempt.has_metadata or attempt.has_protocol or request.restores
     )
@@ -336,7 +336,7 @@ def _may_follow(request: CommitRequest, attempt: Attempt) -> bool:
 
 
 def _following(request: CommitRequest, winner: Winner) -> CommitRequest:
-    """The request, that has read what a compaction moved where it is now."""
+    """The request; if it read files that a compaction moved, it has read the new ones, too."""
     files = request.reads.files
     if not files or not only_moves(winner):
         return request

@@ -18,11 +18,11 @@ from deltasql.store.interface import BodyTemplate, Proposal
 from deltasql.store.rows import to_rows
 
 _BLIND_KINDS = frozenset({AddFile, Txn, CommitInfo, UnknownAction})
-# Stands in an encoded commitInfo for what is set later: the time by the database, the id by us.
+# Placeholder in an encoded commitInfo for what is set later: times by the database, the id by us.
 _HOLE = 8_111_111_111_111_111_111
 
 
-# Not frozen: that constructor would take five times as long, and each small commit runs it.
+# Not frozen: a frozen constructor takes five times as long, and each small commit runs it.
 @dataclass(slots=True, kw_only=True)
 class CommitRequest:
     """A commit to one table.
@@ -43,21 +43,21 @@ class CommitRequest:
     committer: str | None = None
     engine: str = "deltasql"
     transaction_id: str | None = None
-    # Where the table's files are; without it a commit can't be brought after another.
+    # Where the table's files are; without it a commit can't be rebased.
     location: str = ""
-    # New files that it got on its way past other commits, as the log would have them.
+    # New files written while it was rebased, as the log would write their paths.
     rebased_files: list[str] = field(default_factory=list)
-    # Whether it may rest on rows of which neither actions nor reads tell, as of a subquery.
+    # Whether it may rest on rows that neither actions nor reads show, as with a subquery.
     may_read_more: bool = False
     # Whether it leaves exactly the files of an older version, under the metadata of that version.
     restores: bool = False
-    # The features that its protocol leaves out on purpose.
+    # Features that its protocol leaves out on purpose.
     dropping: frozenset[str] = frozenset()
-    # Whether an attempt to commit it may have been made, or may yet arrive, that nobody knows of.
+    # Whether an attempt to commit it may have been made elsewhere, or may yet arrive.
     may_arrive: bool = False
-    # Of a table that is to be created: those whose files it names.
+    # For a table that is to be created: those whose files it names.
     sources: Sources | None = None
-    # Whether it only adds and rests on nothing: then it can't conflict with data.
+    # Whether it only adds files and rests on nothing: then it can't conflict with data.
     is_blind_append: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class CommitRequest:
     def is_blind_to(self, state: TableState) -> bool:
         """Whether it may be sent as it is to a table in this state, whatever happens meanwhile.
 
-        Where rows are tracked, new files get ids that depend on the version before.
+        Not where rows are tracked: new files get ids that depend on the version before.
         """
         return self.is_blind_append and not state.row_tracking
 
@@ -85,7 +85,7 @@ def propose(
     actions: Sequence[Action] | None = None,
     expected_head: int | None = None,
 ) -> Proposal:
-    """The proposal of a request checked against `state`; None for a table's version 0."""
+    """The proposal of a request checked against `state`, which is None for a version 0."""
     given = request.actions if actions is None else actions
     params = _rendered(tuple(_text_values(request.operation_params).items()))
     return Proposal(
@@ -147,7 +147,7 @@ def _info_around(
 ) -> tuple[bytes, bytes, bytes, bytes]:
     """The line of commitInfo around its two times and its txnId, in this order.
 
-    Remembered: of a writer's commits hardly anything else differs.
+    Cached: hardly anything else differs between a writer's commits.
     """
     info = CommitInfo(
         operation=operation,
@@ -167,11 +167,11 @@ def _info_around(
         parts = codec.dumps(wire).split(b"%d" % hole)
         if len(parts) == 4:
             return parts[0], parts[1], parts[2], parts[3]
-        # The caller's own parameters hold that number: take another.
+        # The caller's own parameters contain that number: take another.
         hole -= 1
 
 
-# Remembered like the line around it. Texts and nulls alone: 1 and true would be one key.
+# Cached like the line around it. Only texts and nulls: 1 and true would be the same key.
 @lru_cache(maxsize=256)
 def _rendered(params: tuple[tuple[str, str | None], ...]) -> str:
     return codec.dumps(dict(params)).decode()

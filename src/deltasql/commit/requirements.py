@@ -1,4 +1,4 @@
-"""What must hold for a commit, whichever way it goes, and what its answer means."""
+"""What must hold for a commit, whichever way it takes, and what its answer means."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def metadata_must_be_as_read(request: CommitRequest, state: TableState) -> None:
 
 
 def txns_must_agree(requests: Sequence[CommitRequest], done: Sequence[Done]) -> None:
-    """Raise if an application's txn is in some of its tables and not in the others."""
+    """Raise if an application's txn is in some of its tables but not in the others."""
     seen = [item for item in done if isinstance(item, TxnSeen)]
     if seen and len(seen) < len(done):
         names = [r.table_name for r, d in zip(requests, done, strict=True) if d in seen]
@@ -89,7 +89,7 @@ def txns_must_agree(requests: Sequence[CommitRequest], done: Sequence[Done]) -> 
 
 
 def answered(request: CommitRequest, outcome: object) -> Done:
-    """What a commit became; the loop has dealt with everything else."""
+    """What a commit became; the loop has dealt with every other outcome."""
     if isinstance(outcome, NoTable):
         raise table_gone(request)
     if isinstance(outcome, Committed | TxnSeen):

@@ -1,4 +1,4 @@
-"""Whether this client may commit at all, asked before it writes files that it could not commit."""
+"""Whether this client may commit at all, asked before it writes files in vain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from deltasql.store.interface import LogStore
 
 
 class CommitRights:
-    """Asks the database once; a no is asked for again, since rights can be granted any time."""
+    """Asks the database once; a refusal is asked again, since rights can be granted any time."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Metadata and protocol of tables, kept as long as they are current."""
+"""Metadata and protocol of tables, cached as long as they are current."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class StateCache:
         return self.remember(table_id, record)
 
     def forget(self, table_id: int) -> None:
-        """Ask anew when the state is wanted next."""
+        """Read the state anew when it is next needed."""
         self._states.pop(table_id, None)
 
     def remember(self, table_id: int, record: StateRecord) -> TableState:
-        """Keep a state that was read by other means."""
+        """Keep a state that was read elsewhere."""
         state = record.parsed()
         self._states[table_id] = state
         return state

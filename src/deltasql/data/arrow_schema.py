@@ -55,11 +55,11 @@ _FROM_ARROW: dict[pa.DataType, str] = {kind: name for name, kind in _SIMPLE.item
     pa.date64(): "date",
 }
 MAX_PRECISION = 38
-# Notes of Arrow's own and of the file that a field was read from.
+# Metadata keys of Arrow itself, and of the file that a field was read from.
 _OF_FILES = ("PARQUET:", "ARROW:", "pandas")
-# Arrow's notes are texts; these of Delta's are numbers, and yes or no.
+# Arrow's metadata is text; these values of Delta's are numbers or booleans.
 _NOT_TEXTS = (IDENTITY_START, IDENTITY_STEP, IDENTITY_HIGH_WATER_MARK, IDENTITY_ALLOWS_EXPLICIT)
-# Spark refuses these in the names of Parquet columns; column mapping hides them from it.
+# Spark refuses these in the names of Parquet columns; column mapping hides them from Spark.
 _SPECIAL = frozenset(" ,;{}()\n\t=")
 
 
@@ -118,7 +118,7 @@ def from_arrow(schema: pa.Schema, *, column_mapping: bool = False) -> StructType
 
 
 def _notes(item: pa.Field) -> dict[str, Any]:
-    """What a field says beside its type: comments, expressions; not what belongs to a file."""
+    """A field's metadata, such as comments and expressions, but not what belongs to a file."""
     notes: dict[str, Any] = {}
     for key, value in (item.metadata or {}).items():
         name, text = key.decode(errors="replace"), value.decode(errors="replace")
@@ -132,12 +132,12 @@ def _plain_value(text: str) -> Any:
     try:
         return codec.loads(text)
     except LogFormatError:
-        # What the column is to be is told, and refused, where the table is made.
+        # An invalid value is refused where the table is created.
         return text
 
 
 def check_names(names: Iterable[str], *, where: str = "", column_mapping: bool = False) -> None:
-    """Raise `ValidationError` unless these can be the columns of one table, or one struct."""
+    """Raise `ValidationError` unless these can be the columns of one table or struct."""
     seen: set[str] = set()
     for name in names:
         shown = f"{where}.{name}" if where else name
@@ -212,7 +212,7 @@ def _scalar(kind: pa.DataType, where: str) -> str:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values: without dictionary, run-length or extension around them."""
+    """The type of the values, without any dictionary, run-length or extension around them."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if pat.is_dictionary(kind) or pat.is_run_end_encoded(kind):
@@ -221,7 +221,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it is a list in any of Arrow's layouts."""
+    """Whether the type is a list in any of Arrow's layouts."""
     return bool(
         pat.is_list(kind)
         or pat.is_large_list(kind)

@@ -1,4 +1,4 @@
-"""Casts of scalar Arrow arrays that lose nothing, or fail."""
+"""Casts of scalar Arrow arrays that either lose nothing or fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow.types as pat
 
 from deltasql.data.arrow_schema import plain_type
 
-# What may become what, beyond a value of the same family in another width.
+# What may be cast to what, beyond another width of the same family.
 _INCOMING = frozenset(
     {
         ("integer", "float"),
@@ -41,7 +41,7 @@ def cast_incoming(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def cast_stored(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A file's values as the column's present type: Delta's type widening and no more."""
+    """A file's values as the column's present type: Delta's type widening, and no more."""
     # A file's nanoseconds are beyond Delta's precision: every reader drops them.
     return _cast(array, target, _STORED, safe=not pat.is_timestamp(array.type))
 
@@ -68,7 +68,7 @@ def _cast(
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Without dictionary, run-length or extension around the values."""
+    """The array without any dictionary, run-length or extension around the values."""
     if isinstance(array, pa.ExtensionArray):
         return _plain(array.storage)
     kind = plain_type(array.type)
@@ -103,7 +103,7 @@ _FAMILIES = {
 def _family(kind: pa.DataType) -> str:
     if pat.is_timestamp(kind):
         return "timestamp_ntz" if kind.tz is None else "timestamp"
-    # Decimals come before the fixed-size binaries that they are underneath.
+    # Check decimals first: underneath they are fixed-size binaries.
     for name, checks in _FAMILIES.items():
         if any(check(kind) for check in checks):
             return name

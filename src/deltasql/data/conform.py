@@ -24,9 +24,9 @@ def conform(
 ) -> pa.Table | pa.RecordBatchReader:
     """The data with the table's columns, types and order, or `SchemaMismatchError`.
 
-    Columns match by name without regard to case; absent nullable ones become null. A Table
-    or RecordBatch gives a Table; what streams gives a reader that conforms as it is read.
-    `arrow_schema` is that of the table, from who has it at hand.
+    Columns match by name without regard to case; absent nullable ones become null. A Table or
+    RecordBatch gives a Table; a stream gives a reader that conforms as it is read. `arrow_schema`
+    is that of the table, if the caller has it at hand.
     """
     source = as_arrow(data)
     target = to_arrow(schema) if arrow_schema is None else arrow_schema
@@ -46,14 +46,14 @@ def conform(
 def _conformed(
     source: pa.RecordBatchReader, schema: StructType, target: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    # An empty stream must fit as well.
+    # An empty stream must fit, too.
     _conform_batch(pa.RecordBatch.from_pylist([], schema=source.schema), schema, target)
     for batch in source:
         yield _conform_batch(batch, schema, target)
 
 
 def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
-    """Whatever speaks Arrow, as a Table when it is in memory and as a reader when it streams."""
+    """Anything that speaks Arrow: as a Table if it is in memory, as a reader if it streams."""
     if isinstance(data, pa.Table | pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -65,16 +65,16 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _of_items(data)
     if callable(getattr(data, "scanner", None)):
-        # A dataset of PyArrow.
+        # A PyArrow dataset.
         return data.scanner().to_reader()
     if callable(getattr(data, "collect", None)) and hasattr(data, "collect_schema"):
-        # A lazy frame of Polars.
+        # A Polars lazy frame.
         return as_arrow(data.collect())
     raise _no_arrow(data)
 
 
 def _of_items(data: Iterable[Any]) -> pa.Table | pa.RecordBatchReader:
-    """Batches, or rows as dicts: a list of them as a Table, what yields them as a reader."""
+    """Batches, or rows as dicts: a list becomes a Table, a generator a reader."""
     items = iter(data)
     first = next(items, None)
     if isinstance(first, Mapping) and isinstance(data, Sequence):
@@ -135,7 +135,7 @@ def _conform_batch(batch: pa.RecordBatch, schema: StructType, target: pa.Schema)
 
 
 def _match(fields: Sequence[pa.Field], wanted: Sequence[StructField], where: str) -> list[int]:
-    """The index of each wanted field; strangers and absent required fields are refused."""
+    """The index of each wanted field; refuses unknown fields and absent required ones."""
     index: dict[str, int] = {}
     for position, item in enumerate(fields):
         if index.setdefault(item.name.lower(), position) != position:
@@ -214,14 +214,14 @@ def _required(where: str, cause: str) -> SchemaMismatchError:
 def merge(schema: StructType, incoming: pa.Schema, *, column_mapping: bool = False) -> StructType:
     """The schema with the data's new columns appended, nullable, in structs too.
 
-    Under column mapping the new fields have no id nor physical name yet: the caller's part.
+    Under column mapping the caller must still give the new fields an id and a physical name.
     """
     fresh = from_arrow(incoming, column_mapping=column_mapping)
     return _merge_struct(schema, fresh, "")
 
 
 def check_added(fields: Iterable[StructField]) -> None:
-    """Refuse new columns of a table that it would compute: the rows that are there lack them."""
+    """Refuse new columns that the table would compute: existing rows lack them."""
     for item in fields:
         if GENERATION_EXPRESSION in item.metadata:
             raise ValidationError(
@@ -270,7 +270,7 @@ def _merge_type(old: DeltaType, new: DeltaType, where: str) -> DeltaType:
 
 
 def _fits(old: DeltaType, new: DeltaType) -> bool:
-    """Whether values of the new type go into the old: then there is nothing to change."""
+    """Whether values of the new type fit into the old one: then nothing has to change."""
     if old == new:
         return True
     order = ["byte", "short", "integer", "long"]

@@ -1,4 +1,4 @@
-"""Streams of rows: those that are short become tables, the others stay streams."""
+"""Streams of rows: short ones become tables, the others stay streams."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from deltasql.data.computing.identity import is_identity
 from deltasql.data.conform import as_arrow
 from deltasql.spec.schema import StructType
 
-# What is this long is held in memory, to be written again if the table changes meanwhile.
+# Streams of up to this many bytes are held in memory, in case they must be written again.
 SHORT: Final = 32 << 20
 
 
 def gathered(data: Any, schema: StructType) -> pa.Table | pa.RecordBatchReader:
-    """Rows for a table as a Table where they may have to be read again, or as the stream they are.
+    """Rows for a table, as a Table if they may have to be read again, else as the stream they are.
 
-    Whatever streams can be read once only, and a table that changes meanwhile needs the rows again:
-    a short stream is held, a long one must not meet a change. One whose rows the table numbers
-    would meet one with every other writer, and is held too.
+    A stream can be read only once, but a table that changes meanwhile needs the rows again: a short
+    stream is held in memory, a long one must not meet a change. If the table numbers the rows,
+    every other writer makes such a change, so the stream is held, too.
     """
     rows = as_arrow(data)
     if isinstance(rows, pa.Table):

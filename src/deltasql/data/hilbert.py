@@ -1,8 +1,8 @@
 """The Hilbert curve through a grid of any number of dimensions, for whole columns at a time.
 
 Skilling's transform (Programming the Hilbert curve, AIP Conference Proceedings 707, 2004): it turns
-coordinates into numbers whose bits, interleaved as those of a Z-order, count along the curve.
-Unlike along a Z-order, each step leads to a neighbour: a stretch of rows is one piece of the grid.
+coordinates into numbers whose bits, interleaved as in a Z-order, count along the curve.
+Unlike in a Z-order, each step leads to a neighbour: a run of rows is one piece of the grid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ZERO = pa.scalar(0, pa.int64())
 
 
 def hilbert_axes(axes: Sequence[pa.Array], bits: int) -> list[pa.Array]:
-    """Coordinates of so many bits, int64, as numbers to be interleaved, the first one first."""
+    """Coordinates of `bits` bits, int64, as numbers to interleave, the first axis first."""
     found = list(axes)
     if len(found) < 2:
         return found
@@ -27,7 +27,7 @@ def hilbert_axes(axes: Sequence[pa.Array], bits: int) -> list[pa.Array]:
             if number == 0:
                 found[0] = pc.bit_wise_xor(axis, pc.if_else(is_set, below, _ZERO))
                 continue
-            # Inverted where the bit is set, and exchanged with the first one where it is not.
+            # Invert where the bit is set, and exchange with the first axis where it is not.
             swapped = pc.bit_wise_and(pc.bit_wise_xor(found[0], axis), below)
             found[0] = pc.bit_wise_xor(found[0], pc.if_else(is_set, below, swapped))
             found[number] = pc.bit_wise_xor(axis, pc.if_else(is_set, _ZERO, swapped))

@@ -1,4 +1,4 @@
-"""How a table's rows lie in its files: physical names, field ids, what is left out."""
+"""How a table's rows lie in its files: physical names, field ids, and what is left out."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _VOID = Primitive("void")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a writer needs to know of a table; `stored` are the positions that go into files.
+    """What a writer needs to know about a table; `stored` are the positions that go into files.
 
-    `obstacle` says why its rows can't be written from Arrow; None when they can. `computes` says
-    what is computed of them, and `engine_rules` whether that is a rule for which Arrow has no
-    words. `limits` are the lengths of texts, `constraints` names and texts of the CHECK
-    constraints. Where it `takes_any`, no value of the right type can be wrong.
+    `obstacle` says why its rows can't be written from Arrow; None if they can. `computes` says what
+    is computed from them, and `engine_rules` whether that is a rule that Arrow can't express.
+    `limits` are the lengths of texts, `constraints` the names and texts of the CHECK constraints.
+    If it `takes_any`, no value of the right type can be wrong.
     """
 
     schema: StructType
@@ -62,7 +62,7 @@ class Layout:
 
 
 def layout_of(metadata: Metadata) -> Layout:
-    """The layout of a table, remembered: small appends come in thousands."""
+    """The layout of a table, cached: small appends come in thousands."""
     return _layout(
         metadata.schema_string,
         tuple(metadata.partition_columns),
@@ -97,7 +97,7 @@ def _layout(
     unknown = _unknown(schema, constraints)
     return Layout(
         schema=schema,
-        # The declared one: without column mapping the other has lost the columns' metadata.
+        # The declared schema: without column mapping the other one lacks the columns' metadata.
         obstacle=arrow_writer_obstacle(declared, configuration) or lengths.obstacle(declared),
         computes=unknown or arrow_writer_computes(declared),
         engine_rules=unknown is not None,
@@ -115,7 +115,7 @@ def _layout(
 
 
 def _unknown(schema: StructType, constraints: Sequence[tuple[str, str]]) -> str | None:
-    """The first CHECK constraint for which Arrow has no words."""
+    """The first CHECK constraint that Arrow can't express."""
     for name, text in constraints:
         try:
             bind(parse(text), schema)
@@ -135,7 +135,7 @@ def _partition_field(schema: StructType, name: str) -> StructField:
 
 
 def physical_schema(schema: StructType, mode: str) -> StructType:
-    """The schema with only such physical names and ids as the mapping mode makes use of."""
+    """The schema with only the physical names and ids that the mapping mode uses."""
     if mode not in _MODES:
         raise UnsupportedFeatureError(
             f"the table maps its columns by {mode!r:.40}",
@@ -212,7 +212,7 @@ def check_conformed(schema: pa.Schema, layout: Layout) -> None:
     wanted = layout.logical
     if schema.equals(wanted):
         return
-    # NOT NULL was checked on the values; the flags of the fields are free.
+    # NOT NULL was checked on the values, so the fields' flags don't matter.
     if schema.names != wanted.names or schema.types != wanted.types:
         raise ValidationError(
             "the data does not have the table's columns",

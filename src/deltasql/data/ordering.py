@@ -1,7 +1,8 @@
-"""Rows in the order of a curve through several columns, so that files bound all of them.
+"""Rows in the order of a curve through several columns, so that files have bounds in all of them.
 
-Z-order: the bits of each column's rank, interleaved. Ranks make every kind of value, however it
-is spread, use the whole range. A Hilbert curve is one of ranks that were turned before.
+Z-order: the bits of each column's rank, interleaved. With ranks, values of any kind and
+distribution use the whole range. A Hilbert curve is a Z-order of ranks that were transformed
+before.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from deltasql.data.hilbert import hilbert_axes
 
-# The bits of one number that Arrow can shift and compare.
+# How many bits of a number Arrow can shift and compare.
 _BITS: Final = 62
 _MOST_BITS: Final = 20
 
@@ -34,13 +35,13 @@ def in_hilbert_order(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
 
 
 def interleaved(ranks: Sequence[pa.Array], bits: int) -> pa.Array:
-    """The numbers of so many bits as one, bit by bit."""
+    """Numbers of `bits` bits each as one number, bit by bit."""
     curve: pa.Array | None = None
     for bit in range(bits):
         for place, rank in enumerate(ranks):
             part = pc.shift_left(
                 pc.bit_wise_and(pc.shift_right(rank, bit), pa.scalar(1, pa.int64())),
-                # The first column has the highest bit of each round.
+                # The first column gets the highest bit of each round.
                 pa.scalar(bit * len(ranks) + len(ranks) - 1 - place, pa.int64()),
             )
             curve = part if curve is None else pc.bit_wise_or(curve, part)
@@ -52,7 +53,7 @@ def _bits(columns: Sequence[str]) -> int:
 
 
 def _rank(column: pa.ChunkedArray, bits: int) -> pa.Array:
-    """The rank of each value among the distinct ones, spread over so many bits."""
+    """The rank of each value among the distinct ones, spread over `bits` bits."""
     whole = column.combine_chunks()
     ranks = pc.rank(whole, [("", "ascending", "at_start")], tiebreaker="dense")
     ranks = pc.subtract(ranks.cast(pa.int64()), pa.scalar(1, pa.int64()))

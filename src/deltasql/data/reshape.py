@@ -1,7 +1,7 @@
-"""Arrow arrays of one shape made into another: structs by field, lists and maps inside them.
+"""Arrow arrays of one shape turned into another: structs by field, lists and maps inside them.
 
-What matches and what may be cast is the caller's: the conforming of a user's data and the
-reading of old files differ only there.
+What matches and what may be cast is up to the caller: conforming a user's data and reading old
+files differ only in that.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class ReshapeError(Exception):
 class Rules:
     """How the fields of a struct are found and how scalars are cast.
 
-    `match` gives, for each wanted field, its index among the fields there are, or -1; it
-    raises `ReshapeError` when that won't do. `by_name` says that equal types need no work.
+    `match` gives, for each wanted field, its index among the existing fields, or -1; it raises
+    `ReshapeError` if that is not allowed. `by_name` says that equal types need no work.
     """
 
     match: Callable[[Sequence[pa.Field], Sequence[StructField], str], list[int]]
@@ -71,7 +71,7 @@ def _struct(
         pa.nulls(len(array), target.field(position).type)
         if index < 0
         else reshape(
-            # Under a null struct lies garbage that no cast should stumble over.
+            # Null structs may hold garbage, which no cast should see.
             pc.struct_field(array, [index]) if array.null_count else array.field(index),
             item.type,
             target.field(position).type,
@@ -98,7 +98,7 @@ def _list(
         return pa.nulls(len(array), target)
     if not is_list(array.type):
         raise ReshapeError(where, f"{array.type} does not become a list")
-    # Arrow refuses even a cast to the same type where a struct that is null has required fields.
+    # Arrow refuses even a cast to the same type if a null struct has required fields.
     plain = array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
     offsets, elements = _taken_apart(plain)
     values = reshape(elements, kind.element, target.value_type, rules=rules, where=f"{where}[]")
@@ -123,7 +123,7 @@ def _map(array: pa.Array, kind: MapType, target: pa.MapType, rules: Rules, where
 
 
 def entries_type(kind: pa.MapType) -> pa.ListType:
-    """A map's type as the list of structs that it is underneath."""
+    """A map's type as the list of structs that underlies it."""
     return pa.list_(pa.struct([kind.key_field, kind.item_field]))
 
 

@@ -1,7 +1,7 @@
-"""Live rows of several files of one partition, written anew: as they came, or in another order.
+"""Rewrites live rows of several files of one partition, in their own order or another.
 
-The rows are neither checked nor changed, so that what new rows would need an engine for, such as
-generated columns, is no obstacle. Where the table tracks its rows they keep their ids.
+The rows are neither checked nor changed, so whatever new rows would need an engine for, such as
+generated columns, is no obstacle. If the table tracks its rows, they keep their ids.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from deltasql.spec.actions import AddFile
 from deltasql.spec.features import FEATURES, needed_features, type_names
 from deltasql.spec.schema import StructType
 
-# Row groups are written when they have so many bytes or rows.
+# A row group is written at this many bytes or rows.
 _GROUP_BYTES: Final = 64 << 20
 _GROUP_ROWS: Final = 1 << 20
 _AHEAD: Final = 8
 _SMALL_FILE: Final = 8 << 20
 _SHARE_FILES: Final = 32
-# No file is so large: whatever is rewritten becomes one.
+# No file is this large: everything that is rewritten becomes one file.
 ONE_FILE: Final = 1 << 62
 
 # The indices of rows in the order in which they are to be written.
@@ -45,7 +45,7 @@ Order = Callable[[pa.Table], pa.Array]
 class Rewritten:
     """The new files, and how many rows were live in each of the old ones, in their order.
 
-    `indices` are those of the rows in the order in which they were written; None as they came.
+    `indices` are those of the rows in the order in which they were written; None if unchanged.
     """
 
     added: list[AddFile]
@@ -54,7 +54,7 @@ class Rewritten:
 
 
 class Rewriter:
-    """Writes files of a table anew."""
+    """Rewrites files of a table."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Rewriter:
         """Write the live rows of files of one partition as new files of about `target_size`.
 
         With an `order` all of them are held in memory, otherwise a few row groups at a time.
-        `progress` is called every so often.
+        `progress` is called from time to time.
         """
         counts: list[int] = []
         rows = self._counted(files, counts, progress)
@@ -124,7 +124,7 @@ class Rewriter:
         rows = pa.concat_tables(gathered)
         indices = order(rows)
         rows = rows.take(indices)
-        # As many files as there would be, each of as many rows; smaller groups skip better.
+        # Row groups of equal size, four to a file of the target size: smaller groups skip better.
         size = sum(add.size for add in files)
         count = max(1, -(-size // target_size)) * 4
         step = max(1, -(-rows.num_rows // count))
@@ -148,7 +148,7 @@ class Rewriter:
             counts.append(count)
 
     def _read(self, files: Sequence[AddFile]) -> Iterator[Iterable[pa.RecordBatch]]:
-        """The rows of each file; small ones are read ahead, large ones stream in their turn."""
+        """The rows of each file; small files are read ahead, large ones stream in turn."""
         left = _shares(files)
         waiting: deque[AddFile | Future[list[list[pa.RecordBatch]]]] = deque()
         # A disk answers at once: more threads than cores would only wait for each other.
@@ -185,7 +185,7 @@ class Rewriter:
 
 
 def _shares(files: Iterable[AddFile]) -> Iterator[AddFile | list[AddFile]]:
-    """What one thread reads at a time: a large file, or small ones that are next to each other.
+    """What one thread reads at a time: a large file, or adjacent small ones.
 
     A task for every small file would take longer to hand over than to do.
     """
@@ -206,7 +206,7 @@ def _shares(files: Iterable[AddFile]) -> Iterator[AddFile | list[AddFile]]:
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows, as tables of the size of a row group."""
+    """The rows as tables of the size of a row group."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -221,7 +221,7 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def must_be_rewritable(state: TableState) -> None:
-    """Raise `UnsupportedFeatureError` unless files of the table can be written anew."""
+    """Raise `UnsupportedFeatureError` unless files of the table can be rewritten."""
     cause = None
     for feature in sorted(needed_features(state.schema, state.properties)):
         if FEATURES[feature].append == "no":

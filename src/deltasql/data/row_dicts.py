@@ -1,4 +1,4 @@
-"""Rows given as dicts, as a table: a column for every key that one of them has."""
+"""Rows given as dicts, as a table: a column for every key that any of them has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltasql.errors import SchemaMismatchError, ValidationError
 def table_of_dicts(rows: Sequence[Any]) -> pa.Table:
     """The rows as a table; a column is null in rows that lack it.
 
-    Arrow's own way takes the columns of the first row for those of all.
+    Arrow itself would take the columns of the first row for all rows.
     """
     names = _names(rows)
     return pa.table({name: _column(name, [row.get(name) for row in rows]) for name in names})
@@ -58,7 +58,7 @@ def _column(name: str, values: list[Any]) -> pa.Array:
 
 
 def _moments(values: Iterable[Any], where: str) -> Iterator[tuple[str, str]]:
-    """Dates and times, which Arrow would make one of the other of without a word."""
+    """Dates and times, which Arrow would silently turn into one another."""
     for value in values:
         if isinstance(value, datetime):
             yield where, "times" if value.tzinfo is None else "times with a zone"

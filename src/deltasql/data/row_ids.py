@@ -1,7 +1,7 @@
 """Ids of rows that move to other files: values in columns that no schema shows.
 
-Until a row moves its id is its file's first one plus its position; so it is with the version
-that last changed it, which is its file's.
+Until a row moves, its id is its file's first id plus its position, and the version that last
+changed it is its file's.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class RowIds:
-    """The two columns, id and version; none where a table does not track its rows."""
+    """The two columns, id and version; none if a table does not track its rows."""
 
     names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, state: TableState) -> RowIds:
-        """Those of a table."""
+        """The columns of a table."""
         if not state.has_row_ids:
             return cls()
         try:
@@ -48,7 +48,7 @@ class RowIds:
 
     @property
     def fields(self) -> tuple[StructField, ...]:
-        """The columns as a reader looks for them: a file may lack them."""
+        """The columns as a reader looks them up: a file may lack them."""
         return tuple(
             StructField(name, Primitive("long"), True, {PHYSICAL_NAME: name})  # noqa: FBT003
             for name in self.names
@@ -82,7 +82,7 @@ def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
 
 
 def _live(add: AddFile, objects: ObjectStore) -> Iterator[pa.Array]:
-    """The positions of the live rows of a file, in pieces; endless, the file has its end."""
+    """The positions of a file's live rows, in pieces; endless: the caller stops."""
     rows = record_count(load_stats(add.stats))
     deleter = RowDeleter(
         deleted_in(objects, add), rows=1 << 62 if rows is None else rows, path=add.path
@@ -104,7 +104,7 @@ class _Positions:
         self._count = 0
 
     def take(self, count: int) -> pa.Array:
-        """The next ones."""
+        """The next `count` positions."""
         while self._count < count:
             piece = next(self._pieces)
             self._held.append(piece)

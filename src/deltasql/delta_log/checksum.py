@@ -1,6 +1,6 @@
 """The version checksum `V.crc`: what the table is at a version, for readers that verify.
 
-Only what is exact goes in; optional fields that are not known are left out (rule 35).
+Only exact values go in; optional fields that are unknown are left out (rule 35).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deltasql.spec.properties import TXN_RETENTION
 from deltasql.store.interface import TxnRecord
 from deltasql.store.mirroring.interface import Totals
 
-# The file is written with every commit, so that long lists would be paid for every time.
+# The file is written with every commit, so a long list would cost every time.
 MOST_LISTED: Final = 100
 
 
@@ -32,13 +32,13 @@ class Added:
 
 
 def added_by(body: bytes, *, source: str) -> Added:
-    """The sums over a commit's adds: a look at each line, since every commit pays for it."""
+    """The sums over a commit's adds; quick and by line, since every commit pays for it."""
     try:
         lines = [orjson.loads(line) for line in body.splitlines() if line]
         sizes = [line["add"]["size"] for line in lines if line.get("add")]
         is_change = any(line.get("metaData") or line.get("protocol") for line in lines)
     except (ValueError, TypeError, KeyError, AttributeError):
-        # What only the codec reads: numbers beyond 64 bits, an action of null.
+        # Only our codec reads numbers beyond 64 bits, or an action that is null.
         actions = codec.decode_commit(body, source=source)
         sizes = [action.size for action in actions if isinstance(action, AddFile)]
         is_change = any(isinstance(action, Metadata | Protocol) for action in actions)
@@ -46,8 +46,8 @@ def added_by(body: bytes, *, source: str) -> Added:
 
 
 def actions_in(body: bytes) -> int:
-    """How many actions a commit file has that a checkpoint could have to repeat: one a line, but
-    for the commitInfo.
+    """How many actions a commit file has that a checkpoint might have to repeat: one per line,
+    without the commitInfo.
     """
     return max(1, body.count(b"\n") + (not body.endswith(b"\n")) - 1)
 
@@ -70,7 +70,7 @@ def render_checksum(
     }
     if state.in_commit_timestamps:
         fields["inCommitTimestampOpt"] = state.in_commit_timestamp
-    # With a retention, which transactions are live depends on the reader's clock.
+    # With a retention, the reader's clock decides which transactions are live.
     if txns is not None and len(txns) <= MOST_LISTED and TXN_RETENTION not in state.properties:
         fields["setTransactions"] = [_txn(txn) for txn in sorted(txns, key=lambda t: t.app_id)]
     if domains is not None and len(domains) <= MOST_LISTED:

@@ -16,10 +16,10 @@ _TOP_VERSION = 2**63 - 1
 
 
 def render_last_checkpoint(summary: CheckpointSummary) -> bytes:
-    """The content that points at a checkpoint; write it when that is visible, not before.
+    """The content that points to a checkpoint; write it only when the checkpoint is visible.
 
-    Of V2 checkpoints it says no more than of others: the extra field that Delta Spark has
-    for them is not in the spec, and readers find the file by listing from the version.
+    For V2 checkpoints it says no more than for others: the extra field that Delta Spark has for
+    them is not in the spec, and readers find the file by listing from the version.
     """
     fields: dict[str, Any] = {
         "version": summary.version,
@@ -31,9 +31,9 @@ def render_last_checkpoint(summary: CheckpointSummary) -> bytes:
 
 
 def parse_last_checkpoint(content: bytes) -> int | None:
-    """The version it points at; None when the file is corrupt, which readers have to survive.
+    """The version it points to; None if the file is corrupt, which readers have to survive.
 
-    A checksum that does not fit makes it corrupt; one that is absent proves nothing.
+    A wrong checksum makes it corrupt; a missing one proves nothing.
     """
     try:
         found = orjson.loads(content)
@@ -59,12 +59,12 @@ def is_newer(summary: CheckpointSummary, current: bytes | None) -> bool:
 
 
 def checksum(fields: dict[str, Any]) -> str:
-    """The spec's MD5 of the canonical form; a top-level `checksum` does not count."""
+    """The spec's MD5 of the canonical form; a top-level `checksum` is left out."""
     return md5(canonical(fields).encode(), usedforsecurity=False).hexdigest()
 
 
 def canonical(fields: dict[str, Any]) -> str:
-    """Every value with the way to it, `"a"+"b"+0=value`, sorted by the bytes of the ways."""
+    """Every value with the path to it, `"a"+"b"+0=value`, sorted by the bytes of the paths."""
     pairs = [
         pair for name, value in fields.items() if name != "checksum" for pair in _walk(name, value)
     ]

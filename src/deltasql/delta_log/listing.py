@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from deltasql.delta_log.names import LOG, LogKind, LogName, parse_name
 from deltasql.objectstore import ObjectInfo, ObjectStore
 
-# Where repair puts what it takes out of the log: no reader looks there, nor knows the names.
+# Where repair puts what it takes out of the log: readers don't look there.
 ASIDE = "_deltasql_aside"
 
 
@@ -23,7 +23,7 @@ class FoundCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """The objects of a log by what they are."""
+    """The objects of a log, by kind."""
 
     objects: tuple[tuple[LogName, ObjectInfo], ...] = ()
     commits: Mapping[int, ObjectInfo] = field(default_factory=dict)
@@ -40,13 +40,13 @@ class LogListing:
                 yield from self.checkpoints[version]
 
     def beyond(self, version: int) -> list[LogName]:
-        """Whatever belongs to later versions, the last first: so no reader meets a gap."""
+        """What belongs to later versions, the last first, so that no reader meets a gap."""
         found = [name for name, _ in self.objects if (name.version or 0) > version]
         return sorted(found, key=lambda name: (name.version or 0, name.name), reverse=True)
 
 
 def list_log(objects: ObjectStore) -> LogListing:
-    """List a log; what is no part of one is passed by."""
+    """List a log; objects that are not part of one are skipped."""
     found = []
     for item in objects.list(LOG.rstrip("/")):
         name = parse_name(item.path.removeprefix(LOG))

@@ -1,6 +1,6 @@
-"""The names of the objects in a `_delta_log`, made and understood.
+"""The names of the objects in a `_delta_log`, made and parsed.
 
-Names are relative to `_delta_log`, with `/` before what lies in a folder of it.
+Names are relative to `_delta_log`, with `/` before what lies in one of its folders.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class LogKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogName:
-    """A name taken apart; `version` is None for sidecars and the `_last_checkpoint`.
+    """A parsed name; `version` is None for sidecars and the `_last_checkpoint`.
 
     A compaction covers `version` to `end`; part `part` of `parts` belongs to a multi-part
-    checkpoint; `unique` is the id in names that have one; `of` is what a Hadoop checksum is of.
+    checkpoint; `unique` is the id in names that have one; `of` is what a Hadoop checksum is for.
     """
 
     kind: LogKind
@@ -95,7 +95,7 @@ def _padded(version: int) -> str:
 
 
 def _checked_uuid(uuid: str) -> str:
-    # Readers tell V2 checkpoints from others by the very shape of the id.
+    # Readers recognize V2 checkpoints by the exact form of the id.
     if re.fullmatch(_UUID, uuid) is None:
         raise ValidationError(
             f"{uuid!r:.80} is not a UUID",
@@ -105,7 +105,7 @@ def _checked_uuid(uuid: str) -> str:
     return uuid
 
 
-# --- understanding names --------------------------------------------------------------
+# --- parsing names --------------------------------------------------------------------
 
 _V = r"(?P<version>[0-9]{20})"
 _PATTERNS: tuple[tuple[LogKind, re.Pattern[str]], ...] = tuple(
@@ -129,7 +129,7 @@ _PATTERNS: tuple[tuple[LogKind, re.Pattern[str]], ...] = tuple(
 
 
 def parse_name(name: str) -> LogName | None:
-    """What an object is by its name; None for temporary files and whatever else lies there."""
+    """What an object is, by its name; None for temporary files and anything else."""
     for kind, pattern in _PATTERNS:
         match = pattern.fullmatch(name)
         if match is not None:

@@ -1,4 +1,4 @@
-"""A table as its mirror alone tells it: commit files and checkpoints, without SQL."""
+"""A table as its mirror alone shows it: commit files and checkpoints, without SQL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MirroredTable:
 
 
 def read_mirror(objects: ObjectStore, listing: LogListing, version: int) -> MirroredTable:
-    """Replay the log up to a version, beginning as readers do at the newest sound checkpoint."""
+    """Replay the log up to a version, starting like readers at the newest sound checkpoint."""
     replay = Replay()
     start = None
     for found in listing.newest_first(version):
@@ -57,7 +57,7 @@ def read_mirror(objects: ObjectStore, listing: LogListing, version: int) -> Mirr
 
 
 def checkpoint_fault(objects: ObjectStore, found: FoundCheckpoint) -> str | None:
-    """Why a checkpoint can't be read; None for a sound one. Looks at footers, not at rows."""
+    """Why a checkpoint can't be read; None for a sound one. Reads footers, not rows."""
     try:
         for name in found.names:
             for sidecar in sidecars_of(objects, name):
@@ -70,7 +70,7 @@ def checkpoint_fault(objects: ObjectStore, found: FoundCheckpoint) -> str | None
 
 
 def checkpoint_summary(objects: ObjectStore, found: FoundCheckpoint) -> CheckpointSummary:
-    """What `_last_checkpoint` says of a checkpoint that is there."""
+    """What `_last_checkpoint` says about an existing checkpoint."""
     names = [*found.names]
     for name in found.names:
         names += sidecars_of(objects, name)
@@ -88,7 +88,7 @@ def checkpoint_summary(objects: ObjectStore, found: FoundCheckpoint) -> Checkpoi
 
 
 def checkpoint_sums(objects: ObjectStore, found: FoundCheckpoint) -> FileSums:
-    """The sums over the files that a checkpoint says are live."""
+    """The sums over the files that are live according to a checkpoint."""
     sums = FileSum()
     for action in checkpoint_actions(objects, found, kinds=("add",)):
         if isinstance(action, AddFile):
@@ -99,7 +99,7 @@ def checkpoint_sums(objects: ObjectStore, found: FoundCheckpoint) -> FileSums:
 def checkpoint_actions(
     objects: ObjectStore, found: FoundCheckpoint, *, kinds: tuple[str, ...] = _IN_CHECKPOINTS
 ) -> Iterator[Action]:
-    """The actions of a checkpoint, those in its sidecars too; of JSON all kinds."""
+    """The actions of a checkpoint, including its sidecars'; from JSON, actions of all kinds."""
     for name in found.names:
         if name.endswith(".json"):
             for action in _json_actions(objects, name):
@@ -123,7 +123,7 @@ def sidecars_of(objects: ObjectStore, name: str) -> list[str]:
         ]
     else:
         with opened(objects, name, _unreadable(name)) as file:
-            # A column that is no struct has no `path`, and is not read.
+            # A column that is not a struct has no `path`, and is not read.
             column = file.read(columns=["sidecar.path"])
             if "sidecar" not in column.column_names:
                 return []
@@ -138,7 +138,7 @@ def _json_actions(objects: ObjectStore, name: str) -> list[Action]:
 def _parquet_actions(objects: ObjectStore, name: str, kinds: tuple[str, ...]) -> Iterator[Action]:
     with opened(objects, name, _unreadable(name)) as file:
         present = [kind for kind in kinds if kind in file.schema_arrow.names]
-        # By name, so that what is typed once more (`stats_parsed`) is not even read.
+        # By name, so that the typed repetition (`stats_parsed`) is not even read.
         columns = [f"{kind}.{wire}" for kind in present for wire in SHAPES[KINDS[kind]].by_wire]
         for batch in file.iter_batches(columns=columns):
             for kind in present:

@@ -1,1 +1,1 @@
-"""The log checked against itself: rows against the commits they come from, and made anew."""
+"""The log checked against itself: rows against the commits they come from, and rebuilt."""

@@ -1,10 +1,10 @@
-"""A table's rows, and its mirror's checkpoints, against a replay of its stored commits.
+"""A table's rows, and its mirror's checkpoints, checked against a replay of its stored commits.
 
-Replay begins at the newest point that can be trusted: where an earlier check ended, if the rows up
-to there are still the ones it saw, else the very first version, or the state that the table was
-adopted with. What the commits must have left is kept in a scratch database, so that memory stays
-bounded; the rows are read in one statement, as of the version that the check began with, so that
-commits may go on meanwhile.
+Replay begins at the newest trusted version: where an earlier check ended, if the rows up to there
+are unchanged since, else at the very first version, or at the state that the table was adopted
+with. What the commits must have left is kept in a scratch database, so that memory stays bounded;
+the rows are read in one statement, as of the version that the check began with, so that commits may
+go on meanwhile.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ logger = logging.getLogger("deltasql.integrity")
 
 Progress = Callable[[CheckProgress], None]
 _FIRST: Final = -1
-# How often it begins again because versions expired while it looked.
+# How often a check begins again because versions expired while it ran.
 _ATTEMPTS: Final = 3
 
 
@@ -52,7 +52,7 @@ def check(
     full: bool = False,
     progress: Progress | None = None,
 ) -> TableCheck:
-    """Check a table; with `full` nothing that was proven before is taken for granted."""
+    """Check a table; with `full`, nothing that was proven before is taken for granted."""
     for attempt in count(1):
         before = _expired(log, target)
         report = _check_once(log, objects, target, full=full, progress=progress)
@@ -60,7 +60,7 @@ def check(
         is_quiet = before == after and all(item.ended_at is not None for item in after)
         if report.ok or attempt == _ATTEMPTS or is_quiet:
             return report
-        # Versions have expired meanwhile: rows that went with them are no finding.
+        # Versions expired meanwhile: rows that left with them are no finding.
     raise AssertionError("unreachable")
 
 
@@ -73,7 +73,7 @@ def _check_once(
 ) -> TableCheck:
     listing = list_log(objects)
     newest = log.history(target.table_id, limit=1)
-    # After the version: whatever is committed, the head is not behind it.
+    # Read after the version: whatever is committed, the head is not behind it.
     head = log.head(target.table_id)
     if head is None:
         raise TableNotFoundError.named(target.name)
@@ -82,7 +82,7 @@ def _check_once(
         with Scratch() as scratch:
             run = _Check(log, objects, listing, head, report, scratch, progress or _quiet)
             if not run.begin(start):
-                # The rows are no longer what was proven: the whole replay tells which.
+                # The rows are no longer what was proven: the whole replay shows which ones.
                 continue
             if newest and newest[0].version > head.version:
                 report.found(
@@ -101,7 +101,7 @@ def _quiet(_: CheckProgress) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Where replay begins: after a version, whose files or rows may be known by their sums."""
+    """Where replay begins: after a version whose files or rows may have known sums."""
 
     version: int
     sums: FileSums | None = None
@@ -109,11 +109,11 @@ class _Start:
 
 
 def _starts(log: LogStore, head: Head, *, full: bool) -> Iterator[_Start]:
-    """Where replay may begin, the newest first; the last one is always taken."""
+    """Where replay may begin, the newest first; the last one always works."""
     table_id, earliest = head.table_id, head.earliest_version
     known = {item.origin: item for item in log.trusted(table_id)}
     checked = known.get(Origin.CHECKED)
-    # Without a digest of its rows a version proves nothing.
+    # A version without a digest of its rows proves nothing.
     is_proven = checked is not None and checked.rows_digest is not None
     if checked is not None and is_proven and not full and checked.version <= head.version:
         yield _Start(checked.version, rows_digest=checked.rows_digest)
@@ -121,7 +121,7 @@ def _starts(log: LogStore, head: Head, *, full: bool) -> Iterator[_Start]:
         yield _Start(_FIRST)
         return
     adopted = known.get(Origin.ADOPTED)
-    # Adopted before it was written down, there is nothing to compare it with.
+    # If it was adopted before such sums were recorded, there is nothing to compare with.
     is_known = adopted is not None and adopted.version == earliest
     yield _Start(earliest, adopted.sums if adopted is not None and is_known else None)
 
@@ -151,7 +151,7 @@ class _Check:
         self._last_ict: int | None = None
 
     def begin(self, start: _Start) -> bool:
-        """Take the state that replay begins with; False if it is not what was proven."""
+        """Take the state that replay begins with; False if it differs from what was proven."""
         table_id = self._head.table_id
         if start.version == _FIRST:
             self._replay = CommitReplay(None)
@@ -187,7 +187,7 @@ class _Check:
         return True
 
     def _with_others(self, files: bytes, version: int) -> bytes:
-        """The digest of rows, those that are no files included."""
+        """The digest of all rows, including those that don't belong to files."""
         digest = Digest(files)
         for kind, row in self._others(version):
             digest.add(other_print((kind, *row)))
@@ -199,7 +199,7 @@ class _Check:
                 yield kind, row
 
     def replay(self) -> None:
-        """Follow the commits, then compare what they left with what is there."""
+        """Follow the commits, then compare what they left with the rows."""
         if not self._commits():
             return
         report, head = self._report, self._head
@@ -213,7 +213,7 @@ class _Check:
             self._trust(self._with_others(digest, head.version))
 
     def _commits(self) -> bool:
-        """Replay them all; False where one is lost and nothing after it can be known."""
+        """Replay all commits; False if one is lost, after which nothing can be known."""
         last = self._since
         head = self._head
         for commit in self._log.stored_commits(head.table_id, after=last, upto=head.version):
@@ -239,7 +239,7 @@ class _Check:
         return True
 
     def _checkpoint(self, version: int) -> None:
-        """Compare the mirror's checkpoints of a version with the files that are live there."""
+        """Compare the mirror's checkpoints of a version with the files that were live then."""
         for found in self._listing.checkpoints.get(version, ()):
             fault = checkpoint_fault(self._objects, found)
             if fault is not None:
@@ -263,5 +263,6 @@ class _Check:
         try:
             self._log.trust(proven)
         except DatabaseError as error:
-            # Who may only read finds everything, too; the next check begins where this one did.
+            # A reader without write rights finds everything, too; the next check begins where this
+            # did.
             logger.info("%s: the check is not written down: %s", self._report.table, error.cause)

@@ -1,4 +1,4 @@
-"""The commits that the log keeps, turned into the rows that they must have left."""
+"""The commits that the log stores, turned into the rows that they must have left."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_ADDS: Final = (RemoveFile, Txn, DomainMetadata, CdcFile, Metadata, Protocol)
 
 
 class CommitReplay:
-    """What commits leave current, from a state on; None before the first."""
+    """What commits leave current, starting from a state; None before the first."""
 
     def __init__(self, state: TableState | None) -> None:
         self.metadata = None if state is None else state.metadata
@@ -43,7 +43,7 @@ class CommitReplay:
         self._columns: tuple[StatsColumn, ...] = () if state is None else state.stats_columns
 
     def rows(self, commit: StoredCommit) -> Iterator[CommitRows]:
-        """The rows of a commit, in pieces; `DamagedLogError` if its bytes are not its own."""
+        """The rows of a commit, in pieces; `DamagedLogError` if its bytes have changed."""
         if sha256(commit.body).digest() != commit.digest:
             raise _lost(commit.version, "its bytes don't have the digest they were committed with")
         try:
@@ -59,7 +59,7 @@ class CommitReplay:
         if commit.body.count(b"\n") <= _SLICE:
             yield self._taken(commit.version, list(decoded(commit.body, source)))
             return
-        # Removes go before adds, also when they are too many to be held at once.
+        # Removes go before adds, even if there are too many to hold at once.
         for kinds in (_NO_ADDS, _ADDS):
             lines = (item for item in decoded(commit.body, source) if isinstance(item, kinds))
             while piece := list(islice(lines, _SLICE)):
@@ -74,7 +74,7 @@ class CommitReplay:
         return to_rows(actions, self._columns)
 
     def _columns_after(self, commit: StoredCommit, source: str) -> tuple[StatsColumn, ...]:
-        """The stats columns that a commit leaves; its metadata may stand after its files."""
+        """The stats columns that a commit leaves; its metadata may come after its files."""
         if b'"metaData"' in commit.body:
             for action in decoded(commit.body, source, having=b'"metaData"'):
                 if isinstance(action, Metadata):
@@ -84,7 +84,7 @@ class CommitReplay:
 
 
 def readable_state(record: StateRecord | None) -> TableState | None:
-    """The state that rows say; None if they are gone or can't be read."""
+    """The state in the rows; None if they are gone or can't be read."""
     try:
         return None if record is None else record.parsed()
     except DeltaSqlError:
@@ -92,7 +92,7 @@ def readable_state(record: StateRecord | None) -> TableState | None:
 
 
 def decoded(body: bytes, source: str, *, having: bytes = b"") -> Iterator[Action]:
-    """The actions of a commit file, those of lines with certain bytes."""
+    """The actions of a commit file, only from lines that contain `having`."""
     for number, line in enumerate(body.split(b"\n"), start=1):
         if line and not line.isspace() and having in line:
             yield codec.decode(line, source=f"{source}:{number}")

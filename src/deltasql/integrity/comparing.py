@@ -1,4 +1,4 @@
-"""The rows that are there beside those that the commits must have left."""
+"""Compares the rows that exist with those that the commits must have left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from deltasql.store.interface import Head, LogStore
 
 
 class RowComparison:
-    """One comparison, as of a head; rows up to `since` were taken as they are."""
+    """One comparison, as of a head; rows up to `since` were taken for granted."""
 
     def __init__(
         self, log: LogStore, head: Head, report: TableCheck, scratch: Scratch, *, since: int
@@ -71,7 +71,7 @@ class RowComparison:
         return digest.value()
 
     def others(self) -> None:
-        """Compare what is no file."""
+        """Compare the rows that don't belong to files."""
         for kind, told in OTHERS.items():
             for row in self._log.other_rows(self._head.table_id, kind, self._head.version):
                 version, label = row[0], label_of(kind, row)
@@ -88,7 +88,7 @@ class RowComparison:
             self._report.found(OTHERS[kind], problem, version=version, path=label)
 
     def partitions(self, expected: Mapping[int, str]) -> None:
-        """Compare the partitions that files are found by; more of them do no harm."""
+        """Compare the partitions by which files are found; extra ones do no harm."""
         found = dict(self._log.partitions(self._head.table_id))
         for key, values in expected.items():
             if found.get(key) != values:
@@ -103,7 +103,7 @@ class RowComparison:
                 self._report.found(Kind.PARTITION, problem, path=values)
 
     def head(self, replay: CommitReplay, last_ict: int | None) -> None:
-        """Compare the head, and what `dl_tables` repeats of metadata and protocol."""
+        """Compare the head, and what `dl_tables` repeats from metadata and protocol."""
         head, report = self._head, self._report
         for name, expected, found in (
             ("metadata", replay.metadata_version, head.metadata_version),
@@ -130,7 +130,7 @@ class RowComparison:
 
 
 def _indexed(values: str) -> dict[str, tuple[str | None, bool]]:
-    """What the index has of a partition: the beginning of each value, and whether it is null."""
+    """What the index holds of a partition: the beginning of each value, and whether it is null."""
     return {
         name: (text[:PREFIX] if text else None, not text)
         for name, text in codec.loads(values).items()

@@ -37,7 +37,7 @@ OTHERS: Final = {
     "metadata": Kind.METADATA,
     "protocol": Kind.PROTOCOL,
 }
-# Where the name is that a row goes by, behind its version.
+# The position of the name by which a row is known, after its version.
 _LABEL: Final = {
     "txns": 1 + TXN_COLUMNS.index("app_id"),
     "domains": 1 + DOMAIN_COLUMNS.index("domain"),
@@ -46,7 +46,7 @@ _LABEL: Final = {
 
 
 class ExpectedRows:
-    """Takes commits in, and keeps the fingerprints of their rows in a scratch database."""
+    """Takes in commits, and keeps the fingerprints of their rows in a scratch database."""
 
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
@@ -57,17 +57,17 @@ class ExpectedRows:
         self._domains: dict[str, tuple[int, DomainRow]] = {}
 
     def sums(self) -> FileSums:
-        """The sums over the files that are live now, and what is no file."""
+        """The sums over the files that are live now, and over rows that don't belong to files."""
         return self._sum.value()
 
     def begin_with_other(self, kind: str, row: Row) -> None:
-        """Begin with a row that is no file's."""
+        """Begin with a row that does not belong to a file."""
         if kind in OTHER_KINDS:
             self._sum.add_other(other_hash(kind, row))
         self._keep(kind, row)
 
     def content(self, metadata: Metadata | None, protocol: Protocol | None) -> TableContent:
-        """What a checkpoint has to say now."""
+        """What a checkpoint must contain now."""
         return TableContent(
             sums=self.sums(),
             metadata=metadata,
@@ -83,7 +83,7 @@ class ExpectedRows:
         )
 
     def _keep(self, kind: str, row: Row) -> None:
-        """Keep what is the newest of an application or a domain; its version comes first."""
+        """Keep the newest row of an application or a domain; its version comes first."""
         version, *columns = row
         if kind == "txns":
             txn = TxnRow(*columns)
@@ -95,7 +95,7 @@ class ExpectedRows:
                 self._domains[item.domain] = version, item
 
     def begin_with(self, rows: Iterable[FileRow], version: int) -> bytes:
-        """Begin with what rows say of a version; returns a digest of all of them up to it."""
+        """Begin with the rows of a version; returns a digest of all of them up to it."""
         digest = Digest()
         for row in rows:
             added = added_print(row.version, row.add)
@@ -109,7 +109,7 @@ class ExpectedRows:
         return digest.value()
 
     def take(self, version: int, commit: CommitRows) -> None:
-        """Take in a commit, or a piece of it; removes go before adds."""
+        """Take in a commit, or a piece of one; removes go before adds."""
         for remove in commit.removes:
             self._remove(version, remove)
         for add in commit.adds:
@@ -153,7 +153,7 @@ class ExpectedRows:
 
 
 def label_of(kind: str, row: Row) -> str:
-    """What a row that is no file's goes by."""
+    """The name of a row that does not belong to a file."""
     place = _LABEL.get(kind)
     return "" if place is None else str(row[place])
 

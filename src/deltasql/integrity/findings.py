@@ -1,4 +1,4 @@
-"""What a check finds, and says."""
+"""What a check finds and reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-# More of one table are counted, not kept.
+# Further findings of one table are counted, not kept.
 MOST_FINDINGS: Final = 1_000
 
 _REBUILD: Final = "lake.rebuild() makes the rows anew from the commits"
@@ -52,9 +52,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something in SQL or in the mirror that is not what the commits say.
+    """Something in SQL or in the mirror that differs from what the commits say.
 
-    `path` names the file, the application, the domain or the object, as the kind has it.
+    `path` names the file, the application, the domain or the object, depending on the kind.
     """
 
     kind: Kind
@@ -70,11 +70,11 @@ class Finding:
 
 @dataclass(slots=True, kw_only=True)
 class TableCheck:
-    """What a check found of a table at `version`.
+    """What a check found in a table at `version`.
 
-    `since` is the version that replay began after: -1 from the very first, else one that was
-    proven before or that the table was adopted with. `files` are live; of `findings` the first
-    are kept, and `omitted` counts the rest.
+    `since` is the version after which replay began: -1 for the very beginning, else one that was
+    proven before or that the table was adopted with. `files` counts live files; the first
+    `findings` are kept, and `omitted` counts the rest.
     """
 
     table: str
@@ -91,13 +91,13 @@ class TableCheck:
 
     @property
     def rows_ok(self) -> bool:
-        """Whether everything in SQL is; a checkpoint in the mirror may be wrong."""
+        """Whether everything in SQL is; a checkpoint in the mirror may still be wrong."""
         return all(finding.kind is Kind.CHECKPOINT for finding in self.findings)
 
     def found(
         self, kind: Kind, problem: str, *, version: int | None = None, path: str | None = None
     ) -> None:
-        """Take a finding in."""
+        """Add a finding."""
         if len(self.findings) < MOST_FINDINGS:
             self.findings.append(Finding(kind, version, path or None, problem))
         else:
@@ -118,7 +118,7 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckProgress:
-    """How far a check or a rebuild is: the version that was replayed last, and the newest."""
+    """How far a check or a rebuild has got: the last version replayed, and the newest one."""
 
     table: str
     version: int

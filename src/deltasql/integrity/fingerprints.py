@@ -1,4 +1,4 @@
-"""What is compared of a row, the same whichever database it comes from."""
+"""Fingerprints of rows, the same whichever database a row comes from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltasql.store.rows import ADD_COLUMNS, AddRow, RemoveRow, Row
 
 _CHANGE: Final = ADD_COLUMNS.index("data_change")
 _FIRST_LIST: Final = ADD_COLUMNS.index("min_keys")
-# What a remove says of a file that nobody added.
+# What a remove says about a file whose add is unknown.
 _KNOWN: Final = ("path_key", "dv_key", "path", "deletion_vector")
 _AFTER_LISTS: Final = ADD_COLUMNS.index("null_counts") + 1
 
@@ -33,25 +33,25 @@ def added_print(version: int | None, add: AddRow) -> bytes:
 
 
 def removed_print(added: bytes, removal: Removal) -> bytes:
-    """The fingerprint of a dead file: its add, and when and how it ended."""
+    """The fingerprint of a dead file: its add, and when and how it was removed."""
     version, timestamp, change, action = removal
     return _print((added, version, timestamp, None if change is None else int(change), action))
 
 
 def unknown_add(remove: RemoveRow) -> AddRow:
-    """The row of a file that is removed, and whose add is unknown."""
+    """The row of a removed file whose add is unknown."""
     known: dict[str, Any] = dict.fromkeys(ADD_COLUMNS)
     known |= {name: getattr(remove, name) for name in _KNOWN}
     return AddRow(**known)
 
 
 def other_print(row: Row) -> bytes:
-    """The fingerprint of a row that is no file's."""
+    """The fingerprint of a row that does not belong to a file."""
     return _print(tuple(int(value) if isinstance(value, bool) else value for value in row))
 
 
 def _numbers(values: Any) -> tuple[float | int | None, ...] | None:
-    """A list of keys; SQLite has it as JSON, which knows no infinity and no minus zero."""
+    """A list of keys; in SQLite it is JSON, which has neither infinity nor minus zero."""
     if values is None:
         return None
     if isinstance(values, str):

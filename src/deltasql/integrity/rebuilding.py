@@ -1,4 +1,4 @@
-"""The rows of a table made anew from its stored commits, all or nothing."""
+"""Rebuilds the rows of a table from its stored commits, all or nothing."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from deltasql.store.checking.interface import Origin, RebuildLog, RebuiltHead, T
 from deltasql.store.interface import LogStore
 
 _FIRST: Final = -1
-# Versions without files gather as well.
+# A limit by versions, too, since versions without files also take memory.
 _MOST_VERSIONS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """What was made anew: the rows of `versions` commits, up to `version`."""
+    """What was rebuilt: the rows of `versions` commits, up to `version`."""
 
     table: str
     version: int
@@ -45,9 +45,9 @@ class RebuildReport:
 
 @dataclass(frozen=True, slots=True)
 class _FirstState:
-    """What an adopted table began with: as the rows have it, as it was then, as the mirror has it.
+    """What an adopted table began with: by its rows, by its recorded sums, and by the mirror.
 
-    `sums` are None where nobody wrote them down.
+    `sums` are None if they were not recorded.
     """
 
     version: int
@@ -63,9 +63,9 @@ def rebuild(
     *,
     progress: Callable[[CheckProgress], None] | None = None,
 ) -> RebuildReport:
-    """Make the rows of a table anew; nobody commits to it meanwhile.
+    """Rebuild the rows of a table, which nobody commits to meanwhile.
 
-    `DamagedLogError`, and everything as it was, if a commit or the first state is lost.
+    `DamagedLogError` if a commit or the first state is lost; then everything stays as it was.
     """
     first = _first_state(log, objects, target)
     with log.rebuilding(target.table_id) as run:
@@ -94,13 +94,13 @@ def rebuild(
         files = run.live_sums().files
         run.finish(_head(target, replay, last, last_ict))
     if first is not None and state is not first.state:
-        # A checkpoint does not say which versions its actions come from: they are its own now.
+        # A checkpoint does not say which versions its actions came from: they count as its own now.
         trust_first_state(log, target.table_id, first.version)
     return RebuildReport(target.name, last, last - begun, files)
 
 
 def _first_state(log: LogStore, objects: ObjectStore, target: Target) -> _FirstState | None:
-    """What an adopted table began with; None for one whose commits tell everything."""
+    """What an adopted table began with; None for one whose commits say everything."""
     head = log.head(target.table_id)
     if head is None:
         raise TableNotFoundError.named(target.name)
@@ -121,7 +121,7 @@ def _first_state(log: LogStore, objects: ObjectStore, target: Target) -> _FirstS
 def _begin(
     run: RebuildLog, objects: ObjectStore, parts: Parts, first: _FirstState, target: Target
 ) -> TableState:
-    """The state that replay begins with: the rows', or where they are damaged the mirror's."""
+    """The state that replay begins with: from the rows or, if they are damaged, the mirror."""
     if first.state is not None and (first.sums is None or first.sums.same_files(run.live_sums())):
         return first.state
     for found in first.checkpoints:
@@ -133,7 +133,7 @@ def _begin(
             run.clear(after=first.version - 1)
             run.clear_files()
             state = load_base(objects, found, parts, PathRules(objects.location))
-            # Commits may end these files: they have to be there first.
+            # Commits may remove these files, so they have to exist first.
             parts.flush()
             return state
     raise DamagedLogError(

@@ -1,4 +1,4 @@
-"""The columns that a version's row repeats of its commit, beside the commit's own commitInfo."""
+"""The columns of a version's row that repeat its commit, compared with its commitInfo."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _OURS: Final = "deltasql/"
 def as_committed(
     commit: StoredCommit, metadata: Metadata | None, protocol: Protocol | None
 ) -> StoredCommit:
-    """A version with the columns that its commitInfo says, as far as it says them.
+    """A version with its columns as its commitInfo has them, as far as it does.
 
-    Metadata and protocol are those that the commit leaves. Of other writers' commits, ids,
-    parameters and whether they read are not theirs to say.
+    Metadata and protocol are those that the commit leaves. Other writers' commitInfo does not
+    decide about ids, parameters, and whether anything was read.
     """
     info = _info(commit)
     told: dict[str, Any] = {}
@@ -43,7 +43,7 @@ def as_committed(
 
 
 def differing(commit: StoredCommit, told: StoredCommit) -> list[str]:
-    """The names of the columns that are not as they were committed."""
+    """The names of the columns that differ from what was committed."""
     names = (item.name for item in fields(StoredCommit))
     return [name for name in names if getattr(commit, name) != getattr(told, name)]
 
@@ -55,14 +55,14 @@ def _info(commit: StoredCommit) -> CommitInfo:
 
 
 def _ids(commit: StoredCommit, txn_id: str) -> dict[str, str | None]:
-    """A commit goes by the id of its transaction, or by its own where it was none's."""
+    """A commit is known by its transaction's id, or by its own if it belonged to none."""
     if commit.transaction_id is None:
         return {"commit_id": txn_id}
     return {"transaction_id": None if commit.commit_id == txn_id else txn_id}
 
 
 def _has_times(metadata: Metadata | None, protocol: Protocol | None) -> bool:
-    """Whether the time of a commit is the one inside it."""
+    """Whether a commit's time is its in-commit timestamp."""
     if metadata is None or protocol is None:
         return False
     return TableState(
@@ -76,7 +76,7 @@ def _has_times(metadata: Metadata | None, protocol: Protocol | None) -> bool:
 
 
 def _storable(text: str) -> str:
-    """As adoption stores it: no database has a text with NUL."""
+    """The text as adoption stores it: no database accepts NUL in a text."""
     return text.replace("\0", "\ufffd")
 
 

@@ -114,13 +114,13 @@ class LakeAdoptions:
     ) -> Table | AdoptionReport:
         """Take in the Delta table at a location, with its whole history, where it is.
 
-        One commit keeps other writers out; with `fence=False`, and where deltasql can't write
-        the table safely (`table.read_only`), there is none. A dry run writes nothing and returns
-        a report. `progress` is called after each version; `validate=False` leaves out the
-        comparison with another reader. Where a dropped table has commits in SQL that are not in
-        the log, `unmirrored` says what becomes of them: `refuse`, `write` or `discard`. `allow`
-        names folders outside of the table that files may be read from, as those of shallow
-        clones are; without it a log that names such files is refused.
+        One commit keeps other writers out; it is left out with `fence=False`, and where deltasql
+        can't write the table safely (`table.read_only`). A dry run writes nothing and returns a
+        report. `progress` is called after each version; `validate=False` skips the comparison with
+        another reader. If a dropped table has commits in SQL that the log lacks, `unmirrored`
+        decides about them: `refuse`, `write` or `discard`. `allow` names folders outside the table
+        that files may be read from, as those of shallow clones are; without it a log that names
+        such files is refused.
         """
         lake = cast("Lake", self)
         new_table.check_name(name)
@@ -136,10 +136,10 @@ class LakeAdoptions:
         return adopt(lake, place, name, how, progress)
 
     def abandon_adoption(self, location: str | os.PathLike[str]) -> AbandonedAdoption:
-        """Give up an adoption that was begun and not finished: its rows go, its place is free.
+        """Give up an unfinished adoption: its rows are deleted and its place becomes free.
 
-        The Delta table and its files stay as they are. `TableNotFoundError` where no adoption
-        was begun. One that is under way in a process that lives is not given up.
+        The Delta table and its files stay as they are. Raises `TableNotFoundError` if no adoption
+        was begun. An adoption under way in a live process is not given up.
         """
         lake = cast("Lake", self)
         objects = lake.objects(locations.check(lake, location))
@@ -177,12 +177,12 @@ def adopt(
         cross_check=CrossCheck(lake.store, objects, lake.reader_options) if how.validate else None,
     )
     table_id = adopting.adopt(lake.engine, lake.store, objects, name, settings)
-    # Not looked up again: whatever fails now, it is adopted.
+    # Don't look it up again: the table is adopted, whatever fails now.
     return Table(lake, TableRecord(table_id, name, objects.location))
 
 
 def _must_be_allowed(lake: Lake) -> None:
-    """Raise `DatabaseError` if the database would not let us adopt: it takes deletes, too."""
+    """Raise `DatabaseError` if we lack the rights to adopt, which include deleting rows."""
     if not lake.store.may_purge():
         raise DatabaseError(
             "permission denied: this role can't adopt tables",
@@ -195,13 +195,13 @@ def _must_be_allowed(lake: Lake) -> None:
 def _lose_nothing(
     lake: Lake, location: str, unmirrored: Unmirrored, *, dry_run: bool = False
 ) -> None:
-    """Look after the versions of the tables that were at a location and only SQL has."""
+    """Deal with versions that only SQL has, of tables that were at this location."""
     if unmirrored == "discard":
         return
     objects = lake.objects(location)
     place = place_of(objects.location)
     for claim in lake.store.claims(objects.location):
-        # All others don't give way to an adoption.
+        # No other claim gives way to an adoption.
         is_left = claim.status == "dropped" or (claim.status == "live" and claim.is_read_only)
         if claim.place != place or claim.is_purging or not is_left:
             continue
@@ -214,7 +214,7 @@ def _lose_nothing(
 
 
 def _replaced(lake: Lake, name: str, location: str) -> int | None:
-    """The table that a new adoption takes the place of: the same one, no longer ours."""
+    """The table that a new adoption replaces: the same one, no longer ours."""
     place = place_of(location)
     for claim in lake.store.claims(location):
         is_ours = claim.status == "live" and not claim.is_read_only

@@ -1,7 +1,7 @@
-"""What callers pass to the public classes, checked by the annotations of the methods.
+"""Arguments of the public classes, checked against the annotations of the methods.
 
-A wrong type is told by the name of its parameter, before anything is done, instead of failing
-somewhere in the depths.
+A wrong type is reported under its parameter's name before anything is done, instead of failing
+somewhere deep inside.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _NUMBERS: Final = frozenset({int, float, bool, str})
 
 
 class Check(NamedTuple):
-    """Whether a value may be passed, and the words for what may."""
+    """Whether a value may be passed, and the words for what may be."""
 
     holds: Callable[[Any], bool]
     words: str
 
 
 def checked(cls: C) -> C:
-    """A class whose public methods, inherited ones too, look at what they are given."""
+    """A class whose public methods, inherited ones included, check their arguments."""
     for name in dir(cls):
         found = inspect.getattr_static(cls, name)
         if not name.startswith("_") and isinstance(found, types.FunctionType):
@@ -55,7 +55,7 @@ def _checking(cls: type, method: Any) -> Any:
     def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         nonlocal checks
         if checks is None:
-            # With the first call: annotations name what is imported later.
+            # Only on the first call: annotations may name things that are imported later.
             checks = list(_checks_of(method))
         for place, name, check in checks:
             if place < len(args):
@@ -95,7 +95,7 @@ def _checks_of(method: Any) -> Iterable[tuple[int, str, Check]]:
 
 
 def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
-    """What an annotation means; anything where it names what only type checkers import."""
+    """What an annotation means; anything, if it names what only type checkers import."""
     if not isinstance(annotation, str):
         return annotation
     try:
@@ -105,7 +105,7 @@ def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
 
 
 def _check_of(kind: Any) -> Check | None:
-    """The check of a type; None where everything may be passed."""
+    """The check for a type; None if anything may be passed."""
     if kind in (int, float, bool, str, None, type(None)) or kind is os.PathLike:
         return _check_of_plain(kind)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
@@ -175,7 +175,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_unicode(value: str) -> bool:
-    """Whether no half of a character is in it, which nobody can write down."""
+    """Whether the text has no lone surrogate, which can't be encoded."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -184,7 +184,7 @@ def _is_unicode(value: str) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    # The result of a write is an integer, too; in a range it would be looked for item by item.
+    # A write's result is a subclass of int: `in` would search the range for it item by item.
     return isinstance(value, int) and not isinstance(value, bool) and int(value) in _LONGS
 
 
@@ -199,5 +199,5 @@ def _is_iterable(value: Any) -> bool:
 def _is_list_of_text(value: Any) -> bool:
     if not _is_iterable(value):
         return False
-    # An iterator is read once only: whoever takes it looks at its items.
+    # An iterator can be read only once: its items are checked by the method that reads it.
     return not isinstance(value, Collection) or all(map(_is_text, value))

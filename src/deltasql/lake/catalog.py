@@ -68,8 +68,8 @@ def connect(
     `url` is `sqlite:///lake.db`, `duckdb:///lake.duckdb` or `postgresql://…`; `location` is
     where new tables go, for the embedded databases by default a folder beside the file.
     `settings` holds keys such as `sql.pool_size` or `s3.region`. What is not given comes from
-    the environment (DELTASQL_URL, DELTASQL_SQL_POOL_SIZE, …), then from deltasql.toml, of
-    which `profile` chooses a part.
+    the environment (DELTASQL_URL, DELTASQL_SQL_POOL_SIZE, …), then from deltasql.toml, where
+    `profile` selects a section.
     """
     names = {"url": url, "location": location, "committer": committer}
     return open_lake(resolve({**(settings or {}), **names}, profile=profile))
@@ -120,7 +120,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     ) -> None:
         self.store = store
         metrics.STORES.watch(store)
-        # The arguments of `connect`, for the processes that Spark plans and commits in.
+        # The arguments of `connect`, for the processes in which Spark plans and commits.
         self.opening = opening
         self.url = url
         self.location = location
@@ -141,7 +141,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
             rebaser=Rebaser(store, self.objects, new_id=writing.new_id, now_ms=writing.now_ms),
         )
         self.mirror = LakeMirror(self)
-        # Those that are open: what they were handed is committed before the lake closes.
+        # Open appenders: what they were handed is committed before the lake closes.
         self.appenders: weakref.WeakSet[Appender] = weakref.WeakSet()
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
         self.close()
 
     def at_close(self, do: Callable[[], object]) -> None:
-        """Call `do` before the lake closes: whoever hands it on takes it back then."""
+        """Call `do` before the lake closes, to take back what was handed on to others."""
         self._closing.callback(do)
 
     def close(self) -> None:
@@ -190,12 +190,12 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
         target_file_size: int | None = None,
     ) -> Table:
         """Create a table; with `exists_ok` an existing one is returned as it is, if it has the
-        `properties`. A `schema` may be a text, with columns as CREATE TABLE has them.
+        `properties`. A `schema` may be a text that lists columns as in CREATE TABLE.
 
-        With `data` its version 0 has these rows, and their schema if no other is given; `writer`
-        and `target_file_size` (in bytes) say how their files are written. A `location` must be
-        empty, and neither that of another table nor one around or within it, however it is
-        spelt: `LocationTakenError`.
+        With `data`, version 0 has these rows, and their schema if no other is given; `writer` and
+        `target_file_size` (in bytes) say how their files are written. A `location` must be empty,
+        and may not be, contain or lie within that of another table, however it is spelled:
+        `LocationTakenError`.
         """
         new_table.check_name(name)
         existing = self.store.table(name)
@@ -224,7 +224,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
             try:
                 created = create(self.place(name))
             except LocationTakenError:
-                # Somebody was faster; the place to look for now is another one.
+                # Somebody took the place first: look for another one.
                 created = create(self.place(name))
         if created is None and not exists_ok:
             raise _exists(name)
@@ -275,8 +275,8 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     def drop_table(self, name: str, purge: bool = False) -> PurgeReport | None:  # noqa: FBT001, FBT002
         """Take a table out of the lake; with `purge` delete its log and files as well.
 
-        Without it they stay, and the name is free: see `dropped` and `purge`. A table that can't
-        be purged is not dropped either.
+        Without `purge` they stay, and the name is free: see `dropped` and `purge`. A table that
+        can't be purged is not dropped either.
         """
         if purge:
             purging.must_be_allowed(self.store)
@@ -294,10 +294,10 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     def purge(self, table: str | int) -> PurgeReport:
         """Delete the files, the log and the rows of a dropped table, by its name or id.
 
-        Files are deleted that its log knows, and the log itself; whatever else is at the location
-        stays, and is reported. If another table's log is there by now, all of it stays. A purge
-        that was cut off goes on with the same call. Of a table that was released, or otherwise not
-        ours to write, only the rows go.
+        Deletes the log and the files that it names; anything else at the location stays, and is
+        reported. If another table's log is there by now, everything stays. Call it again to resume
+        a purge that was cut off. For a table that was released, or is otherwise not ours to write,
+        only the rows are deleted.
         """
         return purging.purge(self, table)
 
@@ -334,9 +334,9 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     ) -> Table | None:
         """Create a table whose version 0 has these actions; None when the name is taken.
 
-        `files` were written for it, and are deleted when there is surely no such table.
-        `may_arrive` says that it may have been sent before, with the same `commit_id`. `sources`
-        are the tables whose files it names, by default those at whose places its files lie.
+        `files` were written for it, and are deleted if the table certainly was not created.
+        `may_arrive` says that the same `commit_id` may have been sent before. `sources` are the
+        tables whose files it names, by default those at whose places its files lie.
         """
         new_table.check_name(name)
         return new_table.create(
@@ -359,7 +359,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
 
 
 def _having(table: Table, properties: Mapping[str, str] | None) -> Table:
-    """A table that was there already; `ValidationError` if it lacks properties asked for."""
+    """A table that existed already; `ValidationError` if it lacks the requested properties."""
     wanted = canonical(properties or {})
     found = table.snapshot(table.version).properties if wanted else {}
     other = sorted(key for key, value in wanted.items() if found.get(key) != value)

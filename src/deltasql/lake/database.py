@@ -41,7 +41,7 @@ def status(configuration: Configuration) -> SchemaStatus:
 
 
 def migrate(configuration: Configuration) -> SchemaStatus:
-    """Bring a database to the schema of this release; the answer tells what it had before."""
+    """Bring a database to the schema of this release; the result says what it had before."""
     before = status(configuration)
     open_lake(configuration.overriding({"sql.schema": "create"})).close()
     return before
@@ -50,9 +50,9 @@ def migrate(configuration: Configuration) -> SchemaStatus:
 def grants(
     *, reader: str, writer: str, mirror: str, schema: str = "public", strict: bool = False
 ) -> str:
-    """PostgreSQL statements that give three roles what they need, and no more.
+    """PostgreSQL statements that give three roles the rights they need, and no more.
 
-    With `strict` writers get no right to the rows of the log, only to functions that check.
+    With `strict`, writers get no rights to the rows of the log, only to functions that check.
     """
     names = {"reader": reader, "writer": writer, "mirror": mirror, "schema": schema}
     quoted = {key: _identifier(key, name) for key, name in names.items()}

@@ -1,4 +1,4 @@
-"""What the history of a table tells of its versions."""
+"""What the history of a table says about its versions."""
 
 from __future__ import annotations
 

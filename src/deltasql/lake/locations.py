@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def absolute(location: str | os.PathLike[str]) -> str:
-    """A location that means the same wherever it is read: paths from the root.
+    """A location that means the same wherever it is read: paths become absolute.
 
-    `ValidationError` where it would not.
+    `ValidationError` if that is impossible.
     """
     text = _text(location)
     flaw = flaw_of(text)
@@ -32,7 +32,7 @@ def absolute(location: str | os.PathLike[str]) -> str:
         )
     if scheme_of(text) is not None:
         return text
-    # As the object stores do: x/.. goes, wherever a link x leads.
+    # As the object stores do: x/.. is dropped, even if x is a link.
     return os.path.normpath(Path(text).expanduser().absolute())
 
 
@@ -62,10 +62,10 @@ def database_file(url: str) -> Path | None:
 
 
 def default_place(lake: Lake, name: str) -> str:
-    """Where a new table of that name goes: a folder that is empty and nobody's.
+    """Where a new table of that name goes: a folder that is empty and unclaimed.
 
-    `sales.orders` goes to `sales/orders`, unless another table is there, or in `sales`, or in a
-    folder below: then to one of its own, `sales.orders` or `sales.orders-1a2b3c4d`.
+    `sales.orders` goes to `sales/orders`, unless another table is there, in `sales`, or in a folder
+    below; then it gets a folder of its own, `sales.orders` or `sales.orders-1a2b3c4d`.
     """
     if lake.location is None:
         raise ConfigError(
@@ -73,14 +73,14 @@ def default_place(lake: Lake, name: str) -> str:
             remedy="pass location= to connect, or set DELTASQL_LOCATION",
         )
     for place in _candidates(lake.location.rstrip("/"), name):
-        # A dropped table may still have its files there, and one whose mirror is late has none.
+        # A dropped table may still have files there, and a table whose mirror is late has none yet.
         if not lake.store.claims(place) and not _is_used(lake, place):
             return place
     raise AssertionError("unreachable")
 
 
 def _candidates(root: str, name: str) -> Iterator[str]:
-    # A plain path is read as it is: an escape would be part of the folder's name.
+    # A plain path is taken literally: an escape would become part of the folder's name.
     is_path = scheme_of(root) is None
     deep, flat = (
         f"{root}/{text if is_path else quote(text, safe='/')}"
@@ -96,11 +96,11 @@ def _candidates(root: str, name: str) -> Iterator[str]:
 def check_new(lake: Lake, location: str | os.PathLike[str]) -> str:
     """The location for a new table, absolute; raises if no table may lie there.
 
-    That no other table has it is for the database to say again, when the table is created.
+    When the table is created, the database checks again that no other table has the place.
     """
     found = check(lake, location)
-    # Not left to the database alone: the table may be purged before we get there, and its files
-    # may stay.
+    # Don't leave this to the database alone: by then the other table may be purged, while some of
+    # its files stay.
     claims = lake.store.claims(found)
     if claims:
         raise taken(found, place_of(found), claims[0])
@@ -114,7 +114,7 @@ def check_new(lake: Lake, location: str | os.PathLike[str]) -> str:
 
 
 def check(lake: Lake, location: str | os.PathLike[str]) -> str:
-    """The location, absolute; `ValidationError` if it holds more than one table ever should."""
+    """The location, absolute; `ValidationError` if it contains what no table may contain."""
     if not _text(location).strip():
         raise _refused("''", "it is empty, which would be the working directory")
     found = absolute(location)
@@ -135,7 +135,7 @@ def _kept_free(lake: Lake) -> Iterator[tuple[str, str]]:
     try:
         yield str(Path.home()), "a home folder"
     except RuntimeError:
-        return  # nobody's
+        return  # there is none
 
 
 def _is_used(lake: Lake, place: str) -> bool:

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorStatus:
-    """How far a table's mirror is.
+    """How far a table's mirror has got.
 
-    `mirrored_version` is the newest version whose commit file is in the object store, None
-    before the first; the mirror is `lag_versions` and `lag_seconds` behind SQL. `gap_versions`
-    are older: a checkpoint stands for them until their commit files are written, too. The log of a
-    released table goes on without SQL.
+    `mirrored_version` is the newest version whose commit file is in the object store, None before
+    the first; the mirror is `lag_versions` and `lag_seconds` behind SQL. `gap_versions` are older:
+    a checkpoint stands in for them until their commit files are written, too. The log of a released
+    table goes on without SQL.
     """
 
     table: str
@@ -80,9 +80,9 @@ class LakeMirror:
         self._lake = lake
 
     def run(self, once: bool = False, stop: threading.Event | None = None) -> int:  # noqa: FBT001, FBT002
-        """Be the worker until SIGTERM; `once` drains what is pending, checkpoints too.
+        """Be the worker until SIGTERM; `once` drains what is pending, including checkpoints.
 
-        Returns how many versions and checkpoints were written by `once`.
+        Returns how many versions and checkpoints `once` wrote.
         """
         lake = self._lake
         worker = Worker(
@@ -102,10 +102,10 @@ class LakeMirror:
         return 0
 
     def status(self) -> list[MirrorStatus]:
-        """How far the mirror of each table is."""
+        """How far the mirror of each table has got."""
         store = self._lake.store
         now = store.clock_ms()
-        # Of tables that lack nothing there is little to say, and most are among them.
+        # Tables that lack nothing need few details, and most tables are like that.
         behind = {item.table_id: item for item in store.open_backlog()}
         records, heads = store.tables(), store.heads()
         return Listing(
@@ -117,7 +117,7 @@ class LakeMirror:
         )
 
     def validate(self, progress: Progress | None = None) -> LakeValidationReport:
-        """Compare the mirror of every table with SQL; what can't be read is in its report.
+        """Compare the mirror of every table with SQL; failures to read are in the table's report.
 
         Released tables are left out: their logs go on without SQL.
         """
@@ -167,7 +167,7 @@ class TableMirror:
         self._table = table
 
     def status(self) -> MirrorStatus:
-        """How far the mirror is."""
+        """How far the mirror has got."""
         now = self._lake.store.clock_ms()
         item = self._lake.store.backlog_of(self._table.table_id)
         if item is None:
@@ -190,11 +190,11 @@ class TableMirror:
         take_back: bool = False,
         progress: Advance | None = None,
     ) -> RepairReport:
-        """Write again what was deleted or cut off: of one version, or wherever there is a gap.
+        """Rewrite what was deleted or cut off: for one version, or wherever there is a gap.
 
-        Objects that somebody else wrote are reported, and with `force` moved aside. Versions
-        that SQL does not know, after a restore of the database, are reported too; with
-        `take_back` they become versions in SQL again.
+        Objects that somebody else wrote are reported, and moved aside with `force`. Versions that
+        SQL does not know, as after a restore of the database, are reported too; with `take_back`
+        they become versions in SQL again.
         """
         lake, table = self._lake, self._table
         try:
@@ -238,23 +238,23 @@ class TableMirror:
         """
         lake, table = self._lake, self._table
         place = lake.objects(_free_place(lake, location))
-        # Refuses a released table that others have written since: SQL's newest version is old.
+        # Refuses a released table that others have written since: SQL's newest version is outdated.
         table.snapshot()
         return export(
             lake.store, table.objects, place, table.target, copy_data=copy_data, progress=progress
         )
 
     def cleanup(self, dry_run: bool = True) -> CleanupReport:  # noqa: FBT001, FBT002
-        """Delete from the mirror what `delta.logRetentionDuration` no longer asks for.
+        """Delete what `delta.logRetentionDuration` no longer requires from the mirror.
 
-        SQL keeps its own; see `Table.expire`. A dry run only says what would go.
+        SQL keeps its log; see `Table.expire`. A dry run only reports what would be deleted.
         """
         lake, table = self._lake, self._table
         return cleanup(lake.engine, lake.store, table.objects, table.target, dry_run=dry_run)
 
 
 def _free_place(lake: Lake, location: str) -> str:
-    """The location, absolute; raises if a table of the lake holds it, or none may lie there."""
+    """The location, absolute; raises if a table of the lake holds it, or no table may lie there."""
     found = check(lake, location)
     for claim in lake.store.claims(found):
         raise taken(found, place_of(found), claim)

@@ -1,4 +1,4 @@
-"""New tables: version 0 with its name, its protocol and its metadata, and its commit."""
+"""New tables: version 0 with the name, protocol and metadata, and its commit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from deltasql.store.interface import TableRecord
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
-# Lone surrogates stand for bytes that are no text: no database takes them.
+# Lone surrogates stand for bytes that are not text: no database accepts them.
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
 _LONGEST_NAME = 255
 
@@ -85,13 +85,13 @@ def version_zero(
         )
     mapped = configuration.get(COLUMN_MAPPING_MODE, "none").lower() in ("name", "id")
     delta = _delta_schema(schema, mapped=mapped)
-    # Before rows are written: the commit would say so as well, when they are.
+    # Before rows are written: the commit would check this as well, but only afterwards.
     check_identity(delta)
     if mapped:
         delta, highest = assign_column_mapping(delta, highest=0, new_id=writing.new_id)
         configuration[MAX_COLUMN_ID] = str(highest)
     if is_true(configuration, ROW_TRACKING):
-        # Moved rows keep their ids in hidden columns, which the spec wants named.
+        # Moved rows keep their ids in hidden columns, which the spec requires to be named.
         for key, start in ROW_TRACKING_COLUMNS.items():
             configuration.setdefault(key, f"{start}-{writing.new_id()}")
     fence = configuration.get(FENCE, "true").lower() != "false"
@@ -116,13 +116,13 @@ def _delta_schema(schema: pa.Schema | StructType, *, mapped: bool) -> StructType
 
 
 def rows_of(data: Any) -> pa.Table | None:
-    """The rows of a new table, all of them: what streams can be read once only."""
+    """All rows of a new table: a stream can be read only once."""
     rows = None if data is None else as_arrow(data)
     return rows if rows is None or isinstance(rows, pa.Table) else rows.read_all()
 
 
 def schema_of(schema: pa.Schema | StructType | str | None, rows: pa.Table | None) -> Any:
-    """The schema of a new table: as given, in words too, else that of its rows."""
+    """The schema of a new table: as given, perhaps as text, else that of its rows."""
     if isinstance(schema, str):
         return parse_columns(schema)
     if schema is None and rows is None:
@@ -176,7 +176,7 @@ def _must_be_texts(properties: Mapping[str, str]) -> None:
 
 
 def _sources(lake: Lake, actions: Sequence[Action]) -> Sources:
-    """The live tables at whose places files of the actions lie, as those of Spark's clones do."""
+    """The live tables at whose places files of the actions lie, as with Spark's clones."""
     found: dict[str, int] = {}
     seen: set[str] = set()
     for action in actions:
@@ -199,7 +199,7 @@ def _sources(lake: Lake, actions: Sequence[Action]) -> Sources:
 def _strange(
     lake: Lake, actions: Sequence[Action], location: str, sources: Sources
 ) -> Sequence[str]:
-    """The folders of files that lie at no table's place, where Spark cloned what is not ours."""
+    """The folders of files at no table's place, as when Spark cloned a table that is not ours."""
     if not absolute_paths(actions):
         return ()
     known = [source for table_id in sources for source in lake.store.sources_of(table_id)]
@@ -239,7 +239,7 @@ def create(
         strange = _strange(lake, actions, location, request.sources)
         created = lake.commits.create(request, location)
     except CommitStateUnknownError:
-        # The files may belong to a table: they stay.
+        # The files may belong to a table, so they stay.
         raise
     except DeltaSqlError:
         lake.discarder.discard(location, paths, after=-1, request=request)
@@ -249,7 +249,7 @@ def create(
         return None
     if strange:
         lake.store.allow_sources(created, [place_of(item + "/") for item in strange], instead=False)
-    # Not looked up again: it may have another name by now, and is ours all the same.
+    # Don't look it up again: it may have been renamed by now, and is ours all the same.
     table = Table(lake, TableRecord(created, name, location))
     with after_commit("mirroring", name):
         lake.engine.after_commit([(table.target, 0)])

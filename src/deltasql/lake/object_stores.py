@@ -1,4 +1,4 @@
-"""The object stores of a lake: one for each location, opened when it is first asked for."""
+"""The object stores of a lake: one for each location, opened on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deltasql.objectstore.sources import Sources
 class ObjectStores:
     """Opens object stores with a lake's options, and keeps them: `lake.objects(location)`.
 
-    What is changed here holds for one lake in one process; Spark's workers open theirs anew.
+    Changes made here apply to one lake in one process; Spark's workers open their own stores.
     """
 
     def __init__(
@@ -27,10 +27,10 @@ class ObjectStores:
 
     def __call__(self, location: str) -> ObjectStore:
         """The object store at a location."""
-        # Tables name their places as they are kept here, and every commit asks.
+        # Tables spell their locations as they are cached here, and every commit asks.
         if type(location) is str and location in self._opened:
             return self._opened[location]
-        # A relative path means another place once the process has gone elsewhere.
+        # A relative path means another place once the process changes its directory.
         place = locations.absolute(location)
         if place not in self._opened:
             sources = Sources(lambda: self._sources_at(place))
@@ -44,9 +44,9 @@ class ObjectStores:
         self._plain[place] = self._opened[place] = store
 
     def wrap(self, around: Callable[[ObjectStore], ObjectStore]) -> None:
-        """Put something around every store from now on, to watch or to break it.
+        """Wrap every store from now on, to watch or to break it.
 
-        Those that are open are no exception; what `wrap` put around them before goes.
+        Open stores are wrapped as well, and lose what an earlier `wrap` put around them.
         """
         self._around = around
         self._opened = {place: around(store) for place, store in self._plain.items()}

@@ -1,4 +1,4 @@
-"""The rows of a snapshot, read when they are asked for, as whatever the caller likes."""
+"""The rows of a snapshot, read on demand, in the form that the caller chooses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @checked
 class Scan:
-    """The rows of a snapshot that satisfy a predicate, as whatever the caller likes."""
+    """The rows of a snapshot that satisfy a predicate, in the form that the caller chooses."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Scan:
         return pa.Table.from_batches(self.to_batches(), schema=self.schema)
 
     def count(self) -> int:
-        """How many rows there are; files that the log is sure of are not read."""
+        """How many rows there are; files whose count the log knows exactly are not read."""
         found = self._count()
         return found if self._limit is None else min(found, self._limit)
 
@@ -127,7 +127,7 @@ class Scan:
     def to_polars(self, *, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
         """The rows as a Polars frame; needs Polars.
 
-        A lazy one reads the columns that its query asks for, when it is collected.
+        A lazy frame reads only the columns that its query needs, when it is collected.
         """
         import polars as pl
 
@@ -181,10 +181,11 @@ class Scan:
         return (connection or duckdb).from_arrow(self.to_arrow())
 
     def to_pyarrow_dataset(self) -> ds.Dataset:
-        """The files that may hold the rows as a dataset of PyArrow's, which reads them itself.
+        """The files that may hold the rows, as a PyArrow dataset, which reads them itself.
 
-        For local tables without deletion vectors and column mapping; `UnsupportedFeatureError` for
-        others. The condition of the scan has left out files; the rows are the dataset's to filter.
+        For local tables without deletion vectors or column mapping; others raise
+        `UnsupportedFeatureError`. The condition of the scan only leaves out files; filtering rows
+        is up to the dataset.
         """
         if self._limit is not None:
             raise ValidationError(
@@ -199,7 +200,7 @@ class Scan:
 
 
 def _first(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    """The first rows; no batch is read after those that have them."""
+    """The first rows; reads no batch beyond those that hold them."""
     left = limit
     if left == 0:
         return

@@ -29,23 +29,23 @@ from deltasql.spec.actions import AddFile, Metadata, Protocol
 from deltasql.store.file_rows import from_batch, to_table
 from deltasql.store.interface import TxnLogReader
 
-# Beyond this many survivors the exact look at every file costs more than it can save.
+# With more survivors than this, the exact check of every file costs more than it can save.
 _EXACT_LIMIT = 20_000
 
 FileKey = tuple[str, str]
-# What keeps vacuum from a table's version while it is read.
+# Keeps vacuum away from a table's version while it is read.
 Hold = Callable[[int, int], AbstractContextManager[None]]
 
 
 @dataclass(slots=True)
 class Overlay:
-    """What a transaction has written to a table and not committed yet."""
+    """What a transaction has written to a table but not committed yet."""
 
     adds: dict[FileKey, AddFile] = field(default_factory=dict)
     removes: set[FileKey] = field(default_factory=set)
 
     def copy(self) -> Overlay:
-        """The same, whatever is written later."""
+        """A copy, which later writes don't change."""
         return Overlay(dict(self.adds), set(self.removes))
 
 
@@ -86,7 +86,7 @@ class Snapshot:
         )
 
     def held(self) -> AbstractContextManager[None]:
-        """While a read goes on: vacuum keeps the files of the version."""
+        """Makes vacuum keep the files of the version while a read goes on."""
         return nullcontext() if self._hold is None else self._hold(self._table_id, self.version)
 
     @property
@@ -126,7 +126,7 @@ class Snapshot:
 
     @cached_property
     def txns(self) -> dict[str, int]:
-        """How far each application got, by application id."""
+        """How far each application has got, by application id."""
         found = self._reader.txns(self._table_id, self.version)
         return {record.app_id: record.txn_version for record in found}
 
@@ -147,7 +147,7 @@ class Snapshot:
         return self.batches(self.bind(where))
 
     def batches(self, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
-        """The same, pruned by a bound predicate."""
+        """Like `file_batches`, pruned by a bound predicate."""
         for batch in self._stored_batches(predicate):
             kept = self._without_outdated(batch)
             if kept.num_rows:
@@ -164,7 +164,7 @@ class Snapshot:
             yield from self._own_adds(self._overlay, predicate)
 
     def having(self, keys: Collection[FileKey]) -> set[FileKey]:
-        """Those of some files that are live."""
+        """Which of these files are live."""
         return {
             key
             for batch in self.batches()
@@ -192,7 +192,7 @@ class Snapshot:
         return self.scan(where, columns=[]).count()
 
     def partitions(self) -> list[dict[str, str | None]]:
-        """The values of the partition columns that there are rows of, as the log has them."""
+        """The values of the partition columns that have rows, as the log writes them."""
         found = {add.path: add.partition_values for add in self.adds()}
         distinct = {tuple(sorted(values.items())): dict(values) for values in found.values()}
         return [distinct[key] for key in sorted(distinct, key=repr)]
@@ -236,12 +236,12 @@ class Snapshot:
                 yield from self._exactly(pa.table(batch), predicate).to_batches()
 
     def _partition_keys(self, predicate: Predicate) -> list[int] | None:
-        """The partitions that may match; None when the predicate says nothing of them."""
+        """The partitions that may match; None if the predicate says nothing about them."""
         partitioned_by = {name.lower() for name in self._state.partition_columns}
         if not any(path[0].lower() in partitioned_by for path in columns(predicate)):
             return None
         schema, names = self._state.schema, self._state.partition_columns
-        # An index leaves few to be looked at one by one.
+        # An index leaves few partitions to check one by one.
         found = self._reader.partitions(self._table_id, partition_ranges(predicate, schema, names))
         return matching_partitions(
             predicate, schema, names, ((key, codec.loads(values)) for key, values in found)
@@ -263,7 +263,7 @@ class Snapshot:
         return files if all(keep) else files.filter(pa.array(keep, pa.bool_()))
 
     def _own_adds(self, overlay: Overlay, predicate: Predicate | None) -> Iterator[AddFile]:
-        """The transaction's own files, pruned as those of the database are."""
+        """The transaction's own files, pruned like those of the database."""
         pruner = None if predicate is None else Pruner(predicate, self._state.schema)
         for add in overlay.adds.values():
             if pruner is None or pruner.may_match(
@@ -272,7 +272,7 @@ class Snapshot:
                 yield add
 
     def _without_outdated(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Without what the transaction has removed, or says anew."""
+        """The batch without files that the transaction has removed or added again."""
         if self._overlay is None or not (self._overlay.removes or self._overlay.adds):
             return batch
         outdated = self._overlay.removes | self._overlay.adds.keys()

@@ -45,9 +45,9 @@ from deltasql.spec.protocol import check_readable
 from deltasql.store.expiring.expired import has_expired
 from deltasql.telemetry import metrics
 
-# A schema that changes under an append is read again; identity values are handed out again.
+# An append is retried if the schema changes, or if identity values must be handed out again.
 _SCHEMA_RETRIES = 15
-# From so many rows on the commit of an append has its metrics.
+# From this many rows on, the commit of an append records metrics.
 _TOLD_ROWS = 1000
 
 
@@ -79,8 +79,8 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
     def release(self, *, keep_timestamps: bool | None = None) -> int:
         """Hand the table back to plain Delta writers; returns the version of the last commit.
 
-        Everything is mirrored, then the fence goes down. In-commit timestamps go off again
-        where adoption turned them on; `keep_timestamps` decides otherwise.
+        Everything is mirrored, then the fence is removed. In-commit timestamps are turned off again
+        if adoption turned them on; `keep_timestamps` overrides that.
         """
         lake = self._lake
         try:
@@ -101,7 +101,8 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
     def snapshot(self, version: int | None = None, timestamp: Timestamp | None = None) -> Snapshot:
         """The table as it is, at a version, or as it was at a point in time.
 
-        `TableError` for a released table that others have written since: only versions by number.
+        Of a released table that others have written since, only versions by number can be read;
+        anything else raises `TableError`.
         """
         return self.snapshot_with(version=version, timestamp=timestamp)
 
@@ -112,7 +113,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         timestamp: Timestamp | None = None,
         overlay: Overlay | None = None,
     ) -> Snapshot:
-        """A snapshot with the uncommitted writes of a transaction laid over it."""
+        """A snapshot that includes the uncommitted writes of a transaction."""
         if version is not None and timestamp is not None:
             raise ValidationError(
                 "version and timestamp were both given", remedy="give one of the two"
@@ -136,7 +137,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         return Snapshot(self._lake.store, self.objects, self.table_id, state, overlay, hold)
 
     def must_be_current(self, state: TableState, timestamp: Timestamp | None = None) -> None:
-        """Raise `TableError` if the table was released, and others have gone on from this state."""
+        """Raise `TableError` if the table was released and others have written it since."""
         at_ms = None if timestamp is None else to_ms(timestamp)
         must_be_current(self._lake.store, self.objects, self.target, state, at_ms=at_ms)
 
@@ -189,7 +190,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
     ) -> pa.RecordBatchReader:
         """The change feed as rows: with `_change_type`, `_commit_version`, `_commit_timestamp`.
 
-        Of the versions from the first up to and including the last, by number or by time. The
+        Covers the versions from the first up to and including the last, by number or by time. The
         table needs `delta.enableChangeDataFeed`.
         """
         newest = self.snapshot()
@@ -208,7 +209,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         return changed_rows(self.objects, shown.state, self.changes(start, last), table=self.name)
 
     def _version_since(self, moment: Timestamp) -> int:
-        """The first version that is not older than a point in time."""
+        """The first version that is not older than a given time."""
         version = self._lake.store.version_at(self.table_id, to_ms(moment))
         if version is None:
             return 0
@@ -233,11 +234,11 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
     ) -> WriteResult:
         """Add rows; returns the version. `merge_schema=True` adds their new columns too.
 
-        With `app_id` and `app_version` the append happens once, however often it is called.
-        Appends don't conflict with each other; rows are written again, up to
-        `max_commit_retries` times, if the schema has changed, or if identity values were handed
-        out by another writer meanwhile. `writer` and `target_file_size` (in bytes) say how files
-        are written. `schema_mode="merge"` is the same as `merge_schema`.
+        With `app_id` and `app_version` the append happens once, however often it is called. Appends
+        don't conflict with each other; rows are written again, up to `max_commit_retries` times, if
+        the schema has changed, or if another writer has taken identity values meanwhile. `writer`
+        and `target_file_size` (in bytes) say how files are written. `schema_mode="merge"` is the
+        same as `merge_schema`.
         """
         mode = schema_mode_of(schema_mode, merge_schema=merge_schema)
         options = FileOptions(writer, target_file_size)
@@ -246,7 +247,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
             data = gathered(data, self._lake.states.current(self.table_id).schema)
         retries = retries_of(max_commit_retries, None)
         if not isinstance(data, pa.Table):
-            # It is read once, so it must not meet a change.
+            # A stream can be read only once, so the schema must not change under it.
             retries = 0
             self._lake.states.refresh(self.table_id)
         for attempt in range(retries + 1):
@@ -263,7 +264,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
             rows = writing.rows_in(data, write)
             told = writing.written(write.files, rows)
             if rows >= _TOLD_ROWS:
-                # Of a small append they would be a tenth of the work.
+                # For a small append, metrics would be a tenth of the work.
                 write.metrics = told
             try:
                 done = self.commit_write(write, extra, commit_metadata)
@@ -277,11 +278,11 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
     def appender(
         self, max_delay: timedelta | str | float = MAX_DELAY, max_rows: int = MAX_ROWS
     ) -> Appender:
-        """What collects the appends of many threads into one file and one commit.
+        """Collects the appends of many threads into one file and one commit.
 
         `with table.appender() as a:`, then `a.append(rows)` from any thread: it returns when the
-        rows are durable; `a.submit(rows)` gives a future. Rows for which nobody waits stay for
-        `max_delay` at most (a duration, a text such as `200ms`, or seconds), or until there are
+        rows are durable; `a.submit(rows)` returns a future. Rows that nobody waits for are held for
+        at most `max_delay` (a duration, a text such as `200ms`, or seconds), or until there are
         `max_rows`.
         """
         return Appender(self, max_delay=max_delay, max_rows=max_rows)
@@ -303,13 +304,14 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> WriteResult:
-        """Put rows in place of those that satisfy `where`, by default of all of them.
+        """Replace the rows that satisfy `where`, by default all, with new ones.
 
         `schema_mode="merge"`, or `merge_schema`, adds their new columns; `"overwrite"`, or
         `overwrite_schema`, gives the table their schema, and with `partition_by` other partitions.
-        `replace_where` and `predicate` are Spark's and delta-rs' names for `where`. A conflict with
-        another writer runs it again, on the newer version, up to `max_commit_retries` times.
-        `writer` and `target_file_size` (in bytes) say how files are written.
+        `replace_where` and `predicate` are Spark's and delta-rs' names for `where`. After a
+        conflict with another writer it is run again on the newer version, up to
+        `max_commit_retries` times. `writer` and `target_file_size` (in bytes) say how files are
+        written.
         """
         condition = one_of(where, replace_where, predicate)
         mode = schema_mode_of(
@@ -317,7 +319,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         )
         options = FileOptions(writer, target_file_size)
         if retries_of(max_commit_retries, None) and not isinstance(data, pa.Table):
-            # What streams can be read once only.
+            # A stream can be read only once.
             rows = as_arrow(data)
             data = rows if isinstance(rows, pa.Table) else rows.read_all()
         for attempt in range(max_commit_retries + 1):

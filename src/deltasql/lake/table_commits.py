@@ -1,4 +1,4 @@
-"""What every commit to a table goes through: its request, its mirror, its files if it fails."""
+"""What every commit to a table goes through: its request, its mirror, its cleanup if it fails."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TableCommits:
     def __init__(self, lake: Lake, record: TableRecord) -> None:
         self._lake = lake
         self._record = record
-        # Kept as long as the state that it comes from: every commit asks for it.
+        # Cached as long as the state it comes from: every commit needs it.
         self._target: tuple[TableState, Target] | None = None
 
     @property
@@ -78,7 +78,7 @@ class TableCommits:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The places outside of its own that the table may read from; empty for anywhere."""
+        """The places outside its own that the table may read from; empty for anywhere."""
         return tuple(self._lake.store.sources_of(self.table_id))
 
     def allow(self, sources: Sequence[str]) -> None:
@@ -93,11 +93,11 @@ class TableCommits:
 
     @property
     def memory_limit(self) -> str:
-        """How much memory the engine of an operation may use."""
+        """How much memory the engine may use for an operation."""
         return self._lake.settings.duckdb_memory_limit
 
     def present(self) -> AbstractContextManager[None]:
-        """While files are written and committed: vacuum spares them."""
+        """Makes vacuum spare files while they are written and committed."""
         return self._lake.presence.writing()
 
     # --- commits ----------------------------------------------------------------------
@@ -115,10 +115,10 @@ class TableCommits:
     ) -> int:
         """Commit actions, ours or Delta's JSON objects; returns the version.
 
-        `expected_version` is the version that the commit must become, else
-        `VersionConflictError`. `read_version` is the version that the actions rest on and
-        `reads` what was read of it: None for nothing, "all", or a WHERE text. A txn that was
-        committed before is skipped, and the version that holds it returned.
+        `expected_version` is the version that the commit must become, else `VersionConflictError`.
+        `read_version` is the version that the actions rest on, and `reads` what was read of it:
+        None for nothing, "all", or a WHERE text. A txn that was committed before is skipped, and
+        the version that holds it is returned.
         """
         request = self.request_for(
             actions,
@@ -138,8 +138,8 @@ class TableCommits:
         txn: tuple[str | None, int | None] = (None, None),
         **details: Any,
     ) -> CommitRequest:
-        """A commit request from actions of whatever form, with the protocol that they need."""
-        # Files may be many, and validation looks at their types anyway.
+        """A commit request from actions in any form, with the protocol that they need."""
+        # There may be many files, and validation checks their types anyway.
         parsed = [
             action if isinstance(action, AddFile | RemoveFile) else codec.parse_action(action)
             for action in actions
@@ -155,7 +155,7 @@ class TableCommits:
         return done.version
 
     def _upgrade(self, actions: Sequence[Action]) -> list[Action]:
-        """The protocol that new metadata or domains need, if it is not there yet."""
+        """The protocol that new metadata or domains need, if the table lacks it."""
         kinds = {type(action) for action in actions}
         if Protocol in kinds or not kinds & {Metadata, DomainMetadata}:
             return []
@@ -164,7 +164,7 @@ class TableCommits:
         try:
             schema = parse_schema(metadata.schema_string)
         except LogFormatError:
-            # Validation says it better.
+            # Validation reports this better.
             return []
         needed = upgraded(state.protocol, schema, metadata.configuration, also=features_of(actions))
         return [] if needed is None else [needed]
@@ -188,7 +188,7 @@ class TableCommits:
     def send(
         self, request: CommitRequest, *, inside: Callable[[LockedLog], None] | None = None
     ) -> Done:
-        """Commit to SQL, `inside` in the same transaction; `mirror_commit` comes after."""
+        """Commit to SQL, running `inside` in the same transaction; `mirror_commit` comes after."""
         must_be_ready(self._lake, [self.target], [request])
         try:
             if inside is None:
@@ -207,17 +207,17 @@ class TableCommits:
             return
         with after_commit("mirroring", self.name):
             if Metadata in map(type, request.actions):
-                # It may say how the table is mirrored from now on.
+                # The commit may have changed how the table is mirrored.
                 self._lake.states.forget(self.table_id)
             self._lake.engine.after_commit([(self.target, done.version)])
 
     def parse_reads(self, reads: str | None) -> Reads:
-        """What a commit read, from the words of the low-level interface."""
+        """What a commit read, from the `reads` of the low-level interface."""
         if reads is None:
             return Reads.nothing()
         if reads == "all":
             return Reads.all()
-        # As the table is now: what this process remembers may lack a column.
+        # Use the schema as it is now: the cached one may lack a column.
         return Reads.where(bind(parse(reads), self._lake.states.refresh(self.table_id).schema))
 
     def commit_write(
@@ -236,9 +236,9 @@ class TableCommits:
         extra: Sequence[Action] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> Done:
-        """Commit what was written; its files are deleted when they surely don't count.
+        """Commit what was written; its files are deleted if they certainly don't count.
 
-        `metadata` goes into the commitInfo, for whoever reads the history.
+        `metadata` goes into the commitInfo, for readers of the history.
         """
         request = self.request(
             [*write.actions, *extra, *writing.commit_info(write.metrics, metadata)],
@@ -250,7 +250,7 @@ class TableCommits:
         try:
             done = self.send(request)
         except CommitStateUnknownError:
-            # The files may belong to a version: they stay. So they do on Ctrl-C.
+            # The files may belong to a version, so they stay; on Ctrl-C as well.
             raise
         except DeltaSqlError:
             self._discard([file.path for file in write.files], request)
@@ -271,7 +271,7 @@ class TableCommits:
             )
 
     def abandon(self, after: int) -> Abandon:
-        """For whoever may commit: what deletes files, written from now on, that no commit has."""
+        """A function that deletes files, written from now on, that belong to no commit."""
         self._lake.commits.rights.check()
         self._lake.engine.look_back(self.target)
         return self._lake.discarder.abandoning(self.location, self.table_id, after=after)

@@ -51,13 +51,13 @@ _OWN_INFO = frozenset(
         "engineInfo", "isBlindAppend", "readVersion", "isolationLevel", "txnId", "userName",
     }
 )  # fmt: skip
-# What the engine may use where nobody says how much.
+# How much memory the engine may use by default.
 _MEMORY = "1GB"
-# The first digit of the fourth group of a UUID has two bits that are always the same.
+# The first digit of a UUID's fourth group has two bits that are always the same.
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 
-# Not frozen: that constructor would take five times as long, and each small commit runs it.
+# Not frozen: a frozen constructor takes five times as long, and each small commit runs it.
 @dataclass(slots=True, kw_only=True)
 class Write:
     """Actions ready to be committed, and the new files behind them."""
@@ -68,24 +68,24 @@ class Write:
     reads: Reads = field(default_factory=Reads.nothing)
     read_version: int | None = None
     files: Sequence[NewFile] = ()
-    # What it did, under the names that Delta's operationMetrics have.
+    # What it did, under the names of Delta's operationMetrics.
     metrics: Mapping[str, int] = field(default_factory=dict)
 
 
 def now_ms() -> int:
-    """This machine's clock; versions are stamped by the database's instead."""
+    """The time by this machine's clock; versions are stamped by the database's instead."""
     return time.time_ns() // 1_000_000
 
 
 def new_id() -> str:
-    """A unique name: a random UUID, without the object around it."""
+    """A unique name: the text of a random UUID, without the cost of a UUID object."""
     digits = os.urandom(16).hex()
     variant = _VARIANTS[digits[16]]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def txn_actions(app_id: str | None, app_version: int | None) -> list[Action]:
-    """The txn that makes a write happen once."""
+    """The txn that makes a write happen only once."""
     if app_id is None and app_version is None:
         return []
     if app_id is None or app_version is None:
@@ -98,7 +98,7 @@ def txn_actions(app_id: str | None, app_version: int | None) -> list[Action]:
 def commit_info(
     metrics: Mapping[str, int], metadata: Mapping[str, Any] | None = None
 ) -> list[Action]:
-    """What the commit itself says of a write: its metrics, as Delta's texts, and the user's own."""
+    """What a commit says about a write: its metrics, as Delta's texts, and the user's metadata."""
     if not metrics and not metadata:
         return []
     for name in metadata or ():
@@ -124,9 +124,9 @@ def append(
     options: FileOptions = PLAIN,
     abandon: Abandon | None = None,
 ) -> Write:
-    """Write rows as new files; `abandon` gets those of a write that fails half-way.
+    """Write rows as new files; `abandon` gets the files of a write that fails half-way.
 
-    Whatever the table computes of them is computed, with up to `memory_limit`.
+    Columns that the table computes are computed, with up to `memory_limit`.
     """
     metadata, changes = _evolved(state, data, schema_mode)
     if layout_of(metadata).computes is None:
@@ -160,7 +160,7 @@ def _appended(
 
 
 def numbered(before: Metadata, after: Metadata, changes: Sequence[Action]) -> list[Action]:
-    """The changes of a write, with the metadata that its identity columns leave."""
+    """The changes of a write, including the metadata that its identity columns leave."""
     if after is before:
         return list(changes)
     others = [action for action in changes if not isinstance(action, Metadata)]
@@ -168,13 +168,13 @@ def numbered(before: Metadata, after: Metadata, changes: Sequence[Action]) -> li
 
 
 def written(files: Iterable[Any], rows: int) -> dict[str, int]:
-    """What a write says of the adds of its new files, under Delta's names."""
+    """The metrics of a write's new files, under Delta's names."""
     sizes = [add.size for add in files]
     return {"numFiles": len(sizes), "numOutputRows": rows, "numOutputBytes": sum(sizes)}
 
 
 def rows_in(data: pa.Table | pa.RecordBatchReader, write: Write) -> int:
-    """How many rows an append wrote: a stream is over by then, and its files tell."""
+    """How many rows an append wrote; a stream is exhausted by then, so its files say."""
     if isinstance(data, pa.Table):
         return int(data.num_rows)
     adds = (file for file in write.files if isinstance(file, AddFile))
@@ -199,7 +199,7 @@ def overwrite(
     options: FileOptions = PLAIN,
     abandon: Abandon | None = None,
 ) -> Write:
-    """Write rows in place of those that satisfy `where`, by default of all."""
+    """Replace the rows that satisfy `where`, by default all, with new ones."""
     given = as_arrow(data)
     metadata, changes = replaced(snapshot.state, given.schema, where, schema_mode, partition_by)
     predicate = snapshot.bind(where)
@@ -216,7 +216,7 @@ def overwrite(
             changes = numbered(metadata, taken.metadata(metadata), changes)
         rest = Remainder(objects, snapshot.state, predicate, found.partial)
         if found.partial:
-            # Rows that stay are as they are: what computes or checks them has done so before.
+            # Rows that stay are taken as they are: they were computed and checked before.
             layout = layout_of(metadata)
             staying = conform(rest.rows(), layout.schema, arrow_schema=layout.logical)
             kept = write_fitted(objects, metadata, staying, abandon, options)
@@ -282,7 +282,7 @@ def replaced(
     schema_mode: str | None,
     partition_by: Sequence[str] | None,
 ) -> tuple[Metadata, list[Action]]:
-    """The metadata that an overwrite leaves, and what makes it so."""
+    """The metadata that an overwrite leaves, and the actions for that."""
     if schema_mode in (None, "merge"):
         if partition_by is not None and tuple(partition_by) != state.partition_columns:
             raise ValidationError(
@@ -314,7 +314,7 @@ def _evolved(
 
 
 def evolved(state: TableState, incoming: pa.Schema) -> tuple[Metadata, list[Action]]:
-    """The table's metadata with the columns that only new rows have, and what makes it so."""
+    """The table's metadata with columns that only new rows have, and the actions for that."""
     mapped = state.column_mapping != "none"
     schema = merge(state.schema, incoming, column_mapping=mapped)
     return _changed(state, schema, state.partition_columns)
@@ -345,7 +345,7 @@ def _changed(
 
 
 def _found(snapshot: Snapshot, predicate: Predicate | None) -> Sorted:
-    """The files that an overwrite replaces whole, and those it has to read."""
+    """The files that an overwrite replaces whole, and those that it has to read."""
     candidates = snapshot.adds(predicate)
     if predicate is None:
         return Sorted(every_row(candidates), [])
@@ -359,7 +359,7 @@ def _changes(
     whole: Sequence[WholeFile],
     new: Sequence[AddFile],
 ) -> list[CdcFile]:
-    """What an overwrite has changed, row by row: rows that stay were written anew, too."""
+    """What an overwrite changed, row by row: rows that stay were rewritten, too."""
     writer = ChangeWriter(objects, state, new_id=new_id, now_ms=now_ms)
     return writer.write(
         ("delete", writer.rows(whole)), ("delete", rest.gone()), ("insert", writer.rows(new))

@@ -1,10 +1,10 @@
 """When a checkpoint pays: the rule for tables that don't set `delta.checkpointInterval`.
 
-A reader starts at the newest checkpoint and replays the commit files after it; a writer of a
-checkpoint writes the whole table again. So one is due when the commit files since the last hold
-enough actions: what is written into checkpoints stays below a fixed multiple of what was
-committed, however long the history. Actions stand for bytes, since both hold the same ones. Each
-commit file is a request of its own besides, so that there are never very many of them.
+A reader starts at the newest checkpoint and replays the commit files after it; writing a checkpoint
+writes the whole table again. So one is due when the commit files since the last one hold enough
+actions: what is written into checkpoints stays below a fixed multiple of what was committed,
+however long the history. Actions stand for bytes, since both hold the same ones. Each commit file
+also costs a request of its own, so there are never very many of them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-# Up to so many actions a checkpoint costs next to nothing: one every interval.
+# With up to this many actions a checkpoint costs next to nothing: one every interval.
 SMALL: Final = 100
-# What a checkpoint costs whatever is in it, in actions: its schema and its footer.
+# The fixed cost of a checkpoint, in actions: its schema and its footer.
 FIXED: Final = 200
 # Never more commit files than this after a checkpoint.
 MOST_COMMITS: Final = 1000
@@ -31,8 +31,8 @@ class Growth:
 
     @staticmethod
     def unknown(version: int, interval: int, files: int) -> Growth:
-        """For a log that `version` goes on with, of which nothing was noted: a checkpoint is due
-        at the next multiple of the interval.
+        """For a log that continues with `version` and of which nothing was recorded: a checkpoint
+        is due at the next multiple of the interval.
         """
         if version <= 0:
             return Growth(0, 0)
@@ -40,7 +40,7 @@ class Growth:
 
 
 def grown(growth: Growth, version: int, actions: int) -> Growth:
-    """The growth with a version's commit file; one that was counted before is not again."""
+    """The growth with a version's commit file added, unless it was counted before."""
     if version <= growth.due_version:
         return growth
     return replace(growth, actions=growth.actions + actions)
@@ -49,8 +49,8 @@ def grown(growth: Growth, version: int, actions: int) -> Growth:
 def is_due(growth: Growth, version: int, *, interval: int, rate: int, table_actions: int) -> bool:
     """Whether a version, already counted in the growth, should have a checkpoint.
 
-    `table_actions` are those that the checkpoint would hold; `rate` of them may be written for
-    each action that was committed, `interval` is the least distance between two.
+    `table_actions` are those that the checkpoint would hold; `rate` of them may be written for each
+    action that was committed. `interval` is the least distance between two checkpoints.
     """
     commits = version - growth.due_version
     if commits < interval:

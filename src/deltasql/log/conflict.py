@@ -1,16 +1,16 @@
 """Whether a commit may still be made after others were faster: Delta's rules, as a predicate.
 
-What I read and do (`Attempt`) meets who won (`Winner`); the answer is the error to raise,
-or None. Nothing here reads a log or holds a lock.
+What I read and do (`Attempt`) meets who won (`Winner`); the answer is the error to raise, or None.
+Nothing here reads a log or holds a lock.
 
-WriteSerializable, the default, lets a commit be ordered before blind appends that it did
-not see; Serializable does not. Rows that are merely moved to other files (dataChange=false)
-are no change to anyone who read them.
+WriteSerializable, the default, lets a commit be ordered before blind appends that it did not see;
+Serializable does not. Rows that merely move to other files (dataChange=false) are no change to
+anyone who read them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from deltasql.errors import (
@@ -27,25 +27,11 @@ from deltasql.log.pruning.files import Pruner
 from deltasql.log.state import SERIALIZABLE, TableState
 from deltasql.spec.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, Txn
 
-__all__ = ["Attempt", "FileKey", "Reads", "Winner", "check_conflicts", "find_conflict"]
+__all__ = ["Attempt", "FileKey", "Reads", "Winner", "find_conflict"]
 
 FilesRead: TypeAlias = Callable[[], frozenset[FileKey]]
 
 _RERUN = "run the operation again: it then sees the newer version"
-
-
-def check_conflicts(
-    attempt: Attempt,
-    winners: Iterable[Winner],
-    state: TableState,
-    *,
-    files_read: FilesRead | None = None,
-) -> None:
-    """Raise the first conflict that `attempt` has with those that won."""
-    for winner in winners:
-        conflict = find_conflict(attempt, winner, state, files_read=files_read)
-        if conflict is not None:
-            raise conflict
 
 
 def find_conflict(
@@ -57,7 +43,7 @@ def find_conflict(
 ) -> CommitError | None:
     """Why `attempt`, which read the table at `state`, can't follow `winner`; None if it can.
 
-    `files_read` is asked, at most once a winner, which files the predicate had matched, where
+    `files_read` is asked, at most once for each winner, which files the predicate had matched, if
     the answer is neither in the attempt nor in the winner's actions.
     """
     return (
@@ -127,7 +113,7 @@ def _rows_appeared_where_i_read(
 ) -> CommitError | None:
     if attempt.only_rearranges or attempt.reads.is_nothing:
         return None
-    # Files of the old kind must not slip in beside new metadata, whoever wrote them and why.
+    # Files of the old schema must not slip in beside new metadata, whoever wrote them and why.
     strict = attempt.has_metadata or attempt.has_protocol
     if winner.is_blind_append and attempt.isolation != SERIALIZABLE and not strict:
         return None
@@ -164,7 +150,7 @@ def _rows_i_read_went_away(
 
 
 def _file_i_remove_was_removed(attempt: Attempt, winner: Winner) -> CommitError | None:
-    # By path alone: a file whose deletion vector was replaced is another logical file already.
+    # By path alone: a file with a new deletion vector is another logical file already.
     for remove in winner.all_of(RemoveFile):
         if remove.path in attempt.removed:
             return ConcurrentDeleteDeleteError(
@@ -212,7 +198,7 @@ def _first_read(
         return removes[0] if removes else None
     files = reads.files
     if files is None and reads.predicate is not None:
-        # A remove has no stats: its partition values, if it has them, are all there is to go by.
+        # A remove has no stats, so its partition values, if any, are all there is to go by.
         pruner = Pruner(reads.predicate, state.schema)
         removes = [
             remove

@@ -26,9 +26,9 @@ FileKey: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a transaction looked at: nothing, everything, or the rows of a predicate.
+    """What a transaction read: nothing, everything, or the rows of a predicate.
 
-    `files` names the files whose rows it used, where that is known.
+    `files` names the files whose rows it used, if that is known.
     """
 
     everything: bool = False
@@ -37,22 +37,22 @@ class Reads:
 
     @classmethod
     def nothing(cls) -> Reads:
-        """For writers that never looked."""
+        """For writers that read nothing."""
         return _NOTHING
 
     @classmethod
     def all(cls) -> Reads:
-        """For those that depend on every row."""
+        """For writers that depend on every row."""
         return cls(everything=True)
 
     @classmethod
     def where(cls, predicate: Predicate, *, files: frozenset[FileKey] | None = None) -> Reads:
-        """For those that depend on the rows of a bound predicate."""
+        """For writers that depend on the rows of a bound predicate."""
         return cls(predicate=predicate, files=files)
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the transaction looked at nothing."""
+        """Whether the transaction read nothing."""
         return not self.everything and self.predicate is None and not self.files
 
     def joined(self, other: Reads) -> Reads:
@@ -62,14 +62,14 @@ class Reads:
         if self.is_nothing or other.is_nothing:
             return other if self.is_nothing else self
         predicates = tuple(p for p in (self.predicate, other.predicate) if p is not None)
-        # A predicate whose files are not known leaves the whole unknown.
+        # If the files of one predicate are unknown, so are those of both.
         files = None
         if self.files is not None and other.files is not None:
             files = self.files | other.files
         return Reads(predicate=Or(predicates) if predicates else None, files=files)
 
 
-# One for all: each small commit asks for it, and the constructor is slow.
+# One for all: each small commit needs it, and the constructor is slow.
 _NOTHING = Reads()
 
 
@@ -113,7 +113,7 @@ class Attempt:
         )
 
 
-# Not slotted: `cached_property` keeps what it found in the instance.
+# Not slotted: `cached_property` stores its value in the instance.
 @dataclass(frozen=True)
 class Winner:
     """A commit that was made meanwhile."""
@@ -140,7 +140,7 @@ class Winner:
 
     @property
     def is_blind_append(self) -> bool:
-        """Whether it says that it added rows without looking."""
+        """Whether it says that it added rows without reading any."""
         return bool(self.info.is_blind_append) and not self.all_of(RemoveFile)
 
     @property

@@ -1,4 +1,4 @@
-"""What a column may hold in a file: by its partition value, which decides, or by its stats."""
+"""What a column may hold in a file: by its partition value, which is exact, or by its stats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from deltasql.log.pruning.stats_keys import (
 from deltasql.spec.partition_values import UnrepresentableValueError, parse_value
 from deltasql.spec.schema import Leaf, Primitive
 
-# Digits that a double always gives back as they were written.
+# A double preserves this many decimal digits exactly.
 _SAFE_DIGITS = 15
 _SLACK = Decimal("4e-15")
 _WIDE = Context(prec=60)
@@ -42,11 +42,11 @@ class Domain(NamedTuple):
 
     @property
     def is_point(self) -> bool:
-        """Whether there is but one value."""
+        """Whether there is only one value."""
         return self.low is not None and self.high is not None and compare(self.low, self.high) == 0
 
     def reaches(self, value: Any) -> bool:
-        """Whether the value may be among the column's."""
+        """Whether the column may hold the value."""
         return (self.low is None or compare(self.low, value) <= 0) and (
             self.high is None or compare(self.high, value) >= 0
         )
@@ -56,7 +56,7 @@ _Reader: TypeAlias = Callable[[Any], Any]
 UNKNOWN = Domain()
 _ONLY_NULL = Domain(may_be_value=False)
 _YEAR = re.compile(r"[+-]?[0-9]+")
-# The first and the last value that Python holds, of the types whose values may lie beyond.
+# The first and the last value that Python can hold, for types whose values may lie beyond.
 _EDGES: dict[str, tuple[Any, Any]] = {
     "date": (date.min, date.max),
     "timestamp": (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
@@ -78,7 +78,7 @@ class Source(NamedTuple):
 
 
 def partition_domain(values: Mapping[str, str | None], leaf: Leaf) -> Domain:
-    """One value for the whole file; of a text that can't be read nothing is known."""
+    """One value for the whole file; if its text can't be read, nothing is known."""
     text = values[leaf.physical_path[0]]
     try:
         value = parse_value(text, leaf.type)
@@ -90,7 +90,7 @@ def partition_domain(values: Mapping[str, str | None], leaf: Leaf) -> Domain:
 
 
 def _beyond(text: str, kind: Primitive) -> Domain:
-    """A date before the year 1 or after 9999: on the far side of all that it is compared with."""
+    """A date before the year 1 or after 9999: beyond everything that it is compared with."""
     year = _YEAR.match(text)
     if year is None or kind.name not in _EDGES:
         return UNKNOWN
@@ -101,7 +101,7 @@ def _beyond(text: str, kind: Primitive) -> Domain:
 
 
 def stats_domain(parsed: dict[str, Any], source: Source) -> Domain:
-    """What a file's stats leave possible: bounds that hold, if they are reached or not."""
+    """What a file's stats leave possible: bounds that hold, whether or not they are reached."""
     path = source.leaf.physical_path
     lows, highs, counts = bounds(parsed)
     low, high, records = dig(lows, path), dig(highs, path), record_count(parsed)
@@ -115,7 +115,7 @@ def stats_domain(parsed: dict[str, Any], source: Source) -> Domain:
 
 
 def _readers(column_type: Primitive) -> tuple[_Reader, _Reader]:
-    """What turns the stats' minimum and maximum into bounds that are sure to hold."""
+    """The functions that turn the stats' minimum and maximum into bounds that surely hold."""
     kind = kind_of(column_type)
     if kind != "number":
         return _READERS.get(kind or "", (_unknown, _unknown))
@@ -126,7 +126,7 @@ def _readers(column_type: Primitive) -> tuple[_Reader, _Reader]:
 
 
 def _number(raw: Any, *, slack: Decimal | None) -> Any:
-    """Integers as they are; of longer decimals the double has lost digits."""
+    """Integers as they are; longer decimals have lost digits as doubles, and get some slack."""
     if type(raw) is int:
         return raw
     if type(raw) is not float:
@@ -138,7 +138,7 @@ def _number(raw: Any, *, slack: Decimal | None) -> Any:
 
 
 def _unknown(_raw: Any) -> None:
-    """For floats' maxima: NaN is greater than all, and writers may leave it out."""
+    """For maxima of floats: NaN is greater than all others, and writers may leave it out."""
 
 
 def _text(raw: Any) -> Any:

@@ -1,7 +1,7 @@
 """What several operations in one commit owe the change data feed.
 
-Readers of a version with change files look at nothing else. So once one operation has written
-such files, the rows that another one added or removed as whole files have to be in some as well.
+Readers of a version with change files look at nothing else. So once one operation has written such
+files, rows that another one added or removed as whole files must be in change files as well.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile
 
 CHANGE_TYPE = "_change_type"
-# What readers of the feed see beside the table's own columns.
+# What readers of the feed see besides the table's own columns.
 FEED_COLUMNS = frozenset((CHANGE_TYPE, "_commit_version", "_commit_timestamp"))
 CHANGE_FOLDER = "_change_data"
 
 
 @dataclass(slots=True)
 class FeedDebt:
-    """Files of operations that wrote no changes, beside operations that did."""
+    """Files of operations that wrote no changes, next to operations that did."""
 
     has_changes: bool = False
     added: list[AddFile] = field(default_factory=list)
@@ -32,11 +32,11 @@ class FeedDebt:
 
     @property
     def removed(self) -> list[AddFile]:
-        """The files that were removed, to be read once more."""
+        """The removed files, to be read once more."""
         return [as_add(remove) for remove in self._removes]
 
     def note(self, actions: Iterable[Action]) -> None:
-        """Remember one operation; one with changes has written down all of its own."""
+        """Remember one operation; one with changes has recorded all of its own."""
         done = list(actions)
         if any(isinstance(action, CdcFile) for action in done):
             self.has_changes = True
@@ -45,14 +45,14 @@ class FeedDebt:
         self._removes += [a for a in done if isinstance(a, RemoveFile) and a.data_change]
 
     def settle(self) -> None:
-        """Everything is written down."""
+        """Forget everything: it is all recorded."""
         self.added, self._removes = [], []
 
 
 def as_add(remove: RemoveFile, partition_names: Iterable[str] = ()) -> AddFile:
     """A removed file, to be read once more.
 
-    Of the partition columns stock Delta names only those in its removes that are not null.
+    In its removes, stock Delta names only those partition columns that are not null.
     """
     return AddFile(
         path=remove.path,

@@ -1,4 +1,4 @@
-"""Sums over a table's state that come out alike in any order: what two tellers compare first."""
+"""Sums over a table's state that don't depend on order: what two readings compare first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MODULUS: Final = 1 << (8 * DIGEST_SIZE)
 
 
 class Digest:
-    """A sum of hashes: what was added in any order, and was not taken away again."""
+    """A sum of hashes, of whatever was added in any order and not taken out again."""
 
     __slots__ = ("_sum",)
 
@@ -19,15 +19,15 @@ class Digest:
         self._sum = int.from_bytes(value)
 
     def add(self, hashed: bytes) -> None:
-        """Take a hash in."""
+        """Add a hash."""
         self._sum += int.from_bytes(hashed)
 
     def add_sum(self, hashes: int) -> None:
-        """Take in a sum of hashes."""
+        """Add a sum of hashes."""
         self._sum += hashes
 
     def drop(self, hashed: bytes) -> None:
-        """Take a hash out that was taken in before."""
+        """Take out a hash that was added before."""
         self._sum -= int.from_bytes(hashed)
 
     def value(self) -> bytes:
@@ -36,7 +36,7 @@ class Digest:
 
 
 class FileHashes(NamedTuple):
-    """A live file: hashes of what it is and of its statistics (empty without), and its size."""
+    """A live file: hashes of its content and of its statistics (empty without), and its size."""
 
     content: bytes
     stats: bytes
@@ -45,10 +45,10 @@ class FileHashes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileSums:
-    """How many files, how many bytes, and a digest of what is said of them, in no order.
+    """How many files, how many bytes, and a digest of what is said about them, in no order.
 
     The digest has three parts: files without statistics, which checkpoints may leave out, their
-    statistics, and every row that is no file's.
+    statistics, and every row that does not belong to a file.
     """
 
     files: int = 0
@@ -57,17 +57,17 @@ class FileSums:
 
     @property
     def stats(self) -> bytes:
-        """The part of the digest that is about statistics."""
+        """The part of the digest for statistics."""
         return self.digest[DIGEST_SIZE : 2 * DIGEST_SIZE]
 
     @property
     def others(self) -> bytes:
-        """The part of the digest that is about rows that are no files'."""
+        """The part of the digest for rows that don't belong to files."""
         return self.digest[2 * DIGEST_SIZE :]
 
     @property
     def contents(self) -> bytes:
-        """The part of the digest that is about files, but for their statistics."""
+        """The part of the digest for files, without their statistics."""
         return self.digest[:DIGEST_SIZE]
 
     def same_files(self, other: FileSums) -> bool:
@@ -83,7 +83,7 @@ class FileSums:
 
 
 class FileSum:
-    """Files that come and go, and rows that are no files', counted and summed up."""
+    """Files that come and go, and rows that don't belong to files, counted and summed up."""
 
     __slots__ = ("_bytes", "_contents", "_files", "_others", "_stats")
 
@@ -96,21 +96,21 @@ class FileSum:
         self._others = Digest(start.others)
 
     def add(self, file: FileHashes) -> None:
-        """A file is live."""
+        """Add a live file."""
         self._files += 1
         self._bytes += file.size
         self._contents.add(file.content)
         self._stats.add(file.stats)
 
     def drop(self, file: FileHashes) -> None:
-        """A file that was live is so no more."""
+        """Take out a file that is no longer live."""
         self._files -= 1
         self._bytes -= file.size
         self._contents.drop(file.content)
         self._stats.drop(file.stats)
 
     def add_many(self, files: Iterable[FileHashes]) -> None:
-        """Files are live: as `add` for each, written out because they may be a million."""
+        """Add live files: as `add` for each, but inlined, since there may be a million."""
         count = size_bytes = contents = stats = 0
         number = int.from_bytes
         for content, stats_hash, size in files:
@@ -124,11 +124,11 @@ class FileSum:
         self._stats.add_sum(stats)
 
     def add_other(self, hashed: bytes) -> None:
-        """A row is there that is no file's."""
+        """Add a row that does not belong to a file."""
         self._others.add(hashed)
 
     def drop_other(self, hashed: bytes) -> None:
-        """A row that is no file's is there no more."""
+        """Take out a row that does not belong to a file."""
         self._others.drop(hashed)
 
     def value(self) -> FileSums:

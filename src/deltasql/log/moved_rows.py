@@ -1,9 +1,9 @@
-"""Rows found again: where a compaction has put them, and which of a file a commit deleted.
+"""Finds rows again: where a compaction has put them, and which rows of a file a commit deleted.
 
-A compaction writes the live rows of the files that it removes one after the other, by their paths,
-into those that it adds. So all there is to know are how many rows of each removed file were live.
-If it sorts them, the place of each one is written down as well, unless they are too many.
-A commit file is sorted in its own way: the order in it means nothing.
+A compaction writes the live rows of the files that it removes one after the other, in the order of
+their paths, into those that it adds. So it is enough to know how many rows of each removed file
+were live. If it sorts them, the place of each row is recorded as well, unless there are too many. A
+commit file has an order of its own, which means nothing here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltasql.log.contenders import Winner
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.spec.actions import AddFile, Metadata, Protocol, RemoveFile
 
-# The place of each row is written down of so many rows at most: four megabytes of a commit.
+# For at most this many rows the place of each is recorded: four megabytes of a commit.
 MOST_ORDERED: Final = 1_000_000
 
 
@@ -30,19 +30,19 @@ MOST_ORDERED: Final = 1_000_000
 class MovedRows:
     """What became of the rows of the files that a compaction removed."""
 
-    # By path: the place of the file's first live row among all, and how many it had.
+    # By path: the place of the file's first live row among all rows, and how many it had.
     _removed: dict[str, tuple[int, int]]
-    # In their order: the new files, and the place of the row that follows each one's last.
+    # In order: the new files, and the place after the last row of each.
     _added: Sequence[AddFile]
     _ends: Sequence[int]
-    # The places of the rows after they were sorted; None if they are as they came.
+    # The places of the rows after they were sorted; None if they were not.
     _order: Sequence[int] | None = None
 
     @classmethod
     def of(
         cls, winner: Winner, row_counts: Sequence[int] | None, row_order: bytes | None = None
     ) -> MovedRows | None:
-        """What a commit moved; None if that can't be told."""
+        """What a commit moved; None if that is unknown."""
         removes = sorted(winner.all_of(RemoveFile), key=_path)
         adds = sorted(winner.all_of(AddFile), key=_path)
         counts = [record_count(load_stats(add.stats)) for add in adds]
@@ -73,7 +73,7 @@ class MovedRows:
         return range(self._removed[path][1])
 
     def find(self, path: str, rows: Iterable[int]) -> list[tuple[AddFile, int]]:
-        """The new file, and the row there, of live rows of a removed file."""
+        """The new file, and the row in it, for each of these live rows of a removed file."""
         start, count = self._removed[path]
         found = []
         for row in rows:
@@ -91,7 +91,7 @@ class MovedRows:
 
 
 def pack(places: array[int]) -> bytes:
-    """The places of sorted rows, 32-bit numbers, as they are written down."""
+    """The places of sorted rows, 32-bit numbers, in the form in which they are recorded."""
     little = places if sys.byteorder == "little" else _swapped(places)
     return zlib.compress(little.tobytes(), level=1)
 
@@ -113,7 +113,7 @@ def _path(file: AddFile | RemoveFile) -> str:
 
 
 def only_moves(winner: Winner) -> bool:
-    """Whether a commit merely put rows into other files."""
+    """Whether a commit merely moved rows to other files."""
     if winner.all_of(Metadata) or winner.all_of(Protocol):
         return False
     files = [*winner.all_of(AddFile), *winner.all_of(RemoveFile)]

@@ -1,7 +1,7 @@
 """Which files a commit may remove, and on what grounds.
 
-That a file may hold rows of a condition is a reason to read it, never to remove it. So a remove
-is made of a type that says why it loses no row: `WholeFile`, all of whose rows are to go, or
+That a file may hold rows of a condition is a reason to read it, never to remove it. So a remove is
+made from a type that says why no row is lost: `WholeFile`, whose rows are all to be deleted, or
 `RewrittenFile`, whose other rows are in new files. Only the functions below make them.
 """
 
@@ -23,7 +23,7 @@ Removable: TypeAlias = WholeFile | RewrittenFile
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """The files that may hold rows of a condition: `whole` by certainty, `partial` to be read."""
+    """Files that may hold rows of a condition: `whole` for certain, `partial` to be read."""
 
     whole: list[WholeFile]
     partial: list[AddFile]
@@ -32,12 +32,12 @@ class Sorted:
 def sort_by_match(
     files: Iterable[AddFile], predicate: Predicate | None, schema: StructType
 ) -> Sorted:
-    """Part the files by what a bound predicate is sure of; without one it is sure of nothing."""
+    """Sort the files by what a bound predicate is certain of; without one, of nothing."""
     if predicate is None:
         return Sorted([], list(files))
     found = Sorted([], [])
     pruner = Pruner(predicate, schema)
-    # Files come in thousands, partitions in dozens, and partition values alone say "all".
+    # There are thousands of files but dozens of partitions, whose values alone can say "all".
     known: dict[tuple[tuple[str, str | None], ...], Match] = {}
     for add in files:
         values = add.partition_values
@@ -52,19 +52,19 @@ def sort_by_match(
 
 
 def every_row(files: Iterable[AddFile]) -> list[WholeFile]:
-    """Files that go because every row does: of the table, or of their partition."""
+    """Files removed because every row is: of the table, or of their partition."""
     return [WholeFile(add) for add in files]
 
 
 def rewritten(files: Iterable[AddFile]) -> list[RewrittenFile]:
-    """Files whose rows were looked at one by one, and those that stay written elsewhere."""
+    """Files whose rows were read one by one, with those that stay written elsewhere."""
     return [RewrittenFile(add) for add in files]
 
 
 def removes(
     files: Iterable[Removable], *, deletion_timestamp: int, data_change: bool = True
 ) -> list[RemoveFile]:
-    """The actions that take files out of the table; rows that merely move are no change."""
+    """The actions that remove files from the table; rows that merely move are no change."""
     return [
         RemoveFile.of(add, deletion_timestamp=deletion_timestamp, data_change=data_change)
         for add in files

@@ -1,7 +1,7 @@
 """Action reconciliation: the state of a table from the commits of its log, in order.
 
-The SQL log keeps this state itself; replay is for logs that come from elsewhere, and for
-proving that both agree.
+The SQL log keeps this state itself; replay is for logs from elsewhere, and for proving that
+both agree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Replay:
     """The state after the commits applied so far.
 
     A logical file is a path with a deletion vector's id, '' without one; the newest action
-    about it wins, so that no key is both in `files` and in `tombstones`.
+    about it wins, so no key is in both `files` and `tombstones`.
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class Replay:
         self.protocol: Protocol | None = None
 
     def apply(self, version: int, actions: Iterable[Action]) -> None:
-        """Take in the next commit; the first may have any version."""
+        """Apply the next commit; the first may have any version."""
         if self.version is not None and version != self.version + 1:
             raise LogFormatError(
                 f"version {version} can't follow version {self.version}",
@@ -73,7 +73,7 @@ class Replay:
                 self.files.pop(key, None)
                 self.tombstones[key] = action
             case Txn():
-                # The latest seen, not the largest: a version may go down.
+                # The latest, not the largest: a version may go down.
                 self.txns[action.app_id] = action
             case DomainMetadata():
                 self.domains.pop(action.domain, None)

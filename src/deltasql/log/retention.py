@@ -1,7 +1,7 @@
-"""How long things are kept and how they are mirrored, from the properties that say so.
+"""How long things are kept and how they are mirrored, from the table's properties.
 
-A property that means nothing came from another writer: commits are checked. It counts as if it
-were not there, because a mirror that stops helps nobody; `faults` tells whoever can be told.
+Commits are checked, so a property with an invalid value came from another writer. It is ignored,
+because a mirror that stops helps nobody; `faults` lists such properties.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def truncated_log_ms(properties: Mapping[str, str]) -> int:
 
 
 def txn_ms(properties: Mapping[str, str]) -> int | None:
-    """How long an application's txn is kept; None for ever, which is the default."""
+    """How long an application's txn is kept; None means for ever, the default."""
     return parse_interval(properties.get(TXN_RETENTION, ""))
 
 
 def checkpoint_interval(properties: Mapping[str, str]) -> int | None:
-    """Every how many versions a checkpoint is due; Delta's property wins over our own.
+    """Every how many versions a checkpoint is due; Delta's property wins over ours.
 
     None if the table does not say: see `checkpoint_rule`.
     """
@@ -76,11 +76,11 @@ def checkpoint_interval(properties: Mapping[str, str]) -> int | None:
 
 
 def mirror_mode(properties: Mapping[str, str]) -> str | None:
-    """How the table itself wants to be mirrored; None leaves it to the lake."""
+    """How the table asks to be mirrored; None leaves it to the lake."""
     mode = properties.get(MIRROR_MODE)
     return mode if mode in (SYNC, ASYNC, OFF) else None
 
 
 def faults(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties whose values mean nothing, by key, and what they should be."""
+    """The properties with invalid values, by key, and what they should be."""
     return {key: fault for key, text in properties.items() if (fault := fault_of(key, text))}

@@ -1,7 +1,7 @@
-"""Row tracking: every row of a new file gets an id, above all that were given out before.
+"""Row tracking: every row of a new file gets an id, above all ids given out before.
 
-Ids are known only once the version is, and the last id given out is part of the log (the
-domain `delta.rowTracking`): so they are assigned under the head's lock.
+Ids are known only once the version is, and the last id given out is part of the log (the domain
+`delta.rowTracking`), so they are assigned under the head's lock.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def assign_row_ids(
 
 
 def high_water_mark(configuration: str | None) -> int:
-    """The last row id given out, by the configuration of the domain."""
+    """The last row id given out, from the configuration of the domain."""
     if configuration is None:
         return NO_ROWS
     found: Any = codec.loads(configuration, source=ROW_TRACKING_DOMAIN)
@@ -59,10 +59,10 @@ def high_water_mark(configuration: str | None) -> int:
 def number_rows(
     actions: Iterable[Action], *, version: int, high_water_mark: int
 ) -> tuple[list[Action], int]:
-    """The actions with row ids and, if ids were given out, the domain that says up to which.
+    """The actions with row ids and, if ids were given out, the domain with the last one.
 
-    A file that has its ids keeps them; one that replaces itself, to get another deletion
-    vector, takes them from its own remove.
+    A file that has its ids keeps them; one that replaces itself, with another deletion vector,
+    takes them from its own remove.
     """
     given = list(actions)
     mark = max(high_water_mark, _reserved(given))
@@ -100,7 +100,7 @@ def _numbered(add: AddFile, removed: RemoveFile | None, first: int, version: int
 
 
 def _last_id(add: AddFile) -> int:
-    """The highest id of the file's rows; what stands before its first when it is empty."""
+    """The highest id of the file's rows; if it is empty, the one before its first."""
     assert add.base_row_id is not None
     return add.base_row_id + _rows_of(add) - 1
 
@@ -126,7 +126,7 @@ def _is_mark(action: Action) -> bool:
 
 
 def _reserved(actions: Iterable[Action]) -> int:
-    """The mark that the caller's own domain action asks for."""
+    """The mark that the caller's own domain action requests."""
     for action in actions:
         if isinstance(action, DomainMetadata) and _is_mark(action) and not action.removed:
             return high_water_mark(action.configuration)

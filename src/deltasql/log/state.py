@@ -31,7 +31,7 @@ ColumnMapping = Literal["none", "name", "id"]
 WRITE_SERIALIZABLE: Final = "WriteSerializable"
 SERIALIZABLE: Final = "Serializable"
 
-# One text serves all versions that share it, and all tables of one shape.
+# Shared by all versions with the same text, and by all tables of the same shape.
 _schema = lru_cache(maxsize=256)(parse_schema)
 _stats_columns = lru_cache(maxsize=256)(load_stats_columns)
 
@@ -50,7 +50,7 @@ def _protocol(text: str) -> Protocol:
     return found
 
 
-# Not slotted: `cached_property` keeps what it found in the instance.
+# Not slotted: `cached_property` stores its value in the instance.
 @dataclass(frozen=True, kw_only=True)
 class TableState:
     """A table at a version, without its files."""
@@ -75,7 +75,7 @@ class TableState:
         protocol_version: int,
         stats_columns: str = "[]",
     ) -> TableState:
-        """The state from what a store keeps: JSON of the two actions' own objects."""
+        """The state from what a store keeps: the two actions' own objects as JSON."""
         return cls(
             version=version,
             in_commit_timestamp=in_commit_timestamp,
@@ -116,7 +116,7 @@ class TableState:
 
     @cached_property
     def column_mapping(self) -> ColumnMapping:
-        """How columns are found in data files; a mode without the feature counts for nothing."""
+        """How columns are found in data files; a mode without the feature is ignored."""
         mode = self.properties.get(COLUMN_MAPPING_MODE, "none").lower()
         if "columnMapping" not in self.reader_features:
             return "none"
@@ -126,17 +126,17 @@ class TableState:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The table's properties as they are written."""
+        """The table's properties as they are written in the log."""
         return self.metadata.configuration
 
     @cached_property
     def reader_features(self) -> frozenset[str]:
-        """The features that readers must know, those of legacy versions too."""
+        """The features that readers must know, including those of legacy versions."""
         return implied_features(self.protocol)[0]
 
     @cached_property
     def writer_features(self) -> frozenset[str]:
-        """The features that writers must know, those of legacy versions too."""
+        """The features that writers must know, including those of legacy versions."""
         return implied_features(self.protocol)[1]
 
     @cached_property
@@ -146,42 +146,42 @@ class TableState:
 
     @cached_property
     def isolation(self) -> Isolation:
-        """The isolation of writers; a level we don't know counts as the strictest."""
+        """The isolation of writers; an unknown level counts as the strictest."""
         level = self.properties.get(ISOLATION_LEVEL, WRITE_SERIALIZABLE)
         return WRITE_SERIALIZABLE if level == WRITE_SERIALIZABLE else SERIALIZABLE
 
     @cached_property
     def row_tracking(self) -> bool:
-        """Whether every commit has to number its rows (rule 47): supported and not suspended."""
+        """Whether every commit must number its rows (rule 47): supported and not suspended."""
         suspended = is_true(self.properties, ROW_TRACKING_SUSPENDED)
         return "rowTracking" in self.writer_features and not suspended
 
     @cached_property
     def has_row_ids(self) -> bool:
-        """Whether every row has its id, so that readers may ask for it."""
+        """Whether every row has an id, so that readers may use it."""
         return self.row_tracking and self._is_on(ROW_TRACKING, "rowTracking")
 
     @property
     def has_deletion_vectors(self) -> bool:
-        """Whether files may have deletion vectors, old ones for instance."""
+        """Whether files may have deletion vectors, for example old ones."""
         return "deletionVectors" in self.writer_features
 
     @cached_property
     def writes_deletion_vectors(self) -> bool:
-        """Whether new deletion vectors are wanted."""
+        """Whether the table asks for new deletion vectors."""
         return self._is_on(DELETION_VECTORS, "deletionVectors")
 
     @cached_property
     def in_commit_timestamps(self) -> bool:
-        """Whether the time of a commit is the one inside it."""
+        """Whether the time of a commit is its in-commit timestamp."""
         return self._is_on(TIMESTAMPS, "inCommitTimestamp")
 
     @cached_property
     def has_change_feed(self) -> bool:
-        """Whether changes are written down row by row."""
+        """Whether changes are recorded row by row."""
         return self._is_on(CHANGE_FEED, "changeDataFeed")
 
     def _is_on(self, key: str, feature: str) -> bool:
-        """A property counts only together with its feature (rule 41)."""
+        """Whether a property is on, which counts only together with its feature (rule 41)."""
         on = is_true(self.properties, key)
         return on and feature in self.writer_features

@@ -1,4 +1,4 @@
-"""Points in time, as callers give them and as the log keeps them: epoch milliseconds."""
+"""Points in time, as callers give them and as the log stores them: epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def to_ms(moment: Timestamp) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-# The end of the year 9999: no calendar here goes further.
+# The end of the year 9999: Python's calendar goes no further.
 LATEST_MS = 253_402_300_799_999
 
 

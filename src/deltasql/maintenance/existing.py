@@ -20,9 +20,9 @@ _TOLD: Final = 3
 def must_exist(
     store: LogStore, objects: ObjectStore, table_id: int, files: Iterable[AddFile], *, what: str
 ) -> None:
-    """Raise `ValidationError` unless the data files and vectors are there, and stay.
+    """Raise `ValidationError` unless the data files and vectors exist, and will stay.
 
-    The caller holds their version by a pin: what vacuum had not written down before stays.
+    The caller has pinned their version: whatever vacuum had not recorded before then stays.
     """
     paths = {path for add in files for path in _paths(add)}
     if not paths:

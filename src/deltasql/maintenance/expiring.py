@@ -1,9 +1,9 @@
-"""Retention in SQL: versions that are old enough leave the history, a stretch at a time.
+"""Retention in SQL: versions that are old enough leave the history, some at a time.
 
-The oldest version that stays, the horizon, is moved first, in a short transaction under the lock
-of the table's head, together with what is proven of that version: checks and rebuilds begin there.
-From then on nobody reads what is older, and its rows go in batches that hold up no commit. Whoever
-is killed between the two has only to be run again.
+The horizon, the oldest version that stays, is moved first, in a short transaction under the lock of
+the table's head, together with what is proven about that version: checks and rebuilds begin there.
+From then on nobody reads what is older, and its rows are deleted in batches that hold up no commit.
+A run that was killed in between only has to be run again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Progress = Callable[[int], None]
 
 # How many versions expire, or lose their rows, in one transaction.
 _STRETCH: Final = 500
-# What a later row of the same name replaces; of the others there is one at a time.
+# Kinds in which a later row replaces one of the same name; of the others any later row does.
 _NAMED: Final = frozenset({"txns", "domains"})
 
 
@@ -43,8 +43,8 @@ _NAMED: Final = frozenset({"txns", "domains"})
 class ExpireReport:
     """What expired or, in a dry run, would expire.
 
-    Versions before `kept_from` are gone, `versions` of them this time; `files` rows of files went
-    that vacuum had deleted before. `reason` says why no version expired.
+    Versions before `kept_from` are gone, `versions` of them this time; `files` counts the deleted
+    rows of files that vacuum had deleted before. `reason` says why no version expired.
     """
 
     table: str
@@ -82,7 +82,7 @@ def expire(
     wish: ExpireWish,
     progress: Progress | None = None,
 ) -> ExpireReport:
-    """Let versions that are older than the retention leave the history, or say which would."""
+    """Let versions that are older than the retention leave the history, or report which would."""
     reason = store.read_only_reason(table_id)
     if reason is not None:
         raise read_only(name, reason)
@@ -117,7 +117,7 @@ def expire(
 
 
 def _planned(store: LogStore, head: Head, state: TableState, name: str, wish: ExpireWish) -> _Plan:
-    """The version that stays as the oldest, and why it is no newer one where none expires."""
+    """The oldest version that stays and, if none expires, why."""
     table_id, earliest = head.table_id, head.earliest_version
     kept_ms, cutoff = _cutoff(store, head, state, name, wish)
 
@@ -157,7 +157,7 @@ def _cutoff(
                 cause=f"{LOG_RETENTION} says how long versions stay in the history",
                 remedy="leave the retention out, or say enforce_retention_duration=False",
             )
-    # Whoever writes is checked against every commit since it began, and may ask for its own.
+    # A writer is checked against every commit since it began, and may look up its own.
     since = store.writers().writing_since
     return kept_ms, cutoff if since is None else min(cutoff, since - 1)
 
@@ -181,11 +181,11 @@ def _advance(
     committer: str | None,
     progress: Progress | None,
 ) -> int:
-    """Move the horizon, a stretch at a time; returns how far it came."""
+    """Move the horizon, some versions at a time; returns how far it got."""
     reached = head.earliest_version
     if horizon <= reached:
         return reached
-    # What is damaged stays as it is: the commits that tell would be gone.
+    # A damaged table stays as it is: the commits that show the damage would be gone.
     must_be_sound(store, head.table_id, horizon)
     known = first_trusted(store, head.table_id)
     while reached < horizon:
@@ -202,7 +202,7 @@ def _advance(
 
 
 def _proven(store: LogStore, before: TrustedVersion, version: int) -> TrustedVersion:
-    """What the commits up to a version leave, without actions that others have replaced."""
+    """What the commits up to a version leave, without actions that later ones replaced."""
     table_id = before.table_id
     found = FileSum(follow(store, before, version))
     for kind in OTHER_KINDS:
@@ -218,7 +218,7 @@ def _proven(store: LogStore, before: TrustedVersion, version: int) -> TrustedVer
 
 
 def _drop(store: LogStore, table_id: int, tombstones: int) -> int:
-    """Delete the rows of whatever has expired; returns how many were those of files."""
+    """Delete the rows of everything that has expired; returns how many were rows of files."""
     while store.drop_versions(table_id, most=_STRETCH):
         pass
     files, after = 0, -1

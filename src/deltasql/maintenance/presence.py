@@ -1,8 +1,8 @@
 """This process as vacuum sees it: what it writes, and which versions it reads.
 
-A process that writes has one row in the database, made with its first write and kept alive in
-the background, so that a commit costs nothing more. Reads are known in memory; those that last
-longer than a heartbeat hold their version by a pin.
+A process that writes has one row in the database, made with its first write and kept alive in the
+background, so that a commit costs nothing more. Reads are tracked in memory; those that last longer
+than a heartbeat hold their version by a pin.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from deltasql.store.upkeep.interface import SILENCE, UpkeepLog
 logger = logging.getLogger("deltasql.sessions")
 
 HEARTBEAT: Final = 20.0
-# How long a version is held unless its holder says so again.
+# How long a version is held unless its holder renews the pin.
 PIN_SECONDS: Final = SILENCE
 
 
 def clock() -> float:
-    """Seconds that pass also while the machine sleeps."""
+    """Seconds, including those during which the machine sleeps."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -44,7 +44,7 @@ _IMPORTED: Final = clock()
 
 @dataclass(slots=True)
 class _Reading:
-    """A read that goes on; `pin_id` once it holds its version in the database."""
+    """A read under way; it has a `pin_id` once it holds its version in the database."""
 
     table_id: int
     version: int
@@ -72,7 +72,7 @@ class Presence:
         self._begin()
 
     def _begin(self) -> None:
-        """As a new process: a child has neither its parent's row nor its thread."""
+        """Start empty, as in a new process: a child has neither its parent's row nor its thread."""
         self._pid = os.getpid()
         self._session_id = str(uuid.uuid4())
         self._is_known = False
@@ -104,7 +104,7 @@ class Presence:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """A worker's life: it has a row from its beginning on, whether it writes or not."""
+        """The life of a worker: it has a row from the beginning, whether it writes or not."""
         with self.writing():
             self._keep_alive()
         self._quietly(self.beat)
@@ -116,7 +116,7 @@ class Presence:
     def was_given_up(self) -> bool:
         """Whether this process was silent for so long that vacuum may have taken it for dead.
 
-        Then files that it has not committed yet may be gone. It is known again afterwards.
+        Then files that it has not committed yet may be gone. The call makes it known again.
         """
         self._here()
         if not self._is_known or clock() - self._heard_at < SILENCE / 2:
@@ -127,7 +127,7 @@ class Presence:
 
     @contextmanager
     def reading(self, table_id: int, version: int, reason: str = "read") -> Iterator[None]:
-        """A read of a version; the version is held in the database once the read takes long."""
+        """A read of a version, which is held in the database once the read takes long."""
         self._here()
         token = object()
         self._reads[token] = _Reading(table_id, version, clock(), reason)
@@ -148,7 +148,7 @@ class Presence:
         *,
         seconds: float = PIN_SECONDS,
     ) -> Iterator[str]:
-        """Hold a version from now on until the block ends; yields the id of the pin."""
+        """Hold a version until the block ends; yields the id of the pin."""
         self._here()
         pin_id = str(uuid.uuid4())
         held = self._store.pin(
@@ -194,7 +194,7 @@ class Presence:
                     writing=self._writing_for(now) or 0.0,
                 )
             except StoreError as error:
-                # The write itself will tell whether the database can be reached; files that are
+                # The write itself will show whether the database can be reached; files that are
                 # younger than the retention are safe without the row.
                 logger.warning("this process could not be entered in dl_sessions: %s", error)
                 return
@@ -207,16 +207,16 @@ class Presence:
         return now - min(begun) if begun else None
 
     def beat(self) -> bool:
-        """Say that this process lives, and hold what it reads; False if its row was swept."""
+        """Report that this process lives, and hold what it reads; False if its row was swept."""
         for token, reading in list(self._reads.items()):
             self._quietly(partial(self._hold, reading))
             if token not in self._reads and reading.pin_id is not None:
-                # It ended meanwhile, perhaps before it was held.
+                # The read ended meanwhile, perhaps before it held its version.
                 self._quietly(partial(self._store.unpin, reading.pin_id))
         with self._lock:
             if not self._is_known:
                 if self._kind is not None:
-                    # The database was away when it began.
+                    # The database could not be reached when it began.
                     self._become_known()
                 return True
             now = clock()
@@ -247,7 +247,7 @@ class Presence:
             return
         with self._lock:
             if self._thread is None:
-                # Not a method: a lake that nobody uses any more must not live on for its thread.
+                # Not a method: the thread must not keep alive a lake that nobody uses any more.
                 self._thread = threading.Thread(
                     target=_beat_until,
                     args=(weakref.ref(self), self._stop, self._heartbeat),
@@ -257,7 +257,7 @@ class Presence:
                 self._thread.start()
 
     def close(self) -> None:
-        """Take this process's row away."""
+        """Delete this process's row."""
         self._stop.set()
         if self._pid != os.getpid():
             return
@@ -271,7 +271,7 @@ class Presence:
             self._quietly(lambda: self._store.end_session(self._session_id))
 
     def sweep(self) -> None:
-        """Take away the rows of the dead."""
+        """Delete the rows of dead processes."""
         self._store.sweep()
 
     @staticmethod
@@ -279,7 +279,7 @@ class Presence:
         try:
             do()
         except StoreError as error:
-            # It expires by itself.
+            # The row expires by itself.
             logger.debug("upkeep: %s", error)
 
 

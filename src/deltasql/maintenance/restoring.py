@@ -1,8 +1,8 @@
 """Restore: the files and the metadata of an older version, as a new commit.
 
-As stock Delta's RESTORE: what came since is removed, what went is added again. What a table can't
-go back on stays as it is now: the protocol, in-commit timestamps, row tracking, column mapping, and
-how far identity columns have come.
+As in stock Delta's RESTORE, files added since are removed, and removed ones are added again. What a
+table can't undo stays as it is now: the protocol, in-commit timestamps, row tracking, column
+mapping, and how far identity columns have got.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RestoreReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
-    """The actions that make a table what it was, and what they come to."""
+    """The actions that make a table what it was, and their metrics."""
 
     actions: tuple[Action, ...]
     added: tuple[AddFile, ...]
@@ -73,7 +73,7 @@ def plan(
     domains_then: Mapping[str, str],
     deletion_timestamp: int,
 ) -> Restoration:
-    """What leads from the table as it is to the one it was."""
+    """What turns the table as it is into what it was."""
     current = {(add.path, add.dv_id): add for add in files_now}
     wanted = {(add.path, add.dv_id): add for add in files_then}
     added = tuple(
@@ -120,7 +120,7 @@ def _metadata(now: TableState, then: TableState) -> list[Action]:
 
 
 def _with_marks(text: str, now: StructType) -> str:
-    """The schema with identity columns that go on where they are now: no value comes twice."""
+    """The schema with identity columns that continue from now: no value is used twice."""
     schema = parse_schema(text)
     known = {item.physical_name: item for item in now.fields}
     fields = tuple(_with_mark(item, known.get(item.physical_name)) for item in schema.fields)

@@ -1,4 +1,4 @@
-"""Log cleanup: old commits leave the mirror, by the spec's rules; SQL keeps its own."""
+"""Log cleanup: old commits leave the mirror by the spec's rules; SQL keeps its own copy."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def cleanup(
 ) -> CleanupReport:
     """Delete what `delta.logRetentionDuration` no longer asks for.
 
-    With `upto`, what is older than the newest checkpoint up to that version: it must have expired.
+    With `upto`, delete what is older than the newest checkpoint at or before that version, which
+    must have expired.
     """
     if dry_run:
         return _plan(log, objects, target, upto)
@@ -70,10 +71,10 @@ def cleanup(
         if plan.would_delete:
             head = log.head(target.table_id)
             assert head is not None, "the plan has seen it"
-            # Before its checkpoint goes: the pointer must never name a missing one (rule 33).
+            # Before the checkpoint goes: the pointer must never name a missing one (rule 33).
             point_at_newest(objects, upto=head.version)
             for name in plan.would_delete:
-                # One by one, the oldest first: whoever is interrupted leaves no hole.
+                # One by one and oldest first, so that an interruption leaves no hole.
                 delete_with_checksum(objects, name)
     return CleanupReport(
         table=plan.table,
@@ -90,7 +91,7 @@ def _plan(log: LogStore, objects: ObjectStore, target: Target, upto: int | None)
     if record is None:
         raise TableNotFoundError.named(target.name)
     state = record.parsed()
-    # Whoever deletes must know every rule of the table's writers (rule 52).
+    # Deleting requires knowing every rule for the table's writers (rule 52).
     check_writable(state.protocol)
     cutoff = cutoff_ms(log, target.table_id)
 
@@ -112,7 +113,7 @@ def _plan(log: LogStore, objects: ObjectStore, target: Target, upto: int | None)
         (
             found.version
             for found in listing.newest_first(newest)
-            # Both are what a reader of that version needs (rule 53).
+            # A reader of that version needs both (rule 53).
             if found.version in listing.commits and checkpoint_fault(objects, found) is None
         ),
         None,
@@ -147,7 +148,7 @@ def _is_old(name: LogName, kept: int) -> bool:
 def _unused_sidecars(
     objects: ObjectStore, listing: LogListing, kept: int, older_than: int
 ) -> list[str]:
-    """Sidecars that no remaining checkpoint names, and none that is being written may."""
+    """Sidecars that neither a remaining checkpoint nor one being written may name."""
     unused = {
         name.name: item
         for name, item in listing.of_kind(LogKind.SIDECAR)
@@ -162,5 +163,5 @@ def _unused_sidecars(
                     for used in sidecars_of(objects, top):
                         unused.pop(used, None)
                 except (MirrorError, LogFormatError):
-                    return []  # nobody can tell what it names
+                    return []  # it is unknown which sidecars it names
     return sorted(unused)

@@ -38,13 +38,13 @@ __all__ = ["MirrorEngine", "Target"]
 
 logger = logging.getLogger("deltasql.mirror")
 
-# How long commits go on, while it is not known whether the mirror is ahead.
+# How long commits go on while it is unknown whether the mirror is ahead.
 _LOOK_AGAIN: Final = 30.0
 _NEVER: Final = None, -1
 
 
 class MirrorEngine:
-    """Mirrors tables, each by one publish run at a time, whichever process begins it."""
+    """Mirrors tables, with one publish run per table at a time across all processes."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class MirrorEngine:
         self.settings = settings
         self.begin()
         _engines.add(self)
-        # By table: as whom it was looked at last, and how often servers had changed by then.
+        # By table: the target it was last checked as, and how often servers had changed by then.
         self._looked: dict[int, tuple[Target, int]] = {}
         self._look_again: dict[int, float] = {}
         # By table: the newest version that this process published.
         self._published: dict[int, int] = {}
 
     def begin(self) -> None:
-        """Begin without threads: a forked child has none of its parent's, only their locks."""
+        """Start without threads: a forked child inherits none of its parent's, only their locks."""
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -79,9 +79,9 @@ class MirrorEngine:
     def must_not_be_ahead(self, target: Target) -> None:
         """Raise `MirrorError` if the mirror has versions that SQL does not know.
 
-        So it is after a restore of the database to an earlier time: another commit would give
-        a version that readers know a second meaning. Looked for once a table and process, and
-        again when another server has taken over.
+        That happens after the database was restored to an earlier time: another commit would give a
+        second meaning to a version that readers know. Checked once per table and process, and again
+        after another server has taken over.
         """
         takeovers = self._log.takeovers
         _, looked = self._looked.get(target.table_id, _NEVER)
@@ -92,7 +92,7 @@ class MirrorEngine:
             return
         looking = self._threads().submit(self._look_ahead, target)
         try:
-            # An object store that is down, or hangs, stops no commit; nor does it hold up each.
+            # An object store that is down or hangs stops no commit, and does not delay every one.
             looking.result(timeout=self.settings.mirror_sync_timeout)
         except (StoreError, TimeoutError) as error:
             facts = {"table": target.name, "error": error}
@@ -108,7 +108,7 @@ class MirrorEngine:
             if self._objects(target.location).head(path) is None:
                 return
             if self._log.read_only_reason(target.table_id) is not None:
-                return  # others go on with it, and no commit of ours is taken anyway
+                return  # others write the table now, and our commits are refused anyway
             again = self._log.head(target.table_id)
             if again is not None and again.version == head.version:
                 raise MirrorError(
@@ -122,19 +122,19 @@ class MirrorEngine:
                 )
 
     def must_still_not_be_ahead(self, table_ids: Iterable[int]) -> None:
-        """Look again at tables that were looked at, if another server has taken over since."""
+        """Check known tables again if another server has taken over since."""
         for table_id in table_ids:
             target, _ = self._looked.get(table_id, _NEVER)
             if target is not None:
                 self.must_not_be_ahead(target)
 
     def forget(self, target: Target) -> None:
-        """Look again, before the next commit, whether the mirror is ahead."""
+        """Check again, before the next commit, whether the mirror is ahead."""
         self._looked.pop(target.table_id, None)
 
     def look_back(self, target: Target) -> None:
-        """Before data files are written: look meanwhile whether our newest commit file is there,
-        which else the mirroring of the next commit would have to ask first.
+        """While data files are written, check in the background that our newest commit file is
+        there; otherwise mirroring the next commit would have to check first.
         """
         own = self._published.get(target.table_id)
         if own is not None and self.mode_of(target) == SYNC:
@@ -159,7 +159,7 @@ class MirrorEngine:
         for publisher, version in asked:
             publisher.want(version)
         for publisher, version in asked:
-            # Whoever isn't done in time goes on in the background; the versions are PENDING.
+            # What isn't done in time goes on in the background; its versions are PENDING.
             if publisher.wait(version, deadline):
                 metrics.MIRROR_LATENCY.observe((time.monotonic() - started) * 1000)
 
@@ -189,8 +189,8 @@ class MirrorEngine:
     def catch_up(
         self, target: Target, is_stopped: Callable[[], bool] = lambda: False
     ) -> int | None:
-        """Mirror all commit files of a table that are pending; None when another publish run is
-        under way. Failures are recorded, counted, and raised.
+        """Mirror all pending commit files of a table; None if another publish run is under way.
+        Failures are recorded, counted, and raised.
         """
         is_released = self._is_released(target)
         bridged = None if is_released else self.settings.mirror_bridged_after
@@ -214,9 +214,9 @@ class MirrorEngine:
         is_writers: bool = False,
         bridged_after: float | None = None,
     ) -> Iterator[PublishRun | None]:
-        """A publish run with the table's lease, unless somebody has that.
+        """A publish run with the table's lease, unless another holds it.
 
-        One of a writer sees to the checkpoints, too, if there is no worker to do that.
+        A writer's run also takes care of checkpoints if there is no worker.
         """
         with self._leased(target, Work.COMMITS) as lease:
             if lease is None:
@@ -254,8 +254,8 @@ class MirrorEngine:
         most: int | None = None,
         is_stopped: Callable[[], bool] | None = None,
     ) -> int | None:
-        """Write the checkpoints of a table that are due, or `most` of them; None when somebody
-        else does.
+        """Write the due checkpoints of a table, or at most `most`; None if another process is doing
+        so.
         """
         with self._leased(target, Work.CHECKPOINTS) as lease:
             if lease is None:
@@ -280,7 +280,7 @@ class MirrorEngine:
         return is_released(self._log.read_only_reason(target.table_id))
 
     def _give_up_checkpoints(self, target: Target, objects: ObjectStore, lease: Lease) -> None:
-        """Let those of a released table be, once its log is others': nobody waits for them."""
+        """Drop those of a released table once others own its log: nobody waits for them."""
         due = [item.version for item in self._log.due_checkpoints(target.table_id)]
         try:
             if due:
@@ -292,9 +292,9 @@ class MirrorEngine:
                     raise LeaseLostError from None
 
     def remove_stale_temps(self, target: Target) -> int:
-        """Remove what publish runs that died left behind; how many there were."""
+        """Remove what publish runs that died left behind; returns how many there were."""
         if self._is_released(target):
-            return 0  # whatever lies there is not ours to delete
+            return 0  # nothing there is ours to delete
         return self._objects(target.location).remove_stale_temps(LOG.rstrip("/"), DAY_MS)
 
     @contextmanager

@@ -1,7 +1,8 @@
-"""Leases: taken, waited for, kept alive and given back, the same way by everybody.
+"""Leases: how everybody takes them, waits for them, keeps them alive and gives them back.
 
-Whoever mirrors, repairs, adopts or purges a table holds its lease, which ends by itself when its
-holder dies. What is written shows the lease's token, so that a holder who slept can do no harm.
+A process that mirrors, repairs, adopts or purges a table holds its lease, which ends by itself if
+its holder dies. Each write presents the lease's token, so that a holder that was suspended can do
+no harm.
 """
 
 from __future__ import annotations
@@ -20,35 +21,35 @@ if TYPE_CHECKING:
     from deltasql.mirror.engine import MirrorEngine, Target
 
 LEASE_SECONDS = 30.0
-# A publish run ends, or its lease does: after this long somebody holds it who goes on and on.
+# A publish run ends, or its lease does: after this long, its holder keeps renewing it.
 LONGEST_WAIT: Final = 2 * LEASE_SECONDS
 _ASK_EVERY: Final = 0.003
 
 
 class LeaseLostError(Exception):
-    """Somebody else mirrors the table now: whatever they find done, they find done."""
+    """Another process mirrors the table now, and continues from what has been done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """A table's leases, both: nobody else mirrors it."""
+    """Both leases of a table: nobody else mirrors it."""
 
     commits: Lease
     checkpoints: Lease
 
 
 def try_lease(log: MirrorLog, table_id: int, holder: str, work: Work) -> Lease | None:
-    """The lease, unless somebody else has it."""
+    """The lease, unless another process has it."""
     return log.acquire_lease(table_id, holder, LEASE_SECONDS, work)
 
 
 def is_held(log: MirrorLog, *leases: Lease) -> bool:
-    """Whether the leases are still ours; then they are as good as new."""
+    """Whether the leases are still ours; if so, they are renewed."""
     return all(log.renew_lease(lease, LEASE_SECONDS) for lease in leases)
 
 
 def busy(table: str) -> MirrorError:
-    """The error for a lease that was waited for in vain."""
+    """The error for a lease that could not be had in time."""
     return MirrorError(
         f"{table}: the mirror is busy",
         cause=f"another process kept the table's lease for {LONGEST_WAIT:.0f} s",
@@ -58,7 +59,7 @@ def busy(table: str) -> MirrorError:
 
 @contextmanager
 def kept_alive(log: MirrorLog, lease: Lease) -> Iterator[threading.Event]:
-    """Renew a lease in the background; the event tells that it was lost."""
+    """Renew a lease in the background; the event is set if it was lost."""
     stop, lost = threading.Event(), threading.Event()
 
     def renew() -> None:
@@ -86,13 +87,13 @@ def held_lease(engine: MirrorEngine, log: MirrorLog, target: Target, work: Work)
     while (lease := try_lease(log, target.table_id, engine.holder, work)) is None:
         if time.monotonic() > deadline:
             raise busy(target.name)
-        # More often than writers, who would else always be faster.
+        # More often than writers ask, who would otherwise always be faster.
         time.sleep(_ASK_EVERY)
     try:
         with kept_alive(log, lease):
             yield lease
     finally:
-        # It ends by itself. What was done while it was held is done, whatever fails here.
+        # The lease ends by itself, and a failure here changes nothing about the work done under it.
         with suppress(StoreError):
             log.release_lease(lease)
 

@@ -9,8 +9,8 @@ from deltasql.store.interface import LogStore
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Versions without a commit file: `newest` is the newest that readers see, and `bridged` are
-    the first and the last of versions in a row that are missing below it.
+    """Versions without a commit file. `newest` is the newest version that readers see, and
+    `bridged` the first and the last of the consecutive versions missing below it.
     """
 
     newest: int
@@ -22,7 +22,7 @@ class Missing:
         return version > self.newest or self.is_bridged(version)
 
     def is_bridged(self, version: int) -> bool:
-        """Whether a newer checkpoint stands for the version, for the time being."""
+        """Whether a newer checkpoint stands in for the version for now."""
         return any(first <= version <= last for first, last in self.bridged)
 
 

@@ -1,4 +1,4 @@
-"""Properties that mean nothing, of tables that others wrote: said once, then passed over."""
+"""Meaningless properties of tables that others wrote: each is logged once, then ignored."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from deltasql.store.interface import LogStore
 
 logger = logging.getLogger("deltasql.mirror")
 
-# What was said of the tables of a lake: every publish run looks, and once a process is enough.
+# What was already logged, by lake: every publish run checks, but once per process is enough.
 _said: WeakKeyDictionary[LogStore, set[tuple[int, str, str]]] = WeakKeyDictionary()
 
 
 def warn_of_faults(log: LogStore, table_id: int, properties: Mapping[str, str]) -> None:
-    """Log a warning for each property whose default counts in its place."""
+    """Log a warning for each property that is ignored in favour of its default."""
     said = _said.setdefault(log, set())
     for key, fault in faults(properties).items():
         value = properties[key]

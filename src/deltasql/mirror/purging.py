@@ -1,7 +1,7 @@
-"""What a purge deletes at a table's place: its own files and its own log, and nothing else.
+"""What a purge deletes at a table's place: the table's files and log, and nothing else.
 
-Where a commit file at the place has not the digest of the table's own, the log is somebody
-else's, and all of it stays.
+If the digest of a commit file there differs from the table's own, the log is foreign, and
+everything stays.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from deltasql.store.interface import LogStore
 
 _BATCH: Final = 1000
-# As many names of what stays are told; the rest is counted.
+# How many names of kept objects are reported; the rest is only counted.
 _MOST_TOLD: Final = 1000
 
 
@@ -47,11 +47,10 @@ _MOST_TOLD: Final = 1000
 class PurgeReport:
     """What a purge did.
 
-    `files` of data, deletion vectors and changes were deleted or gone already, and `log_files` of
-    the log. `kept` are the first thousand of the `kept_count` objects that are still at the
-    location: whatever the table's log does not know. `kept_because` says why nothing at all was
-    deleted there, and `elsewhere` counts files that the log names by absolute paths: those belong
-    to other tables.
+    `files` of data, deletion vectors and changes were deleted or already gone, as were `log_files`
+    of the log. `kept` are the first thousand of the `kept_count` objects still at the location,
+    which the table's log does not know. `kept_because` says why nothing at all was deleted there,
+    and `elsewhere` counts files that the log names by absolute paths, which belong to other tables.
     """
 
     table: str
@@ -77,7 +76,7 @@ class PurgeRun:
         self._leases = leases
         place = place_of(record.location)
         self._root = place.removeprefix(LOCAL)
-        # Tables from before places were kept apart may lie within this one.
+        # Tables created before nested places were refused may lie within this one.
         self._within = tuple(
             claim.place.removeprefix(place)
             for claim in store.claims(record.location)
@@ -98,7 +97,7 @@ class PurgeRun:
         files = log_files = 0
         if foreign is None:
             files = self._delete(self._data_files(), with_checksums=self._objects.is_local)
-            # Without a commit nothing proves that the rest of a log is the table's.
+            # Without a commit, nothing proves that the rest of a log is the table's.
             log_files = self._delete(self._log_files(log)) if commits else 0
             self._tidy_log()
         kept, count = self._left()
@@ -115,7 +114,7 @@ class PurgeRun:
         )
 
     def _foreign_because(self, commits: set[int]) -> str | None:
-        """Why the log at the place is not the table's; its files may be those of that log."""
+        """Why the log at the place is not the table's; the files there may belong to that log."""
         if not self._stays_in(LOG):
             return "its _delta_log is a link that leads elsewhere"
         ahead = sorted(version for version in commits if version > self._newest)
@@ -135,7 +134,7 @@ class PurgeRun:
             return
         self._objects.remove_stale_temps(LOG.rstrip("/"), 0)
         self._objects.delete([lock_name(LOG + LAST_CHECKPOINT)])
-        # A folder with that name would pass for a table.
+        # A folder of that name would look like a table.
         for folder in (LOG + SIDECARS, LOG):
             with suppress(OSError):
                 Path(self._root, folder).rmdir()
@@ -143,7 +142,7 @@ class PurgeRun:
     def _delete(self, keys: Iterable[str], *, with_checksums: bool = False) -> int:
         count = 0
         for batch in _batches(keys):
-            # Whoever was silent for long has lost the place, perhaps to a new table.
+            # A process that was silent for long has lost the place, perhaps to a new table.
             if not is_held(self._store, self._leases.commits, self._leases.checkpoints):
                 raise MirrorError(
                     f"the purge of {self._record.name} was taken over",
@@ -180,7 +179,7 @@ class PurgeRun:
             yield key
 
     def _stays_in(self, key: str) -> bool:
-        """Whether no link of a local disk leads the key out of the root."""
+        """Whether no symbolic link on a local disk leads the key out of the root."""
         if not self._objects.is_local:
             return True
         folder = key.rpartition("/")[0]
@@ -190,7 +189,7 @@ class PurgeRun:
         return self._folders[folder]
 
     def _log_names(self) -> dict[str, LogName]:
-        """What is of a log there, by its key; a Hadoop checksum as that which it is of."""
+        """The log files there, by key; a Hadoop checksum counts as the file it belongs to."""
         found = {}
         for item in self._objects.list(LOG.rstrip("/")):
             name = parse_name(item.path.removeprefix(LOG))
@@ -201,7 +200,7 @@ class PurgeRun:
         return found
 
     def _log_files(self, log: dict[str, LogName]) -> list[str]:
-        """The commits last: they prove, to whoever goes on after us, whose the rest is."""
+        """Commits come last: if the purge is interrupted, they prove whose the rest is."""
         found = [path for path, name in log.items() if (name.version or 0) <= self._newest]
         return sorted(found, key=lambda path: log[path].kind is LogKind.COMMIT)
 
@@ -237,6 +236,6 @@ def _batches(keys: Iterable[str]) -> Iterator[list[str]]:
 
 
 def newest_version(store: LogStore, table_id: int) -> int:
-    """The newest version that SQL has of a table; -1 without any."""
+    """The newest version of a table in SQL; -1 if there is none."""
     found = store.history(table_id, limit=1)
     return found[0].version if found else -1

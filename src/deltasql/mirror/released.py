@@ -1,7 +1,7 @@
-"""Tables that were handed back: their folders are others', and nothing of ours goes there.
+"""Released tables: others own their folders, and we write nothing there.
 
-What is left to do is what release promised: the versions up to and including its own, as long as
-the log there is still the one that they continue.
+What remains is what release promised: the versions up to and including its own, while the log there
+is still the one that they continue.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RELEASED: Final = "released"
 
 
 def release_reason(version: int) -> str:
-    """Why a table is not written any more that was released at a version."""
+    """Why a table that was released at a version is no longer written."""
     return (
         f"{RELEASED} at version {version}: it belongs to plain Delta writers, and SQL does not "
         "follow them; adopt it again to write it here"
@@ -27,15 +27,15 @@ def release_reason(version: int) -> str:
 
 
 def is_released(reason: str | None) -> bool:
-    """Whether the reason for not writing a table is that it was handed back."""
+    """Whether the table is not written because it was released."""
     return (reason or "").startswith(RELEASED)
 
 
 def must_be_as_released(
     log: LogStore, objects: ObjectStore, table_id: int, versions: Iterable[int]
 ) -> None:
-    """Raise `MirrorConflictError` if others have gone on, or one of these versions' commit files
-    has other bytes than ours. One that is missing is no conflict.
+    """Raise `MirrorConflictError` if others have gone on, or if the commit file of one of these
+    versions differs from ours. A missing one is no conflict.
     """
     head = log.head(table_id)
     if head is None:

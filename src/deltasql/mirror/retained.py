@@ -9,7 +9,7 @@ from deltasql.store.interface import LogStore
 
 
 def cutoff_ms(log: LogStore, table_id: int) -> int:
-    """Commits up to this time may go: retention ago, cut to midnight UTC (rule 53)."""
+    """Commits up to this time may go: now minus the retention, cut to midnight UTC (rule 53)."""
     record = log.state(table_id)
     assert record is not None, "the table is there"
     properties = record.parsed().properties
@@ -21,7 +21,7 @@ def cutoff_ms(log: LogStore, table_id: int) -> int:
 def first_kept(log: LogStore, table_id: int, listing: LogListing, head: int) -> int:
     """The oldest version whose commit file should be in the mirror.
 
-    Cleanup writes nothing down: what it took are the oldest commits, without a gap, below a
+    Cleanup keeps no record. What it removes are the oldest commits, without a gap, below a
     checkpoint, and past the retention. Anything else that is missing was lost.
     """
     record = log.head(table_id)

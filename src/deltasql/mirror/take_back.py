@@ -1,7 +1,7 @@
 """Versions that only the mirror has, taken back into SQL with the bytes they have there.
 
-So it is after the database was restored to an earlier time: readers have seen these versions,
-and another commit of the same number would contradict them.
+They exist after the database was restored to an earlier time: readers have seen these versions, and
+other commits with the same numbers would contradict them.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def take_back(
 ) -> list[int]:
     """Write the commit files beyond SQL's head into SQL, all or none; returns the versions.
 
-    They must follow the head without a gap, and each be valid after the one before it. A release
-    is the last of them, and leaves the table released: what comes after it is others'.
+    They must follow the head without a gap, and each must be valid after the one before it. A
+    release is the last one taken, and leaves the table released: what follows belongs to others.
     """
     record = log.state(target.table_id)
     assert record is not None, "the table is there"
@@ -78,7 +78,7 @@ def take_back(
 def _must_continue(
     log: LogStore, objects: ObjectStore, target: Target, listing: LogListing, state: TableState
 ) -> None:
-    """Raise `MirrorConflictError` unless the mirror, as far as SQL knows it, is SQL's own."""
+    """Raise `MirrorConflictError` unless the mirror agrees with SQL on what SQL knows."""
     digests = commit_digests(log, target.table_id)
     known = [version for version in listing.commits if version in digests]
     others = differing(objects, digests, known)
@@ -96,7 +96,7 @@ def _must_continue(
         )
     if state.version in digests:
         return
-    # Adopted from a checkpoint: there is no commit file to know it by.
+    # Adopted from a checkpoint: there is no commit file to compare.
     _, metadata = read_mirror(objects, listing, state.version).replay.table()
     if metadata.id != state.metadata.id:
         raise _other_table(target, f"version {state.version}", metadata.id)
@@ -111,7 +111,7 @@ def _must_be_same_table(
 
 
 def _must_stay_inside(objects: ObjectStore, actions: Sequence[Action]) -> None:
-    """Raise `ValidationError` where a path leads out of the table, and not into its sources."""
+    """Raise `ValidationError` if a path leads outside the table and its sources."""
     for action in actions:
         if isinstance(action, AddFile | CdcFile) and is_elsewhere(action.path):
             objects.resolve(uri_of(action.path, objects.location))
@@ -126,7 +126,7 @@ def _other_table(target: Target, where: str, found: str) -> MirrorConflictError:
 
 
 def _is_release(request: CommitRequest, *, is_fenced: bool) -> bool:
-    """Whether a commit hands the table to others: by its name, or because the fence is down."""
+    """Whether a commit hands the table to others: by its operation, or by dropping the fence."""
     protocol = _protocol(request.actions)
     goes_down = is_fenced and protocol is not None and not _fences(protocol)
     return request.operation == "RELEASE" or goes_down
@@ -147,7 +147,7 @@ def _request(target: Target, item: ObjectInfo, body: bytes) -> CommitRequest:
         table_id=target.table_id,
         table_name=target.name,
         actions=actions,
-        # Ours again, where it was ours: so its writer, who may still ask, finds it.
+        # The original id, if we committed it: its writer, who may still ask, finds it.
         commit_id=info.txn_id or str(uuid.uuid4()),
         operation=info.operation or "UNKNOWN",
         operation_params=info.operation_parameters or {},
@@ -168,11 +168,11 @@ def _take(
             version=head.version + 1,
         )
     state = locked.state(target.table_id).parsed()
-    # A protocol that left features out was somebody's decision, and others have read it.
+    # Dropping features was somebody's decision, and others have already read it.
     validate_commit(request.actions, state, dropping=state.writer_features)
     timestamp = _time(locked, target, state, _info(request.actions), item)
     if locked.find_commit(target.table_id, request.commit_id) is not None:
-        # Another version has that id.
+        # Another version already has that id.
         request.commit_id = str(uuid.uuid4())
     proposal = replace(
         propose(request, state, expected_head=head.version),
@@ -191,7 +191,7 @@ def _info(actions: Sequence[Action]) -> CommitInfo:
 def _time(
     locked: LockedLog, target: Target, state: TableState, info: CommitInfo, item: ObjectInfo
 ) -> int:
-    """When it was committed: what the commit says, else the object's own time (rule 46)."""
+    """The commit time: what the commit says, else the object's own time (rule 46)."""
     last = locked.heads[target.table_id].last_ict
     if not state.in_commit_timestamps:
         return max(info.in_commit_timestamp or info.timestamp or item.modified, last + 1)

@@ -1,4 +1,4 @@
-"""Tables as the mirror knows them."""
+"""How the mirror represents tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deltasql.store.mirroring.interface import Backlog
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table as the mirror knows it; `mode` is its own, if it has one."""
+    """A table as the mirror sees it; `mode` is its own setting, if it has one."""
 
     table_id: int
     name: str

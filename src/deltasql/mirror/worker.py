@@ -1,4 +1,4 @@
-"""The worker: finds what the mirror lacks, and catches it up, table by table in parallel."""
+"""The worker: finds what the mirror lacks, and catches tables up in parallel."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from deltasql.telemetry import logs
 
 logger = logging.getLogger("deltasql.mirror")
 
-# How often temporary files are looked for, which lists the mirror of each table written since.
+# How often to look for temporary files, which lists the mirror of each table written since.
 _SWEEP: Final = 24 * 3600.0
-# What was left behind in a mirror that was written longer ago was swept before.
+# Leftovers in mirrors that were last written longer ago have been swept before.
 _LATELY_MS: Final = 7 * DAY_MS
-# In the mirrors of so many tables at a time.
+# How many tables' mirrors are swept at a time.
 _SWEPT_AT_ONCE: Final = 50
-# What is under way: a table and the kind of work, so that commit files wait for no checkpoint.
+# Work under way: a table and the kind of work, so that commit files wait for no checkpoint.
 _Job: TypeAlias = "tuple[int, Work]"
 _Busy: TypeAlias = "dict[Future[Any], _Job | str]"
-# How long the loop looks away from `stop` while work is under way.
+# How long the loop may ignore `stop` while work is under way.
 _LOOK_AT_STOP: Final = 1.0
 
 
 class Worker:
-    """Works until it is stopped; several may run at once, on any machines."""
+    """Works until it is stopped; several may run at once, on any machine."""
 
     def __init__(
         self,
@@ -61,19 +61,19 @@ class Worker:
         self._landing = LandingWatch(log)
         self._stopped = threading.Event()
         self._to_sweep: list[Target] = []
-        # When it was last begun, by our clock and by the database's.
+        # When the last sweep began, by our clock and by the database's.
         self._swept, self._swept_ms = -math.inf, -1
         self._validated = self._sampled = 0.0
-        # What drifted, by who found it.
+        # The tables that drifted, by the check that found them.
         self._drifted: dict[str, set[str]] = {}
 
     @property
     def is_sweeping(self) -> bool:
-        """Whether it still has tables to look through for temporary files."""
+        """Whether there are still tables to look through for temporary files."""
         return self._swept == -math.inf or bool(self._to_sweep)
 
     def drain(self) -> int:
-        """Mirror all that is pending, checkpoints too; returns how many versions.
+        """Mirror everything that is pending, with checkpoints; returns how many versions.
 
         A table that fails is left to the next run, with its error in its status.
         """
@@ -97,9 +97,9 @@ class Worker:
                         done += result
 
     def run(self, stop: threading.Event | None = None) -> None:
-        """Work until SIGTERM, SIGINT or `stop`; what is under way ends with a version.
+        """Work until SIGTERM, SIGINT or `stop`; stops at the end of a version.
 
-        A round costs what there is to do, and not what tables there are.
+        The cost of a round depends on the work to do, not on the number of tables.
         """
         stopped = self._stopped = stop or threading.Event()
         with _stopping_on_signals(stopped), self._pool() as pool:
@@ -122,11 +122,11 @@ class Worker:
                     del busy[future]
 
     def _reconcile(self, *, is_first: bool) -> None:
-        """Find versions without a status: at first in every history, then in what is new."""
+        """Find versions without a status: first in every history, then in what is new."""
         self._log.fill_all_statuses(only_new=not is_first)
 
     def _begin_rare(self, pool: ThreadPoolExecutor, busy: _Busy) -> None:
-        """Begin to sweep, some tables at a time, and to validate, if it is time."""
+        """Start to sweep, some tables at a time, and to validate, if it is time."""
         now = time.monotonic()
         if now - self._swept > _SWEEP:
             self._swept = now
@@ -163,7 +163,7 @@ class Worker:
                 logger.warning("%s: temporary files stay: %s", target.name, error)
 
     def _tables_to_sweep(self, since: int) -> list[Target]:
-        """Those that were committed to since: nothing was left behind in others."""
+        """The tables committed to since the last sweep: others can have nothing new."""
         written = {table_id for table_id, _, _ in self._log.mirror_heads(since=since)}
         return [
             Target(record.table_id, record.name, record.location)
@@ -185,7 +185,7 @@ class Worker:
                     busy[pool.submit(self._told_work, item, work)] = (item.table_id, work)
 
     def observe(self, now: int) -> list[Backlog]:
-        """The tables whose mirror lacks something, told to the metrics and to the log."""
+        """The tables whose mirror lacks something, reported to the metrics and the log."""
         found = self._log.open_backlog()
         self._tell(found, now, is_whole=True)
         return found
@@ -218,22 +218,22 @@ class Worker:
                 yield work
 
     def _wait_ms(self, item: Backlog, retries: int) -> float:
-        """Longer by up to a quarter, so that not all tables and workers come at once.
+        """A wait longer by up to a quarter, so that not all tables and workers come at once.
 
-        The same however often it is asked: a new draw at each look would favour the shortest.
+        It is the same on every call: a new random draw at each look would favour the shortest.
         """
         draw = random.Random(f"{self._engine.holder}/{item.table_id}/{retries}")
         return self._settings.mirror_backoff(retries) * 1000 * draw.uniform(1, 1.25)
 
     def _told_work(self, item: Backlog, *works: Work) -> int | None:
-        """`_work` of all kinds, with the table's name in all that is logged meanwhile."""
+        """`_work` for each kind, with the table's name in everything that is logged."""
         with logs.bound(table=item.name):
-            # A checkpoint that fails holds up no commit, nor the other way round.
+            # A checkpoint that fails holds up no commit file, and vice versa.
             done = [self._work(item, work) for work in works or Work]
         return None if None in done else sum(filter(None, done))
 
     def _work(self, item: Backlog, work: Work) -> int | None:
-        """Catch a table up; None when it can't be just now."""
+        """Catch a table up; None if that is impossible just now."""
         target = target_of(item)
         is_json = work is Work.COMMITS
         try:
@@ -253,7 +253,7 @@ class Worker:
         return done or 0
 
     def _find_drift(self) -> None:
-        """Validate every table, and alert of those that drifted until they no longer do."""
+        """Validate every table, and alert on those that drifted until they no longer do."""
         try:
             reports = self._validate()
         except DeltaSqlError as error:
@@ -274,7 +274,7 @@ class Worker:
         self._tell_drift("validate", {report.table for report in reports if not report.ok})
 
     def _sample(self, watch: DriftWatch) -> None:
-        """Look at the newest commit files; what is lost there is pending from now on."""
+        """Check the newest commit files; those that are lost are pending from now on."""
         try:
             found = watch.look(self._stopped.is_set)
         except DeltaSqlError as error:
@@ -287,7 +287,7 @@ class Worker:
         self._report.drifted(set().union(*self._drifted.values()))
 
     def _quietly(self, work: Any) -> None:
-        """Do something that the next round does again if it fails."""
+        """Do something that the next round repeats if it fails."""
         try:
             work()
         except DeltaSqlError as error:
@@ -297,7 +297,7 @@ class Worker:
 
 @contextmanager
 def _stopping_on_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set the event; elsewhere than in the main thread, nobody asks."""
+    """SIGTERM and SIGINT set the event; outside the main thread no signal handler can be set."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Bytes in buckets: local disk, S3, GCS and Azure behind one small seam, on obstore."""
+"""Bytes in buckets: local disk, S3, GCS and Azure behind one small interface, on obstore."""
 
 from deltasql.objectstore.failures import ObjectNotFoundError
 from deltasql.objectstore.output import Output

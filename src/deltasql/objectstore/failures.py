@@ -1,7 +1,7 @@
 """Failures of object stores as our errors: what happened, what to do, and whether to try again.
 
-`is_transient` is True where the same call may work later: timeouts, lost connections, servers
-that are down or busy. Of a write that failed so nobody knows whether it happened.
+`is_transient` is True if the same call may work later: timeouts, lost connections, servers that are
+down or busy. Whether a write that failed this way happened is unknown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ObjectNotFoundError(StoreError, FileNotFoundError):
 
 
 def missing(path: str, location: str) -> ObjectNotFoundError:
-    """The error for an object that is not there."""
+    """The error for an object that does not exist."""
     return ObjectNotFoundError(
         f"the object {path!r} does not exist",
         cause=f"nothing of that name is in {location}",
@@ -77,11 +77,11 @@ def local_failure(verb: str, path: str, error: OSError) -> StoreError:
 
 
 def remote_failure(verb: str, path: str, location: str, error: Exception) -> StoreError:
-    """The error for a request that failed; an absent object is `missing`'s."""
+    """The error for a request that failed; a missing object is left to `missing`."""
     cause = clean(error)
     is_transient = False
     refused = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
-    if refused or _REFUSED_TEXT.search(cause):  # of a listing only the text tells
+    if refused or _REFUSED_TEXT.search(cause):  # for a listing, only the text tells
         remedy = f"check the credentials and their rights; {_PERMISSIONS}"
     elif is_bucket_missing(error):
         remedy = "create the bucket or container first, or correct the location"
@@ -100,7 +100,7 @@ def remote_failure(verb: str, path: str, location: str, error: Exception) -> Sto
 
 
 def is_bucket_missing(error: Exception) -> bool:
-    """Whether it is not the object that is absent but all of the store."""
+    """Whether the whole store is missing, and not just the object."""
     return _NO_BUCKET.search(str(error)) is not None
 
 

@@ -20,10 +20,10 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
 )
-# No file can have a name that is too long, or stand below another file.
+# A name that is too long, or that lies below another file, can't exist.
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
-# How long anyone waits for a lock, which its holders have for the time of one small write.
+# How long to wait for a lock, which is only held for the time of one small write.
 LOCK_LIMIT = 10.0
 _FIRST_LOOK, _LAST_LOOK = 0.0005, 0.02
 
@@ -32,16 +32,16 @@ sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
 def create(full: str) -> int:
-    """A new file, open for writing, and its directory if that is missing."""
+    """A new file, open for writing, in a directory that is created if necessary."""
     return _open(full, CREATE)
 
 
 @contextmanager
 def opened(base: str, key: str) -> Iterator[int]:
-    """A file below a directory, open for reading, and no other kind of thing.
+    """A file below a directory, open for reading; nothing but a regular file.
 
-    Nothing on the way from the directory may be a link: whoever can write there could lead
-    readers to any file of theirs. `OSError` (ELOOP, ENOTDIR) where there is one.
+    No part of the path below the directory may be a link: anyone who can write there could lead
+    readers to any of their files. Raises `OSError` (ELOOP, ENOTDIR) if there is one.
     """
     *folders, name = key.split("/")
     # Absolute paths of the log are read from the root, where links are the system's own.
@@ -52,7 +52,7 @@ def opened(base: str, key: str) -> Iterator[int]:
             inner = os.open(folder, _DIRECTORY | link_flag, dir_fd=at)
             os.close(at)
             at = inner
-        # A pipe would wait for somebody to write into it.
+        # Opening a pipe would otherwise wait for a writer.
         found = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | link_flag, dir_fd=at)
     finally:
         os.close(at)
@@ -65,15 +65,15 @@ def opened(base: str, key: str) -> Iterator[int]:
 
 
 def write_all(descriptor: int, data: Bytes) -> None:
-    """All of the data: one write may take only a part of it."""
+    """Write all of the data: one system call may write only a part."""
     rest = memoryview(data).cast("B")
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def sync_all(descriptors: Sequence[int], *, waiting: bool = True) -> None:
-    """The data of many files. All of it is on its way before the first is waited for: so the
-    disk's journal takes them together, and the later waits are short.
+    """Sync many files. All data is sent off before the first wait: so the disk's journal takes them
+    together, and the later waits are short.
     """
     for descriptor in descriptors:
         _send_off(descriptor)
@@ -82,14 +82,14 @@ def sync_all(descriptors: Sequence[int], *, waiting: bool = True) -> None:
 
 
 def _send_off(descriptor: int) -> None:
-    """Begin to write, where the system can be asked to: who won't read it again may say so."""
+    """Start writing, if the system can be told that nobody will read the file again."""
     if hasattr(os, "posix_fadvise"):
         with suppress(OSError):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def remove(full: str) -> None:
-    """Remove a file, there or not."""
+    """Remove a file, if it exists."""
     try:
         os.unlink(full)  # noqa: PTH108 - a path object costs more than the call
     except OSError as error:
@@ -98,12 +98,12 @@ def remove(full: str) -> None:
 
 
 def publish(temporary: str, full: str) -> bool:
-    """Give a finished file its name, unless something has it: then False, and nothing changed.
+    """Give a finished file its name, unless the name is taken: then returns False, nothing changed.
 
-    A hard link fails where the name exists, on any POSIX file system that has links. Where it
-    has none (FAT, some network mounts), Linux renames without replacing. Where that is missing
-    too, the name is reserved by an empty file and then replaced: still one winner, but for a
-    moment, and after a crash in it, readers see an empty object.
+    A hard link fails if the name exists, on any POSIX file system with links. Without links (FAT,
+    some network mounts), Linux renames without replacing. If that is missing, too, the name is
+    reserved by an empty file, which is then replaced: there is still one winner, but for a moment,
+    and after a crash in it, readers see an empty object.
     """
     if not _drop_stale_checksum(full):
         return False
@@ -120,8 +120,8 @@ def publish(temporary: str, full: str) -> bool:
 
 
 def replace(temporary: str, full: str) -> None:
-    """Give a finished file its name, in place of what has it."""
-    # First, because Spark refuses a file whose checksum is another's.
+    """Give a finished file its name, replacing what has it."""
+    # First, because Spark refuses a file with another file's checksum.
     remove(checksum_name(full))
     Path(temporary).replace(full)
 
@@ -137,12 +137,12 @@ def sync_directory(directory: str) -> None:
 
 @contextmanager
 def locked(full: str) -> Iterator[None]:
-    """Alone among all who lock this file, threads and processes, on one machine or over NFS.
+    """Exclusive among all who lock this file: threads and processes, on one machine or over NFS.
 
-    No system call replaces a file on condition of its content, so that writers who compare and
-    replace have to wait for each other. The lock lies beside the file, because the file itself
-    is replaced, and is removed by its holder: whoever waited for a removed one takes the next.
-    A holder that hangs keeps nobody for ever: `TimeoutError` after `LOCK_LIMIT` seconds.
+    No system call replaces a file on condition of its content, so writers that compare and replace
+    must wait for each other. The lock is a separate file, because the file itself is replaced, and
+    its holder removes it: a process that waited for a removed one takes the next. A holder that
+    hangs blocks nobody for ever: `TimeoutError` after `LOCK_LIMIT` seconds.
     """
     path = lock_name(full)
     deadline = time.monotonic() + LOCK_LIMIT
@@ -162,7 +162,7 @@ def locked(full: str) -> Iterator[None]:
 
 
 def _lock(descriptor: int, path: str, deadline: float) -> None:
-    """Look again and again: a system call that waits has no limit of its own."""
+    """Poll, because the system call that waits has no timeout."""
     pause = _FIRST_LOOK
     while True:
         try:
@@ -194,7 +194,7 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def _drop_stale_checksum(full: str) -> bool:
-    """Remove a checksum that outlived its file; False when the file is there and owns it."""
+    """Remove a checksum that outlived its file; False if the file exists and owns it."""
     checksum = checksum_name(full)
     if not os.path.lexists(checksum):
         return True
@@ -234,7 +234,7 @@ def _publish_by_reserving(temporary: str, full: str) -> bool:
 
 
 def make_directory(directory: Path) -> None:
-    """Make it and what it lies in, so that a power loss doesn't take them away again."""
+    """Create it and its parents, so that a power loss doesn't remove them again."""
     if directory.is_dir():
         return
     if not directory.parent.exists():

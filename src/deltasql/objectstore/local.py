@@ -1,4 +1,4 @@
-"""Objects as files: plain system calls, because the small write is the hot path."""
+"""Objects as files: plain system calls, because small writes are the hot path."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from deltasql.objectstore.store import (
 )
 from deltasql.places import LOCAL
 
-# As many files are open at once, far below the limit of a process.
+# How many files are open at once, far below the limit of a process.
 _BATCH = 64
 _BUFFER = 1 << 20
-# What comes of opening a link, a folder or a pipe.
+# The errors of opening a link, a folder or a pipe.
 _NO_FILE = frozenset({errno.EINVAL, errno.ELOOP, errno.ENOTDIR, errno.ENXIO})
 
 
 class LocalStore:
-    """A directory; it is made when the first object is put there."""
+    """A directory, created when the first object is put there."""
 
     __slots__ = ("_base", "_options", "_root", "_sources")
 
@@ -64,8 +64,8 @@ class LocalStore:
         return True
 
     def put(self, path: str, data: Bytes) -> None:
-        # Under its own name at once: no one knows the name before the commit that needs the
-        # whole file, and a temporary name and a rename cost a quarter more.
+        # Under its final name at once: nobody knows the name before the commit that needs the whole
+        # file, and a temporary name and a rename cost a quarter more.
         full = self._base + check_key(path)
         try:
             self._write(full, data)
@@ -86,7 +86,7 @@ class LocalStore:
         try:
             for start in range(0, len(items), _BATCH):
                 self._put_batch(self._files(items[start : start + _BATCH]), done)
-                # Whoever waits for the chain doesn't wait for these.
+                # Nobody who waits for the chain should wait for these.
                 self._put_batch(self._files(beside[whole : sum(done)]))
                 whole = sum(done)
                 if whole < len(done):
@@ -95,7 +95,7 @@ class LocalStore:
             made = sum(done)
             failure = local_failure("write", items[min(made, len(items) - 1)][0], error)
             failure.__cause__ = error
-            # One that lacks what belongs beside it does not count yet.
+            # One without what belongs beside it does not count yet.
             whole = whole if beside else made
         lost = self._sync_folders(full for full, _ in self._files(items[: len(done)]))
         if lost is not None:
@@ -106,9 +106,9 @@ class LocalStore:
         return [(self._base + check_key(path), data) for path, data in items]
 
     def _sync_folders(self, names: Iterable[str]) -> StoreError | None:
-        """Once for all: a journal keeps the order of links, so that after a power loss the names
-        that stayed are the first ones. Also where an object was found: whoever reads it back
-        and calls it done must not lose it, and its writer may have died before this.
+        """Once for all: a journal keeps the order of links, so that after a power loss the
+        surviving names are the first ones. Also if an object already existed: a caller that reads
+        it back and reports success must not lose it, and its writer may have died before this.
         """
         for folder in {_folder(full) for full in names}:
             try:
@@ -122,10 +122,10 @@ class LocalStore:
     def _put_batch(
         self, pairs: builtins.list[Item], chain: builtins.list[bool] | None = None
     ) -> None:
-        """All of them on disk under temporary names, then one name after the other.
+        """Write all of them to disk under temporary names, then name them one after the other.
 
-        A chain ends at the first that exists, and is told of each; else those are passed over,
-        and nobody waits for the disk.
+        A chain ends at the first that exists, and is told about each. Otherwise, existing ones are
+        skipped, and nobody waits for the disk.
         """
         ready: list[tuple[str, str]] = []
         opened: list[int] = []
@@ -165,7 +165,7 @@ class LocalStore:
             temporary = temporary_name(full)
             self._write(temporary, data)
             try:
-                # Only those who lock wait for each other: an absent object may still appear.
+                # Only those that lock wait for each other: a missing object may still appear.
                 won = tag is not None or files.publish(temporary, full)
                 if tag is not None:
                     files.replace(temporary, full)
@@ -216,7 +216,7 @@ class LocalStore:
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:  # noqa: ARG002
         try:
             with files.opened(self._base, check_key(path)) as descriptor:
-                # Arrow opens by name: by that of the descriptor, where it has one.
+                # Arrow opens files by name: use the descriptor's, where it has one.
                 again = f"/proc/self/fd/{descriptor}"
                 return pa.OSFile(again if os.path.exists(again) else self._base + path, "rb")  # noqa: PTH110
         except OSError as error:
@@ -254,7 +254,7 @@ class LocalStore:
             yield ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def _walk(self, prefix: str, after: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Files in the order of their keys, which is not the order of directories."""
+        """Files in the order of their keys, which differs from the order of directories."""
         below = check_key(prefix.rstrip("/")) + "/" if prefix else ""
         try:
             with os.scandir(self._base + below) as entries:
@@ -348,7 +348,7 @@ class LocalStore:
 
 
 def _name_all(ready: list[tuple[str, str]], chain: list[bool] | None) -> None:
-    """Give finished files their names, in order, and take them from the list."""
+    """Give finished files their names, in order, and remove them from the list."""
     while ready:
         created = files.publish(*ready[0])
         if chain is not None:

@@ -1,4 +1,4 @@
-"""Names of objects: keys, and the temporary ones that no listing shows."""
+"""Names of objects: keys, and the temporary names that no listing shows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from deltasql.errors import ValidationError
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 _LOCK = re.compile(r"\..+\.lock")
-# File systems take names of 255 bytes, and a temporary one is 38 longer than the final one.
+# File systems allow names of 255 bytes, and a temporary one is 38 longer than the final one.
 _MOST_BYTES = 200
 
 
 def check_key(path: str) -> str:
-    """The key itself; `ValidationError` when it could leave the root."""
+    """The key itself; `ValidationError` if it could leave the root."""
     segments = path.split("/")
     if "" in segments or "." in segments or ".." in segments or "\0" in path:
         raise ValidationError(
@@ -27,7 +27,7 @@ def check_key(path: str) -> str:
 
 
 def temporary_name(path: str) -> str:
-    """A name beside the object's that nothing else has: hidden, so that readers pass it by."""
+    """A unique name beside the object's: hidden, so that readers ignore it."""
     folder, slash, name = path.rpartition("/")
     short = name if len(os.fsencode(name)) <= _MOST_BYTES else name[:50]
     return f"{folder}{slash}.{short}.{uuid.uuid4().hex}.tmp"
@@ -46,11 +46,11 @@ def checksum_name(path: str) -> str:
 
 
 def is_temporary(path: str) -> bool:
-    """Whether the name is one of `temporary_name`'s."""
+    """Whether the name is one from `temporary_name`."""
     return _TEMPORARY.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def is_hidden(path: str) -> bool:
-    """Whether the name is ours alone, no object: a temporary file or a lock."""
+    """Whether the name is internal, not an object: a temporary file or a lock."""
     name = path.rpartition("/")[2]
     return name.startswith(".") and (is_temporary(name) or _LOCK.fullmatch(name) is not None)

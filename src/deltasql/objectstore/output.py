@@ -1,4 +1,4 @@
-"""A big object, written piece by piece in bounded memory, visible only when it is whole."""
+"""A big object, written piece by piece in bounded memory, visible only when it is complete."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 class Output(io.RawIOBase):
-    """A file to write to, for pyarrow or anyone; the block it belongs to ends it, `close` doesn't.
+    """A file to write to, for pyarrow or others; its block ends it, `close` does not.
 
-    `created` is None inside the block. After it, True says that our object is there now, False
-    that one of that name existed and ours was thrown away.
+    `created` is None inside the block. After it, True says that our object is there now, and False
+    that one of that name existed and ours was discarded.
     """
 
     def __init__(self, send: Callable[[memoryview], Any]) -> None:
@@ -35,12 +35,12 @@ class Output(io.RawIOBase):
         return self._at
 
     def close(self) -> None:
-        """Nothing: a writer that closes its file must not publish what it failed to finish."""
+        """Does nothing: a writer that closes its file must not publish what it failed to finish."""
 
 
 @contextmanager
 def publishing(send: Callable[[memoryview], Any], publish: Callable[[], bool]) -> Iterator[Output]:
-    """An output that is published at the end of the block, unless an error ends it."""
+    """An output that is published at the end of the block, unless the block raises."""
     output = Output(send)
     yield output
     output.created = publish()

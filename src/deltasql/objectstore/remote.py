@@ -33,7 +33,7 @@ from deltasql.objectstore.upload import Upload
 from deltasql.settings.object_store import SCHEMES, parse_options
 
 _BATCH = 1000
-# With one they fall behind the chain, which then has to wait for them at its end.
+# With only one, they fall behind the chain, which must then wait for them at its end.
 _BESIDE = 2
 
 
@@ -91,7 +91,7 @@ class RemoteStore:
         done: list[bool] = []
         others: list[Future[bool]] = []
         failure: StoreError | None = None
-        # The chain waits for nothing beside it: that would be half of its time.
+        # The chain waits for nothing beside it, which would take half of its time.
         with ThreadPoolExecutor(_BESIDE) as pool:
             for path, data in items:
                 try:
@@ -201,7 +201,7 @@ class RemoteStore:
         return True
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
-        # Collected and sorted: directory buckets and some servers have an order of their own.
+        # Collected and sorted, because directory buckets and some servers have their own order.
         found = [info for info in self._listed(prefix, start_after) if not is_hidden(info.path)]
         return iter(sorted(found, key=lambda info: info.path))
 
@@ -245,7 +245,7 @@ class RemoteStore:
         found = self._sources.find(uri, self._location)
         if found.own:
             return self, found.key
-        # Of a place only the key is in one spelling: the bucket is as the log writes it.
+        # Only the key of a place has one spelling: the bucket is as the log writes it.
         root = "/".join(uri.split("/", 3)[:3])
         if root not in self._others:
             self._others[root] = open_store(root, self._options)
@@ -264,7 +264,7 @@ class RemoteStore:
 
     @contextmanager
     def _writing(self, path: str) -> Iterator[None]:
-        """What is missing for a write is not the object."""
+        """If a write finds something missing, it is not the object."""
         try:
             yield
         except (BaseError, OSError, ValueError) as error:
@@ -272,7 +272,7 @@ class RemoteStore:
 
 
 class _Ranges:
-    """An object as a file whose every read is one request: Arrow merges small reads itself."""
+    """An object as a file; each read is one request, since Arrow merges small reads itself."""
 
     def __init__(self, store: RemoteStore, path: str, size: int) -> None:
         self._store = store

@@ -1,7 +1,7 @@
 """Where an absolute path of a log may lead: below the table's root, or one of its sources.
 
-A log is somebody's text, and whoever reads a table has rights that its writer may lack. So a path
-outside of the root is followed only into places that the table is known to read from, and never
+Anybody may have written a log, and the reader of a table may have rights that its writer lacks. So
+a path outside the root is followed only into places that the table is known to read from, and never
 to another kind of store.
 """
 
@@ -14,14 +14,14 @@ from deltasql.errors import ValidationError
 from deltasql.places import place_of, same_account, same_scheme
 from deltasql.spec.paths import decode_path
 
-# Tables from before sources were kept may read from wherever they read.
+# Tables created before sources were recorded may read from anywhere.
 ANYWHERE: Final = ""
 
 
 class Found(NamedTuple):
     """An object by the place that it may be read from and its key there.
 
-    `place` is spelt as `places.place_of` does, and is `own` where it is the table's root.
+    `place` is spelt as by `places.place_of`, and is `own` if it is the table's root.
     """
 
     place: str
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 class Sources:
-    """The places outside of a root that may be read; asked for when they are first needed."""
+    """The places outside a root that may be read; asked for when first needed."""
 
     __slots__ = ("_ask", "_known")
 
@@ -41,7 +41,7 @@ class Sources:
     def find(self, uri: str, location: str) -> Found:
         """The object that the URI of a log names, for the table at `location`.
 
-        `ValidationError` where it lies outside of the root and of every source.
+        Raises `ValidationError` if it lies outside the root and every source.
         """
         folder, _, name = uri.rpartition("/")
         if not same_scheme(uri, location):
@@ -58,7 +58,7 @@ class Sources:
     def _source_of(self, place: str) -> str | None:
         found = _around(place, self._known)
         if found is None:
-            # They may have become more since.
+            # More may have been added since.
             self._known = tuple(self._ask())
             found = _around(place, self._known)
         return found

@@ -1,7 +1,7 @@
-"""The seam to object storage: what a store does, and how one is opened.
+"""The interface to object storage: what a store does, and how one is opened.
 
-A key is the decoded, relative name of an object, `a=1/part-0.parquet`; it never leaves the
-store's root.
+A key is the decoded, relative name of an object, `a=1/part-0.parquet`; it never leaves the store's
+root.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class PutChain:
-    """How far a chain of puts came: `count` are there for good, with what is beside them.
+    """How far a chain of puts came: `count` are durable, with what is beside them.
 
     The next one `exists`, or met a `failure` of the store.
     """
@@ -59,24 +59,24 @@ class ObjectStore(Protocol):
 
     @property
     def is_local(self) -> bool:
-        """Whether a look at an object is a system call, not a request."""
+        """Whether looking at an object is a system call, not a request."""
 
     def put(self, path: str, data: Bytes) -> None:
-        """Write an object whose name nothing else uses; durable when the call returns."""
+        """Write an object with a name that nothing else uses; durable when the call returns."""
 
     def put_if_absent(self, path: str, data: Bytes) -> bool:
-        """Write an object unless one of that name exists; whole or not at all, and durable.
+        """Write an object unless one of that name exists; all or nothing, and durable.
 
-        False says that there is one, whoever wrote it: after a lost response the store's
-        client tries again by itself and finds its own bytes. The caller reads back.
+        False says that one exists, whoever wrote it: after a lost response, the store's client
+        retries by itself and finds its own bytes. The caller reads it back.
         """
 
     def put_many_if_absent(self, items: Sequence[Item], beside: Sequence[Item] = ()) -> PutChain:
         """`put_if_absent` of each in turn, each visible before the next, up to the first that
         exists or fails.
 
-        Each may have one beside it that is optional: it comes after its own, in no order with
-        the others, stays as it is where it exists, and a power loss may cut it off. A failure
+        Each may have an optional one beside it, which is written after it but in no particular
+        order with the others, is kept if it exists, and may be truncated by a power loss. A failure
         of the store is returned, with how far the chain came.
         """
 
@@ -84,7 +84,7 @@ class ObjectStore(Protocol):
         """An object's bytes, and the tag of that content for `put_if_match`."""
 
     def put_if_match(self, path: str, data: Bytes, tag: str | None) -> bool:
-        """Replace the object that has the tag, or with None put one where there is none.
+        """Replace the object that has the tag, or with None put one if there is none.
 
         False says that someone else was faster, or that it was us and the response got lost.
         """
@@ -100,35 +100,35 @@ class ObjectStore(Protocol):
         """An object's bytes, or `length` of them from `offset` on."""
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
-        """The object for random access; whoever knows its size spares a remote store a request."""
+        """The object for random access; passing its size saves a remote store a request."""
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete the objects; absent ones are as good as deleted."""
+        """Delete the objects; missing ones count as deleted."""
 
     def move_aside(self, path: str, new_path: str) -> bool:
-        """Give an object another name in the same store; False when that name is taken."""
+        """Rename an object within the store; False if the new name is taken."""
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
-        """The objects below a directory, at any depth, by name; those after a key only."""
+        """The objects below a directory, at any depth, by name; with a key, only those after it."""
 
     def folders(self, prefix: str = "") -> builtins.list[str]:
-        """The keys of the directories directly below a directory, by name; on a disk links are
-        none of them.
+        """The keys of the directories directly below a directory, by name; links on a disk don't
+        count.
         """
 
     def head(self, path: str) -> ObjectInfo | None:
-        """What a listing would say of the object, or None where there is none."""
+        """What a listing would say about the object, or None if there is none."""
 
     def size(self, path: str) -> int:
         """An object's length in bytes."""
 
     def remove_stale_temps(self, prefix: str, older_than_ms: int) -> int:
-        """Remove what dead writers left below a directory, by age; how many there were."""
+        """Remove what dead writers left below a directory, by age; returns how many there were."""
 
     def resolve(self, uri: str) -> tuple[ObjectStore, str]:
         """The store, with this one's options, and the key of an absolute URI of the log.
 
-        `ValidationError` where it leads out of the root, and not into a source of the table.
+        Raises `ValidationError` if it leads outside the root and the table's sources.
         """
 
 
@@ -138,7 +138,7 @@ def open_store(
     """The store at a location: a path, `file:///…`, `s3://…`, `gs://…`, `az://…`, `abfss://…`.
 
     `options` are those of `docs/storage.md`, for example `s3.region`; see `options.py`. `sources`
-    say where absolute paths may lead beside the location itself.
+    says where absolute paths may lead besides the location itself.
     """
     from deltasql.objectstore.local import LocalStore
 
@@ -161,9 +161,9 @@ def open_store(
 
 
 def public(location: str) -> str:
-    """A location without what may be secret in it: user, password, query."""
+    """A location without its possible secrets: user, password, query."""
     parts = urlsplit(location)
-    # In abfss://container@account the part before the @ is no user.
+    # In abfss://container@account the part before the @ is not a user.
     host = parts.netloc if parts.scheme.startswith("abfs") else parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"
 

@@ -1,9 +1,9 @@
-"""A big object on its way to a bucket.
+"""The upload of a big object to a bucket.
 
-What fits into one part goes by one conditional put. More goes in parts to a temporary name and
-is then copied without overwriting, because no client completes a multipart upload on condition
-that the name is free: written under its own name it would replace the object of a writer that
-lost its lease, under the eyes of whoever is reading it.
+What fits into one part is one conditional put. More is uploaded in parts to a temporary name and
+then copied without overwriting, because no client completes a multipart upload on condition that
+the name is free: under its final name, a writer that lost its lease would replace an object while
+others read it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TAIL = 64
 
 
 class Upload:
-    """One object; memory stays below the parts on their way and the one being filled."""
+    """One object; memory is limited to the parts being sent and the one being filled."""
 
     def __init__(self, store: Any, path: str) -> None:
         self._store = store
@@ -48,11 +48,11 @@ class Upload:
 
     def _write(self, piece: bytearray | memoryview) -> None:
         self._tail = (self._tail + bytes(piece[-_TAIL:]))[-_TAIL:]
-        # Copied, since the client may still send what the caller has begun to change.
+        # Copied, since the client may still be sending when the caller reuses the buffer.
         self._writer.write(bytes(piece))
 
     def publish(self) -> bool:
-        """Give the object its name; False when there is one."""
+        """Give the object its name; False if the name is taken."""
         try:
             if self._writer is None:
                 head = bytes(self._head)
@@ -86,6 +86,6 @@ class Upload:
 
     def _remove(self) -> None:
         if self._size > _PART:
-            # What stays is found by its age.
+            # A leftover is found by its age.
             with suppress(BaseError, OSError):
                 obstore.delete(self._store, self._temporary)

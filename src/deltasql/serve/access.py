@@ -1,4 +1,4 @@
-"""Who asks: by a token in the header, by the dashboard's cookie, or from this machine."""
+"""Identifies the caller: by a token in the header, by the dashboard's cookie, or by being local."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def is_loopback(host: str) -> bool:
 
 
 def reading(request: Request, service: Annotated[Service, Depends(service_of)]) -> Visitor:
-    """Who asks to read, or `Refused`."""
+    """The caller, if they may read; otherwise raises `Refused`."""
     if service.tokens is None:
-        # Any page that the browser shows may send requests here under a name of its own.
+        # Any page in the user's browser may send requests here under a host name of its own.
         if not is_loopback(_host_of(request.headers.get("host", ""))):
             raise Refused(
                 421,
@@ -57,7 +57,7 @@ def reading(request: Request, service: Annotated[Service, Depends(service_of)]) 
 
 
 def operating(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
-    """Who asks to change something, or `Refused`."""
+    """The caller, if they may change something; otherwise raises `Refused`."""
     if not visitor.operates:
         raise Refused(
             403,
@@ -69,7 +69,7 @@ def operating(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
 
 
 def seeing_all(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
-    """Who asks about the whole lake, or `Refused`."""
+    """The caller, if they may see the whole lake; otherwise raises `Refused`."""
     if visitor.schemas is not None:
         raise Refused(
             403,
@@ -100,13 +100,13 @@ def _known(service: Service, token: str) -> Visitor:
 
 
 def _must_be_own_page(request: Request, *, needs_origin: bool) -> None:
-    """A change that a browser sends must come from a page of ours, not from any other site."""
+    """A change sent by a browser must come from one of our pages, not from another site."""
     if request.method in _SAFE:
         return
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
     if site is None and origin is None and not needs_origin:
-        return  # no browser
+        return  # not a browser
     same_origin = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
     if site not in (None, "same-origin") or not (same_origin or (origin is None and site)):
         raise Refused(

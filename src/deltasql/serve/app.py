@@ -1,4 +1,4 @@
-"""The application: its routes put together."""
+"""The application, assembled from its routes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def create_app(service: Service) -> FastAPI:
         version=__version__,
         summary="Delta Lake tables whose transaction log is a SQL database",
         openapi_url="/api/openapi.json",
-        # Their scripts come from elsewhere, and this works offline.
+        # Their scripts come from other sites, but this must work offline.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

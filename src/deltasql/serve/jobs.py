@@ -1,4 +1,4 @@
-"""Long work in the background: begun by a request, watched by others, cancelled if asked."""
+"""Long work in the background: started by a request, watched by others, cancelled on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deltasql.telemetry.logs import redact
 
 logger = logging.getLogger("deltasql.serve")
 
-# Of those that have ended the newest are kept; more than so many don't wait.
+# How many ended jobs are kept, newest first, and how many may wait.
 _KEPT: Final = 200
 _WAITING: Final = 50
 _AT_ONCE: Final = 2
@@ -35,7 +35,7 @@ class State(StrEnum):
 
 
 class JobCancelled(Exception):  # noqa: N818 - somebody asked for it
-    """Raised inside the work when its job was cancelled."""
+    """Raised inside the work once its job was cancelled."""
 
 
 @dataclass(slots=True)
@@ -57,23 +57,23 @@ class Job:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it is left to do."""
+        """Whether nothing is left to do."""
         return self.state in (State.DONE, State.FAILED, State.CANCELLED)
 
     @property
     def found_something(self) -> bool:
-        """Whether it ended well and has something to tell that is not well."""
+        """Whether it ended normally but reports a problem."""
         return self.result is not None and not self.result.get("ok", True)
 
     def step(self, done: int = 0, total: int = 0) -> None:
-        """Tell how far it is; raises `JobCancelled` once somebody has cancelled it."""
+        """Report progress; raises `JobCancelled` once the job was cancelled."""
         if self.is_cancelled:
             raise JobCancelled
         if total:
             self.done, self.total = min(done, total), total
 
     def told(self) -> dict[str, Any]:
-        """The job as the API tells it."""
+        """The job as the API shows it."""
         return {
             "id": self.job_id,
             "kind": self.kind,
@@ -99,7 +99,7 @@ class Jobs:
     def begin(
         self, kind: str, table: str | None, asked_by: str, work: Callable[[Job], dict[str, Any]]
     ) -> Job:
-        """Begin a job, unless the same one is under way: then that is the answer."""
+        """Begin a job, unless the same one is under way: then return that."""
         with self._lock:
             open_jobs = [item for item in self._jobs.values() if not item.is_over]
             for item in open_jobs:
@@ -129,7 +129,7 @@ class Jobs:
         return found[::-1][:most]
 
     def cancel(self, job: Job) -> None:
-        """Ask a job to end at its next step; one that waits does not begin."""
+        """Ask a job to end at its next step; a waiting one does not begin."""
         with self._lock:
             if not job.is_over:
                 job.is_cancelled = True
@@ -165,7 +165,7 @@ class Jobs:
             }
             ended = State.FAILED
         job.ended_at = datetime.now(UTC)
-        # What fails once nobody wants it any more is of no interest.
+        # A failure after cancellation is of no interest.
         job.state = State.CANCELLED if ended is State.FAILED and job.is_cancelled else ended
 
     def _forget_old(self) -> None:

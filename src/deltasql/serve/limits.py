@@ -1,4 +1,4 @@
-"""What a request may cost: the size of its body, the time to send it; and the safe headers."""
+"""Limits on the cost of a request, by its size and the time to send it; and safe headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deltasql.serve.problems import Refused, answer
 LARGEST_BODY: Final = 16 * 1024 * 1024
 # How long a client may take for the next piece of its request.
 _PATIENCE: Final = 20.0
-# Below the 64 KiB that the server takes for a request line and its headers.
+# Below the 64 KiB that the server accepts for a request line and its headers.
 _LONGEST_QUERY: Final = 49_152
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -73,7 +73,7 @@ class Limits:
         async def bounded() -> Message:
             nonlocal seen, is_whole
             if is_whole:
-                # What comes after the body is the client's going away: it may take its time.
+                # After the body comes only the disconnect, which may take its time.
                 return await receive()
             try:
                 message = await asyncio.wait_for(receive(), _PATIENCE)

@@ -1,4 +1,4 @@
-"""What jobs do: validate, repair and check, with progress, and an end when asked."""
+"""The work of jobs: validate, repair and check, with progress, and cancellable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deltasql.serve.jobs import Job
 
 
 class _Watched:
-    """An object store that tells a job of each call, so that the job can end there."""
+    """An object store that reports each call to a job, so that the job can end there."""
 
     def __init__(self, objects: ObjectStore, job: Job, expected: int) -> None:
         self._objects = objects
@@ -49,7 +49,7 @@ def validate_table(lake: Lake, name: str, job: Job) -> dict[str, Any]:
 
 
 def repair_table(lake: Lake, name: str, job: Job, *, force: bool) -> dict[str, Any]:
-    """Write again what the mirror of a table lacks. Cut off, it is begun again."""
+    """Write again what a table's mirror lacks. If interrupted, it starts over."""
     table = lake.table(name)
     try:
         report = repair(

@@ -1,4 +1,4 @@
-"""Failures as problem+json: what failed, why, and what to do, with a status that fits."""
+"""Failures as problem+json: what failed, why, and what to do, with a matching status."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deltasql.telemetry.logs import redact
 
 logger = logging.getLogger("deltasql.serve")
 
-# The first that fits: special ones before general ones.
+# The first match counts: special ones come before general ones.
 _STATUS: Final[tuple[tuple[type[errors.DeltaSqlError], int], ...]] = (
     (errors.TableNotFoundError, 404),
     (errors.VersionNotFoundError, 404),
@@ -41,12 +41,12 @@ _UNITY: Final = {
     501: "NOT_IMPLEMENTED",
 }
 _METHODS: Final = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
-# Remedies speak Python.
+# Remedies are written for Python.
 _SPOKEN: Final = ("see lake.tables()", "GET /api/v1/tables lists them")
 
 
 class Refused(Exception):  # noqa: N818 - what was asked for is refused, nothing failed
-    """A request that is not answered, with the status that says why."""
+    """A request that is refused, with the status that says why."""
 
     def __init__(self, status: int, problem: str, *, cause: str = "", remedy: str = "") -> None:
         super().__init__(problem)
@@ -62,9 +62,9 @@ def status_of(error: errors.DeltaSqlError) -> int:
 
 
 def told(error: Exception) -> tuple[int, dict[str, Any]]:
-    """Status and members of the problem that stands for an error."""
+    """Status and members of the problem for an error."""
     if isinstance(error, HTTPException) and isinstance(error.__cause__, Refused):
-        # FastAPI takes whatever ends the reading of a body for a malformed one.
+        # FastAPI takes any error while reading a body for a malformed body.
         error = error.__cause__
     if isinstance(error, errors.DeltaSqlError):
         status, kind = status_of(error), type(error).__name__
@@ -101,7 +101,7 @@ def told(error: Exception) -> tuple[int, dict[str, Any]]:
 
 
 def answer(error: Exception, *, for_unity: bool = False) -> Response:
-    """The response that tells of an error, to clients of Unity Catalog in its words as well."""
+    """The response for an error, for clients of Unity Catalog also in its format."""
     status, body = told(error)
     if for_unity:
         code = _UNITY.get(status, "INTERNAL_ERROR" if status >= 500 else "INVALID_PARAMETER_VALUE")
@@ -126,7 +126,7 @@ def _allowed(app: FastAPI, request: Request) -> list[str]:
 
 
 def install(app: FastAPI) -> None:
-    """Let the app answer failures so, pages as pages."""
+    """Make the app answer failures this way, and with pages for pages."""
     from deltasql.serve.pages.rendering import problem_page
 
     def handle(request: Request, error: Exception) -> Response:
@@ -136,7 +136,8 @@ def install(app: FastAPI) -> None:
         else:
             response = problem_page(request, *told(error))
         if response.status_code == 405:
-            # The router tells the methods of the first route of that path, and there may be more.
+            # The router only names the methods of the first route of that path, and there may be
+            # more.
             response.headers["Allow"] = ", ".join(_allowed(app, request))
         return response
 

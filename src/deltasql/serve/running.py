@@ -1,4 +1,4 @@
-"""The process: sockets, the worker beside the HTTP server, and an orderly end."""
+"""The process: sockets, the worker beside the HTTP server, and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from deltasql.serve.unity.vending import Vending
 
 logger = logging.getLogger("deltasql.serve")
 
-# How long requests under way may take once the process is to end.
+# How long running requests may take once the process is to end.
 _GRACE: Final = 10
 _WORKER_AGAIN: Final = 5.0
 _MOST_REQUESTS: Final = 500
@@ -34,7 +34,7 @@ _BACKLOG: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the service listens, and how it proves itself."""
+    """Where the service listens, and its certificate."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -50,7 +50,7 @@ def serve(
     with_worker: bool = True,
     announce: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve a lake until SIGTERM or SIGINT; requests and publish runs under way are finished."""
+    """Serve a lake until SIGTERM or SIGINT; running requests and publish runs are finished."""
     if token_file is None and not is_loopback(address.host):
         raise ConfigError(
             f"{address.host} can't be served without tokens",
@@ -115,7 +115,8 @@ def _listen(address: Address) -> socket.socket:
 def _stopping() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set.
 
-    uvicorn catches them while it runs, and sends them again to whoever had them before: here.
+    uvicorn catches them while it runs, and afterwards raises them again for the previous handlers:
+    these.
     """
     stop = threading.Event()
     before = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
@@ -130,7 +131,7 @@ def _stopping() -> Iterator[threading.Event]:
 
 @contextmanager
 def _working(service: Service, stop: threading.Event, *, wanted: bool) -> Iterator[None]:
-    """The mirror's worker, in a thread, for as long as the block lasts."""
+    """The mirror's worker, in a thread, for the duration of the block."""
     if not wanted:
         yield
         return

@@ -20,7 +20,7 @@ from deltasql.store.browsing.interface import TableListing
 
 @dataclass(slots=True)
 class Service:
-    """The parts of a running service; `worker` is None if it serves without one."""
+    """The parts of a running service; `worker` is None if it runs without one."""
 
     lake: Lake
     jobs: Jobs
@@ -32,7 +32,7 @@ class Service:
     started: float = field(default_factory=time.time)
 
     def table(self, visitor: Visitor, name: str) -> Table:
-        """A table that the visitor sees; what they don't see is not there."""
+        """A table that the visitor may see; to them, others don't exist."""
         if not visitor.sees(name):
             raise _missing(name)
         return self.lake.table(name)
@@ -47,7 +47,7 @@ class Service:
     def listings(
         self, visitor: Visitor, *, search: str = "", after: str = "", most: int = 100
     ) -> list[TableListing]:
-        """Tables that the visitor sees, by name, after a name."""
+        """Tables after a name that the visitor may see, by name."""
         found: list[TableListing] = []
         while len(found) < most:
             page = self.lake.store.browse_tables(search=search, after=after, most=most)

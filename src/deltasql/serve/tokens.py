@@ -1,4 +1,4 @@
-"""Tokens: who may ask, kept as hashes in a file that is read again when it changes."""
+"""Tokens: who may ask, stored as hashes in a file that is read again when it changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_SCHEMA: Final = "default"
 
 
 class Kind(StrEnum):
-    """What a token allows; who operates reads, too."""
+    """What a token allows; an operator may also read."""
 
     READ = "read"
     OPERATE = "operate"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who asks: what they may do, and in which schemas; None for all of them."""
+    """The caller: what they may do, and in which schemas; None for all of them."""
 
     name: str
     kind: Kind
@@ -47,12 +47,12 @@ class Visitor:
         return self.kind is Kind.OPERATE
 
 
-# Whoever reaches a loopback address without tokens is on the machine already.
+# Anyone who reaches a loopback address without tokens is already on the machine.
 LOCAL: Final = Visitor("local", Kind.OPERATE)
 
 
 def schema_of(table: str) -> str:
-    """The schema of a table: what is before the first dot of its name."""
+    """The schema of a table: the part before the first dot of its name."""
     schema, dot, _ = table.partition(".")
     return schema if dot else DEFAULT_SCHEMA
 
@@ -65,7 +65,7 @@ class _Entry:
 
 
 def new_token() -> tuple[str, str]:
-    """A token, 256 bits of chance, and the hash that the file keeps."""
+    """A token of 256 random bits, and the hash that the file keeps."""
     token = _PREFIX + secrets.token_urlsafe(32)
     return token, hashlib.sha256(token.encode()).hexdigest()
 
@@ -83,10 +83,10 @@ class TokenFile:
             raise _bad(path, "it has no tokens", "add one: deltasql token NAME")
 
     def visitor(self, token: str) -> Visitor | None:
-        """Who a token belongs to; None for one that is unknown or has expired."""
+        """The owner of a token; None if it is unknown or has expired."""
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
         found = None
-        # All of them are compared, each in constant time: how long it takes tells nothing.
+        # All of them are compared, each in constant time, so that the duration reveals nothing.
         for entry in self._current():
             if hmac.compare_digest(entry.digest, digest):
                 found = entry
@@ -99,7 +99,7 @@ class TokenFile:
             try:
                 self._read_again()
             except ConfigError:
-                # Somebody is in the middle of writing it, or broke it: what held, holds.
+                # The file is being written, or broken: the previous entries stay in force.
                 return self._entries
             return self._entries
 

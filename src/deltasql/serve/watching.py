@@ -1,4 +1,4 @@
-"""How the lake stands: what is behind, and the figures that SQL has about everybody's commits."""
+"""The state of the lake: what is behind, and the figures that SQL has about all commits."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def lag_seconds(service: Service, item: BehindTable) -> float:
 
 
 class LakeFigures(Collector):
-    """Figures that SQL has, read at the time of the scrape: whoever committed."""
+    """Figures from SQL, read at the time of the scrape, whichever process committed."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def describe(self) -> Iterator[Metric]:
-        """No names in advance: registering must ask no database."""
+        """No names in advance: registering must not query a database."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """The figures; `lake_up` is 0 and the rest is missing while the database is away."""
+        """The figures; while the database is unreachable, `lake_up` is 0 and the rest missing."""
         up = GaugeMetricFamily("lake_up", "1 while the lake's database answers")
         try:
             summary = self._service.lake.store.summary()

@@ -1,1 +1,1 @@
-"""Settings: which there are, and where their values come from."""
+"""Settings: which ones exist, and where their values come from."""

@@ -1,9 +1,10 @@
 """Options of object stores: one flat mapping for a whole lake, checked before it is used.
 
-A dotted name says whose option it is, `s3.region`, `azure.account_key`, `gcs.service_account`;
-one mapping may hold all three kinds. A bare name (`region`, `aws_region`) is obstore's own and
-goes to the store that is opened. Credentials left out are obstore's to find: in the usual
-variables (`AWS_…`, `AZURE_…`, `GOOGLE_…`), from workload identity, or at the metadata service.
+A dotted name says which store an option is for, `s3.region`, `azure.account_key`,
+`gcs.service_account`; one mapping may contain all three kinds. A bare name (`region`, `aws_region`)
+is obstore's own and goes to the store that is opened. Missing credentials are found by obstore: in
+the usual variables (`AWS_…`, `AZURE_…`, `GOOGLE_…`), from workload identity, or at the metadata
+service.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# obstore takes the HTTP client's options apart from the store's own.
+# obstore takes the HTTP client's options separately from the store's own.
 _CLIENT = _names(
     "allow_http allow_invalid_certificates connect_timeout http1_only http2_only"
     " pool_idle_timeout pool_max_idle_per_host proxy_ca_certificate proxy_excludes proxy_url"
@@ -66,7 +67,7 @@ _OWN = {
 STORES = tuple(_OWN)
 _SHORT = {("s3", "sse"): "server_side_encryption"}
 _PREFIXES = {"s3": ("aws_",), "azure": ("azure_storage_", "azure_"), "gcs": ("google_",)}
-# What may be shown; all else may be a secret, as may be whatever obstore learns to take.
+# What may be shown; anything else may be a secret, including options that obstore adds later.
 _HARMLESS = _names(
     "account_name allow_http allow_invalid_certificates authority_host base_url"
     " checksum_algorithm client_id conditional_put connect_timeout copy_if_not_exists"
@@ -79,13 +80,13 @@ _HARMLESS = _names(
     " virtual_hosted_style_request"
 )
 
-# obstore alone would try for three minutes, longer than any caller here wants to wait.
+# By itself, obstore would retry for three minutes, longer than any caller here wants to wait.
 _RETRY_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What obstore is given; nothing of it shows in a repr."""
+    """What obstore is given; none of it shows in a repr."""
 
     config: dict[str, str] = field(default_factory=dict, repr=False)
     client: dict[str, str] = field(default_factory=dict, repr=False)
@@ -103,7 +104,7 @@ def parse_options(given: Mapping[str, Any], kind: str) -> StoreOptions:
     """The options for a store of that kind; `ConfigError` for a name that no store knows."""
     parsed = StoreOptions(retry={"retry_timeout": timedelta(seconds=_RETRY_TIMEOUT)})
     if kind == "s3":
-        # The way of AWS itself to copy without overwriting.
+        # AWS's own way to copy without overwriting.
         parsed.config["copy_if_not_exists"] = "multipart"
     for key, value in given.items():
         owner, name = _own_name(str(key), kind)
@@ -117,7 +118,7 @@ def parse_options(given: Mapping[str, Any], kind: str) -> StoreOptions:
 
 
 def options_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """The options that variables name: `DELTASQL_S3_REGION` is `s3.region`."""
+    """The options set by variables: `DELTASQL_S3_REGION` is `s3.region`."""
     variables = {name: variable_of(name) for name in option_names()}
     return {
         name: environment[variable]
@@ -133,7 +134,7 @@ def is_option(key: str) -> bool:
 
 
 def option_names() -> list[str]:
-    """Every option there is, as `s3.region`."""
+    """Every option, in the form `s3.region`."""
     return sorted(
         f"{kind}.{name}"
         for kind, own in _OWN.items()
@@ -148,7 +149,7 @@ def is_secret(key: str) -> bool:
 
 
 def _own_name(key: str, kind: str) -> tuple[str, str]:
-    """Whose option it is, and obstore's name for it."""
+    """Which store the option is for, and obstore's name for it."""
     owner, dot, name = key.lower().partition(".")
     if not dot:
         owner, name = kind, key.lower()

@@ -1,4 +1,4 @@
-"""URLs and messages without their secrets: shown is only what is known to be harmless."""
+"""URLs and messages without their secrets: only what is known to be harmless is shown."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 from urllib.parse import unquote
 
 _AUTHORITY = re.compile(r"(?<=://)([^/?#@:]*):(.*)@")
-# In abfss://container@account the part before the @ is no user.
+# In abfss://container@account the part before the @ is not a user.
 _USER_INFO = re.compile(r"(?<=://)(?:(?<!abfs://)(?<!abfss://)[^/]*|[^/]*:[^/]*)@", re.IGNORECASE)
 _HIDDEN: Final = "***"
 _SHORTEST_SECRET = 3
-# libpq's parameters that hold no secret. `options` may hold anything, and a passfile's place helps
-# whoever looks for it.
+# libpq's parameters that contain no secret. `options` may contain anything, and the location of a
+# passfile helps an attacker.
 _HARMLESS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -38,7 +38,7 @@ def mask(url: str) -> str:
 
 
 def without_secrets(url: str) -> str:
-    """A database's URL that may be written down: what may be secret is left out."""
+    """A database's URL that may be stored: what may be secret is left out."""
     head, _, tail = _AUTHORITY.sub(r"\1@", url).partition("?")
     query = tail.partition("#")[0]
     kept = [item for item in query.split("&") if item and _is_harmless(item)]
@@ -63,7 +63,7 @@ def _is_harmless(item: str) -> bool:
 
 
 def scrubbed(text: str, url: str) -> str:
-    """A message without any word of the URL that may be secret."""
+    """A message without any part of the URL that may be secret."""
     rest = url.partition("://")[2]
     authority, at, _ = rest.rpartition("@")
     options = re.split(r"[?#]", rest, maxsplit=1)[1:]

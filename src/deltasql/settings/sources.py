@@ -1,9 +1,9 @@
 """Where settings come from: deltasql.toml, the environment, arguments; later wins.
 
 A file has the lake's `url` and `location`, the settings in tables (`[mirror]`, `[sql]`, `[log]`,
-`[s3]`, …), and profiles, `[profiles.prod]`, that override them. A profile that is named by an
-argument wins over the environment, as an argument does; one named by DELTASQL_PROFILE, or by
-the file's own `profile`, does not.
+`[s3]`, …), and profiles, `[profiles.prod]`, that override them. A profile named by an argument
+takes precedence over the environment, as an argument does; one named by DELTASQL_PROFILE, or by the
+file's own `profile`, does not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from deltasql.settings.secrets import mask, mask_address
 FILE_NAME: Final = "deltasql.toml"
 NAMES: Final = ("url", "location", "committer")
 _PREFIX: Final = keys.VARIABLE_PREFIX
-# Names that tell nobody apart.
+# User names that identify nobody.
 _NOBODY: Final = frozenset({"root", "unknown"})
 
 
@@ -40,7 +40,7 @@ class Value:
 
     @property
     def shown(self) -> str:
-        """The value for human eyes, secrets masked."""
+        """The value for display, with secrets masked."""
         if self.key == "url":
             return mask(str(self.given))
         return "***" if is_secret(self.key) else mask_address(_text(self.given))
@@ -48,7 +48,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is in force."""
+    """The settings in force."""
 
     values: Mapping[str, Value]
     file: Path | None = None
@@ -91,17 +91,17 @@ class Configuration:
         return Configuration({**ours, **self.values}, file=self.file, profile=self.profile)
 
     def overriding(self, settings: Mapping[str, Any]) -> Configuration:
-        """The same with some settings as they must be."""
+        """The same with some settings overridden."""
         ours = {key: Value(key, value, "argument") for key, value in settings.items()}
         return Configuration({**self.values, **ours}, file=self.file, profile=self.profile)
 
     def shown(self, key: str) -> str:
-        """A value for human eyes, secrets masked."""
+        """A value for display, with secrets masked."""
         value = self.values.get(key)
         return "" if value is None else value.shown
 
     def everything(self) -> list[Value]:
-        """Every value in force, defaults too, in the order of the documentation."""
+        """Every value in force, including defaults, in the order of the documentation."""
         names = [self.values.get(name, Value(name, "", "not set")) for name in NAMES]
         names += [self.values[url_command.KEY]] if url_command.KEY in self.values else []
         settings = [
@@ -121,8 +121,8 @@ def resolve(
 ) -> Configuration:
     """The configuration in force.
 
-    `arguments` are by key, `url` and `location` among them; None stands for not given. `file`
-    is by default what DELTASQL_CONFIG names, else deltasql.toml in the current folder.
+    `arguments` are by key, including `url` and `location`; None means not given. `file` is by
+    default what DELTASQL_CONFIG names, else deltasql.toml in the current folder.
     """
     environment = os.environ if environment is None else environment
     path = _find(file, environment)
@@ -141,7 +141,7 @@ def resolve(
     result = Configuration(
         {value.key: value for value in layers}, file=path, profile=str(chosen) if chosen else None
     )
-    # Ill-typed values are told now, whether anybody asks for them or not.
+    # Report ill-typed values now, whether or not anybody asks for them.
     _ = result.settings
     if path is not None and not _is_named(file, environment):
         _must_not_run(result, path)
@@ -149,7 +149,7 @@ def resolve(
 
 
 def _must_not_run(found: Configuration, path: Path) -> None:
-    """A file that just lies in the current folder may be anybody's."""
+    """A file found in the current folder may come from anybody."""
     command = found.values.get(url_command.KEY)
     if command is not None and command.source.startswith(str(path)):
         raise ConfigError(
@@ -161,8 +161,8 @@ def _must_not_run(found: Configuration, path: Path) -> None:
 
 
 def user_name() -> str:
-    """Whoever runs this process: the committer, where neither the settings nor the database
-    name one. Everybody in a container is root: then the host says more.
+    """The user of this process: the committer, if neither the settings nor the database name one.
+    In a container everybody is root, and the host says more.
     """
     try:
         name = getpass.getuser()
@@ -172,7 +172,7 @@ def user_name() -> str:
 
 
 def known_keys() -> list[str]:
-    """Every key there is."""
+    """Every key."""
     return [*NAMES, url_command.KEY, *(key.name for key in keys.all_keys()), *option_names()]
 
 

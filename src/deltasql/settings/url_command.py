@@ -13,7 +13,7 @@ _SECONDS: Final = 60
 
 
 def url_from(command: str) -> str:
-    """The one line that the command prints; what it prints is never shown."""
+    """The single line that the command prints; its output is never shown."""
     try:
         words = shlex.split(command)
         done = subprocess.run(words, stdout=subprocess.PIPE, timeout=_SECONDS, check=True)

@@ -4,7 +4,7 @@
     db = deltasql.spark.attach(spark, lake)
     db.write(db.read("sales.orders", where="day = '2026-11-01'"), "sales.today")
 
-Delta's own reader and writer do the work; the snapshot comes from the database, never from
+Delta's own reader and writer do the work; the snapshot always comes from the database, never from
 `_delta_log`, and the driver commits once.
 """
 

@@ -1,4 +1,4 @@
-"""One consistent cut over all tables: every head from one statement, then each table pinned."""
+"""One consistent cut of all tables: every head from one statement, then each table is pinned."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Cut:
         self._pinned: ContextVar[Mapping[int, int] | None] = ContextVar(
             "deltasql_cut", default=None
         )
-        # By table: what keeps vacuum from the version, once it was read.
+        # By table: what protects the version from vacuum, once it was read.
         self._held: ContextVar[tuple[ExitStack, set[int]] | None] = ContextVar(
             "deltasql_held", default=None
         )
 
     @contextmanager
     def taken(self) -> Iterator[Mapping[int, int]]:
-        """Pin every table at its version of now; a cut inside a cut keeps the outer one."""
+        """Pin every table at its current version; a cut inside a cut keeps the outer one."""
         outer = self._pinned.get()
         if outer is not None:
             yield outer
@@ -46,7 +46,7 @@ class Cut:
                 self._pinned.reset(token)
 
     def version_of(self, table: Table) -> int | None:
-        """The version that the table is pinned at; None outside of a cut."""
+        """The version that the table is pinned at; None outside a cut."""
         pinned = self._pinned.get()
         if pinned is None:
             return None

@@ -46,7 +46,7 @@ class Database:
         self.reader = Reader(spark, self.gateway)
         self.writer = Writer(self.gateway, self.reader, lake.discarder)
         self._cut = Cut(lake)
-        # The name of the lake in Spark SQL, where it was attached with one.
+        # The name of the lake in Spark SQL, if it was attached with one.
         self.catalog: str | None = None
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Database:
     ) -> DataFrame:
         """The rows of a table as it is, at a version, or as it was at a point in time.
 
-        Files that can't hold rows of `where`, a condition in Spark's SQL, are skipped in the
+        Files that can't contain rows matching `where`, a condition in Spark SQL, are skipped in the
         database, by partition and by stats, before Spark plans.
         """
         table = self.lake.table(name)
@@ -84,9 +84,9 @@ class Database:
         return table.snapshot(version=version, timestamp=timestamp)
 
     def changes(self, name: str, from_version: int, to_version: int | None = None) -> DataFrame:
-        """The change data feed of a table, both versions included, by default up to the newest.
+        """The change data feed of a table, including both versions, by default up to the newest.
 
-        The table's columns, `_change_type` (insert, delete, update_preimage,
+        It has the table's columns, `_change_type` (insert, delete, update_preimage,
         update_postimage), `_commit_version` and `_commit_timestamp`.
         """
         table = self.lake.table(name)
@@ -95,15 +95,15 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[Mapping[int, int]]:
-        """One consistent cut: all reads of the block see the tables as they are now."""
+        """One consistent cut: all reads in the block see the tables as they are now."""
         with self._cut.taken() as versions:
             yield versions
 
     def register_views(self, namespace: str | None = None) -> list[str]:
-        """Make a temporary view of each table of a namespace, all of one cut.
+        """Create a temporary view of each table of a namespace, all of one cut.
 
-        The view of `sales.orders` in the namespace `sales` is `orders`. It stays at its
-        version: register again to see newer ones.
+        The view of `sales.orders` in the namespace `sales` is `orders`. It stays at its version:
+        register again to see newer ones.
         """
         with self.snapshot():
             names = view_names([table.name for table in self.lake.tables()], namespace)
@@ -123,14 +123,14 @@ class Database:
         app_version: int | None = None,
         **options: Any,
     ) -> WriteResult:
-        """Write rows to a table, made where it is absent; returns the version, with metrics.
+        """Write rows to a table, creating it if necessary; returns the version, with metrics.
 
         `mode` is append, overwrite, error or ignore. Options: `partition_by`, `replace_where`
-        (replace the rows of a condition), `partition_overwrite="dynamic"` (replace the
-        partitions that the rows lie in), `merge_schema`, `overwrite_schema`,
-        `target_file_size` in bytes, and `properties` of a new table; Python's words for them,
-        `where` and `schema_mode="merge"` or `"overwrite"`, are understood as well. With `app_id`
-        and `app_version` the write happens once, however often it is called.
+        (replace the rows of a condition), `partition_overwrite="dynamic"` (replace the partitions
+        that the rows lie in), `merge_schema`, `overwrite_schema`, `target_file_size` in bytes, and
+        `properties` of a new table; the names of the Python API, `where` and `schema_mode="merge"`
+        or `"overwrite"`, work as well. With `app_id` and `app_version`, the write happens once,
+        however often it is called.
         """
         wanted = write_options(mode, options)
         extra = txn_actions(app_id, app_version)
@@ -169,9 +169,9 @@ class Database:
         *,
         exists_ok: bool = False,
     ) -> Table:
-        """Create an empty table from a Spark schema, or from columns as CREATE TABLE has them.
+        """Create an empty table from a Spark schema, or from columns as in CREATE TABLE.
 
-        Such a text may hold NOT NULL, DEFAULT, GENERATED ALWAYS AS (…) and AS IDENTITY.
+        Such a text may contain NOT NULL, DEFAULT, GENERATED ALWAYS AS (…) and AS IDENTITY.
         """
         return self.lake.create_table(
             name,
@@ -184,7 +184,7 @@ class Database:
     # --- changing rows ------------------------------------------------------------------
 
     def table(self, name: str) -> SparkTable:
-        """A table with delta-spark's verbs, and all else that `lake.table(name)` has."""
+        """A table with delta-spark's methods, and everything else that `lake.table(name)` has."""
         return SparkTable(self, self.lake.table(name))
 
     def transaction(
@@ -192,7 +192,7 @@ class Database:
     ) -> SparkTransaction:
         """Several tables, all or nothing: `with db.transaction() as tx: …`
 
-        With `app_id` and `app_version` it happens once, however often it is run.
+        With `app_id` and `app_version`, it happens once, however often it is run.
         """
         return SparkTransaction(self, app_id=app_id, app_version=app_version)
 
@@ -207,11 +207,11 @@ class Database:
     ) -> Batch:
         """The function for `df.writeStream.foreachBatch(…)`: each batch counts exactly once.
 
-        `target` is a table, or several, each with a function that makes its rows from the
-        batch (`{"a": f, "b": g}`; None for the batch itself), or a function of a transaction,
-        the batch and its number, for merges. Several tables get a batch in one transaction.
-        Options are those of `write`. The stream's own id is the application id; over Spark
-        Connect `app_id` must name the stream.
+        `target` is a table, or several, each with a function that derives its rows from the batch
+        (`{"a": f, "b": g}`; None for the batch itself), or a function of a transaction, the batch
+        and its number, for merges. Several tables get a batch in one transaction. Options are those
+        of `write`. The stream's own id is the application id; over Spark Connect, `app_id` must
+        name the stream.
         """
         return sink(self, target, app_id, options)
 
@@ -228,9 +228,9 @@ class Database:
     ) -> DataFrame:
         """The rows that are added to a table, as a stream; see docs/spark-dml.md.
 
-        It begins with the rows that are there, unless `starting_version` ("latest" for only
-        what is to come) or `starting_timestamp` says otherwise. `change_feed` streams the
-        table's changes instead of its rows.
+        It begins with the existing rows, unless `starting_version` ("latest" for new rows only) or
+        `starting_timestamp` says otherwise. `change_feed` streams the table's changes instead of
+        its rows.
         """
         given = {
             "startingVersion": starting_version,
@@ -263,14 +263,14 @@ class Database:
     def _create_from(
         self, df: DataFrame, name: str, options: WriteOptions, extra: Sequence[Action]
     ) -> WriteResult | None:
-        """Create a table with its rows in version 0; None when somebody else was faster."""
+        """Create a table with its rows in version 0; None if somebody else was faster."""
         self.lake.commits.rights.check()
         location = self.lake.place(name)
         self.set_credentials(location)
         return creation.create_from(self.lake, self.writer, df, name, location, options, extra)
 
     def detach(self) -> None:
-        """Take the lake's catalog out of the session; what was read before stays readable."""
+        """Remove the lake's catalog from the session; what was read before stays readable."""
         if self.catalog is not None:
             detach_catalog(self.spark, self.catalog)
             self.catalog = None

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class AlreadyHappened(Exception):  # noqa: N818 - no error: nothing is left to do
-    """The application's transaction is in its tables already."""
+    """The application's transaction is already in its tables."""
 
 
 class SparkTransaction:
-    """Reads from one consistent cut, its own writes included; all writes count, or none.
+    """Reads from one consistent cut with its own writes; all of its writes count, or none.
 
-    Commits at the end of the block. When the block raises, or another writer was faster on
-    any of the tables, nothing is committed and the new files are deleted.
+    Commits at the end of the block. If the block raises, or another writer was faster on any of the
+    tables, nothing is committed and the new files are deleted.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class SparkTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # A session that was stopped has nobody left to leave.
+        # A stopped session has no thread left to take out.
         with suppress(Exception):
             blocks.leave(self._database.spark)
         self.end(kind, error, trace)
 
     def begin(self) -> Block:
-        """Open it; who takes part is for the caller to say."""
+        """Open it; the caller says who takes part."""
         self._inner.__enter__()
         self._block = blocks.begin(self._database.lake, self._inner)
         return self._block
@@ -105,7 +105,7 @@ class SparkTransaction:
     def read(self, name: str, where: str | None = None) -> DataFrame:
         """The rows of a table at the cut, with this transaction's own writes.
 
-        What is read of a table that the transaction changes is part of the conflict check.
+        Reads of a table that the transaction changes are part of the conflict check.
         """
         table = self._table(name)
         database = self._database
@@ -135,14 +135,14 @@ class SparkTransaction:
         )
 
     def table(self, name: str) -> TransactionSparkTable:
-        """A table with the verbs `delete`, `update` and `merge`."""
+        """A table with the methods `delete`, `update` and `merge`."""
         table = self._table(name)
 
         def take(write: writing.Write | None) -> None:
             if write is not None:
                 table.take(write)
             elif self._app[0] is not None:
-                # Nothing to do is done, too: the table has to know of it.
+                # Even a commit without changes must be recorded in the table.
                 table.take(writing.Write(actions=(), operation="WRITE"))
 
         return TransactionSparkTable(self._database, table, take)
@@ -165,7 +165,7 @@ class SparkTransaction:
         app_id, app_version = self._app
         if self.stops_early and app_id is not None and app_version is not None:
             seen = table.snapshot().txns.get(app_id, -1)
-            # What is in one of its tables is in all of them.
+            # If it is in one of its tables, it is in all of them.
             if seen >= app_version:
                 raise AlreadyHappened
         return table
@@ -173,9 +173,9 @@ class SparkTransaction:
     # --- the change feed ----------------------------------------------------------------
 
     def _complete_feeds(self) -> None:
-        """Where changes are written down row by row, none may be missing: see `FeedDebt`.
+        """Change feeds that record row by row must be complete: see `FeedDebt`.
 
-        By Spark, as it writes what the table's own rules keep Arrow from writing.
+        Spark writes what the table's own rules keep Arrow from writing.
         """
         for table in self._inner.tables:
             debt = table.feed_debt
@@ -192,7 +192,7 @@ class SparkTransaction:
 
 
 def refresh(spark: SparkSession, catalog: str, names: Iterable[str]) -> None:
-    """Let frames that Spark keeps in memory be read again, as it does after its own statements."""
+    """Make Spark reload frames that it keeps in memory, as after its own statements."""
     jvm_session: Any = spark._jsparkSession
     with after_commit("refreshing", *names):
         if not jvm_session.sharedState().cacheManager().isEmpty():

@@ -8,7 +8,7 @@ from deltasql.errors import TableNotFoundError, ValidationError
 
 
 def view_names(tables: Iterable[str], namespace: str | None) -> dict[str, str]:
-    """The view of each table in the namespace: what follows it, dots made underscores."""
+    """The view of each table in the namespace: the rest of its name, with dots as underscores."""
     start = f"{namespace}." if namespace else ""
     found: dict[str, str] = {}
     for table in sorted(tables):

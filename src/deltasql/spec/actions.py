@@ -1,7 +1,7 @@
 """The actions of a Delta log as frozen values.
 
-Attribute names are Python's, wire names Delta's; `codec` maps one to the other. Fields
-that the spec does not know travel in `extra`, actions it does not know as `UnknownAction`.
+Attribute names are Python's, wire names Delta's; `codec` maps one to the other. Fields that the
+spec does not know are kept in `extra`, actions that it does not know as `UnknownAction`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PartitionValues: TypeAlias = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVector:
-    """Where the deleted rows of a file are written down."""
+    """Where the deleted rows of a file are recorded."""
 
     storage_type: str
     path_or_inline_dv: str
@@ -34,7 +34,7 @@ class DeletionVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFile:
-    """A data file joins the table, or an already live one is restated."""
+    """A data file joins the table, or one that is already live is restated."""
 
     path: str
     size: int
@@ -77,7 +77,7 @@ class RemoveFile:
 
     @classmethod
     def of(cls, add: AddFile, *, deletion_timestamp: int, data_change: bool = True) -> RemoveFile:
-        """The remove that takes `add` out, with the extended metadata the spec asks for."""
+        """The remove of `add`, with the extended metadata that the spec asks for."""
         return cls(
             path=add.path,
             deletion_timestamp=deletion_timestamp,
@@ -114,7 +114,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """The table's schema, partitioning and properties; replaces the one before it whole."""
+    """The table's schema, partitioning and properties; replaces the previous one entirely."""
 
     id: str
     schema_string: str
@@ -140,7 +140,7 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Txn:
-    """How far an application got: the base of exactly-once writes."""
+    """How far an application got: the basis of exactly-once writes."""
 
     app_id: str
     version: int
@@ -160,7 +160,7 @@ class DomainMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitInfo:
-    """Who did what and when; everything but the known fields is in `extra`."""
+    """Who did what and when; all but the known fields are in `extra`."""
 
     in_commit_timestamp: int | None = None
     timestamp: int | None = None
@@ -177,7 +177,7 @@ class CommitInfo:
 
 @dataclass(frozen=True, slots=True)
 class UnknownAction:
-    """An action of a later spec, or someone's own: carried through as it is."""
+    """An action of a later spec, or a private one: passed through unchanged."""
 
     name: str
     value: Any

@@ -1,8 +1,8 @@
 """Actions to canonical JSON and back.
 
-Canonical: one object a line, fields and map keys sorted, absent optional fields left out,
-nulls inside maps and unknown fields kept, lines ordered by kind and then by their bytes.
-So equal commits are equal bytes, whatever order they were put together in.
+Canonical means: one object per line, fields and map keys sorted, absent optional fields left out,
+nulls inside maps and unknown fields kept, lines ordered by kind and then by their bytes. So equal
+commits have equal bytes, in whatever order they were assembled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from deltasql.spec.shapes import (
 
 # orjson reads integers beyond 64 bits as floats; the standard library keeps every digit.
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
-# As deep as JSON may be nested: what is read must be writable again.
+# How deeply JSON may be nested: what was read must be writable again.
 DEEPEST = 200
 
 
@@ -48,7 +48,7 @@ DEEPEST = 200
 
 
 def to_wire(action: Action) -> dict[str, Any]:
-    """The action as the object its JSON line holds."""
+    """The action as the object of its JSON line."""
     if type(action) is UnknownAction:
         return {action.name: action.value}
     return {NAMES[type(action)]: wire_fields(action)}
@@ -99,7 +99,7 @@ def encode(action: Action) -> bytes:
 
 
 def _encode_plain(add: AddFile) -> bytes:
-    """An add that has no more than most have; commits have many of them."""
+    """An add with only the usual fields; commits have many of them."""
     rest = (
         add.tags, add.deletion_vector, add.base_row_id, add.default_row_commit_version,
         add.clustering_provider,
@@ -143,7 +143,7 @@ def loads(line: bytes | str, *, source: str = "") -> Any:
     """Plain data from JSON, with every digit of its integers."""
     try:
         raw = line.encode() if isinstance(line, str) else line
-        # The stricter reader first: the other one takes half a character for text.
+        # The stricter parser first: the other one accepts half a character as text.
         value = orjson.loads(raw)
         if _LONG_NUMBER.search(raw):
             value = json.loads(raw, parse_constant=_no_constant)
@@ -174,7 +174,7 @@ def _no_constant(name: str) -> Any:
 
 
 def decode(line: bytes | str, *, source: str = "") -> Action:
-    """The action on one line; `LogFormatError` names `source` when it is malformed."""
+    """The action on one line; `LogFormatError` names `source` if it is malformed."""
     return from_wire(loads(line, source=source), source=source)
 
 
@@ -190,8 +190,8 @@ def decode_commit(body: bytes, *, source: str = "") -> list[Action]:
 def from_wire(value: Any, *, source: str = "") -> Action:
     """An action from its JSON object.
 
-    Keys beside the action that the spec does not know are someone else's, as they are to Delta
-    Spark; whoever keeps the line keeps them.
+    Keys beside the action that the spec does not know are somebody else's, as in Delta Spark; code
+    that keeps the line keeps them.
     """
     if type(value) is not dict or len(value) != 1:
         value = _alone(value, source)
@@ -204,9 +204,9 @@ def from_wire(value: Any, *, source: str = "") -> Action:
 
 
 def _alone(value: Any, source: str) -> dict[str, Any]:
-    """The one action of a line that has more keys than one; of several unknown the first.
+    """The single action of a line with several keys; if all are unknown, the first.
 
-    A known one that is null is none.
+    A known one that is null does not count.
     """
     if type(value) is dict:
         known = {name: item for name, item in value.items() if name in KINDS and item is not None}
@@ -247,7 +247,7 @@ def _from_fields(kind: type, content: Any, *, name: str, source: str) -> Any:
             value = _from_fields(inner, item, name=f"{name}.{wire}", source=source)
         if not field.check(value):
             if kind is CommitInfo:
-                # Provenance is free-form by the spec: whatever is there is kept.
+                # The spec allows any form of provenance: whatever is there is kept.
                 extra[wire] = item
                 continue
             raise _wrong_type(f"{name}.{wire}", field.check, value, source)
@@ -333,7 +333,7 @@ def parse_action(value: Action | Mapping[str, Any]) -> Action:
     """An action from what a caller may pass: one of ours, or Delta's JSON object."""
     if isinstance(value, Mapping):
         if len(value) != 1:
-            # Of a log that others wrote the bytes are kept; here a second key would be lost.
+            # The bytes of foreign logs are kept; here, a second key would be lost.
             raise ValidationError(
                 "an action must be an object with exactly one key",
                 cause=f"found {_brief(dict(value))}",

@@ -12,7 +12,7 @@ _MANY_DIGITS = 12
 
 
 def max_column_id(configuration: Mapping[str, str]) -> int:
-    """The highest id that the properties tell of; 0 when they don't, or make no sense."""
+    """The highest id that the properties give; 0 if they don't, or are invalid."""
     text = configuration.get(MAX_COLUMN_ID, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < _MANY_DIGITS else 0
 

@@ -1,6 +1,6 @@
-"""Deletion vectors: where a descriptor points, and the rows that its bitmap holds.
+"""Deletion vectors: where a descriptor points, and the rows in its bitmap.
 
-A vector lies inline in the log or in a `.bin` file, framed there by a big-endian size and
+A vector is stored inline in the log or in a `.bin` file, framed there by a big-endian size and
 CRC-32. Inside is a little-endian array of 32-bit Roaring bitmaps, one per 2^32 rows.
 """
 
@@ -19,7 +19,7 @@ from deltasql.spec.actions import DeletionVector
 PORTABLE_MAGIC = 1681511377
 NATIVE_MAGIC = 1681511376
 FILE_VERSION = 1
-# The 20 characters of z85 that a relative path ends with are a UUID.
+# The 20 z85 characters at the end of a relative path are a UUID.
 _UUID_TEXT = 20
 _ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGITS = {byte: value for value, byte in enumerate(_ALPHABET)}
@@ -36,7 +36,7 @@ class InFile:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """A vector that lies in the log itself."""
+    """A vector that is stored in the log itself."""
 
     bitmap: bytes
 
@@ -65,7 +65,7 @@ def locate(vector: DeletionVector) -> InFile | Inline:
 
 
 def _frame(vector: DeletionVector) -> tuple[int, int]:
-    # Without an offset the vector is the only one, behind the version byte.
+    # Without an offset, the vector is the only one, after the version byte.
     offset = 1 if vector.offset is None else vector.offset
     if offset < 1 or vector.size_in_bytes < 0:
         raise _broken("a deletion vector starts before its file's first byte")
@@ -90,7 +90,7 @@ def relative_path(uuid: bytes, *, prefix: str = "") -> str:
 def in_file(
     uuid: bytes, *, bitmap: bytes, offset: int, cardinality: int, prefix: str = ""
 ) -> DeletionVector:
-    """The descriptor of a bitmap that stands at `offset` of the file with that id."""
+    """The descriptor of a bitmap at `offset` in the file with that id."""
     return DeletionVector(
         storage_type="u",
         path_or_inline_dv=prefix + z85_encode(uuid),
@@ -101,7 +101,7 @@ def in_file(
 
 
 def inline(rows: Iterable[int]) -> DeletionVector:
-    """A descriptor that holds the rows itself."""
+    """A descriptor that contains the rows itself."""
     ordered = sorted(set(rows))
     bitmap = encode(ordered)
     return DeletionVector(
@@ -173,7 +173,7 @@ def _decode(bitmap: bytes, limit: int) -> array[int]:
         raise ValueError(f"its magic number is {magic}")
     rows, last = array("Q"), -1
     for index in range(count):
-        # The portable form names each bitmap's high half, the native one gives its length.
+        # The portable form stores each bitmap's high half, the native one its length.
         (number,) = struct.unpack_from("<I", bitmap, at)
         high = number if magic == PORTABLE_MAGIC else index
         if high <= last:

@@ -1,8 +1,8 @@
 """Every Delta table feature that deltasql knows, and what it does about each.
 
-The table below is the truth; `docs/features.md` prints it for people, and a test keeps the
-two the same. A feature that is not here is unknown: its tables are not written, and not
-read either when readers have to know it.
+The table below is the truth; `docs/features.md` repeats it for people, and a test keeps the two the
+same. A feature that is not here is unknown: its tables are not written, and not read either if
+readers must know it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ FENCE: Final = "deltasql"
 """The writer-only feature that keeps foreign writers out of a table whose log is in SQL."""
 
 
-# yes: rows are written as the feature asks. unused: fine until the table makes use of it.
+# yes: rows are written as the feature requires. unused: fine until the table uses it.
 Append = Literal["yes", "unused", "no"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """A feature: who must know it, what turns it on, and how far deltasql goes with it."""
+    """A feature: who must know it, what turns it on, and how far deltasql supports it."""
 
     name: str
     reader: bool = False
@@ -270,7 +270,7 @@ _BY_COLUMN_METADATA = {
 
 
 def needed_features(schema: StructType, configuration: Mapping[str, str]) -> frozenset[str]:
-    """The features that a table of this schema and these properties has to have."""
+    """The features that a table with this schema and these properties must have."""
     found = set(_asked_for(configuration))
     for feature in _BY_PROPERTY:
         value = configuration.get(feature.property or "")
@@ -287,7 +287,7 @@ def needed_features(schema: StructType, configuration: Mapping[str, str]) -> fro
 
 
 def with_needs(names: Iterable[str]) -> frozenset[str]:
-    """The features and those that they rest on."""
+    """The features and those that they depend on."""
     found: set[str] = set()
     todo = list(names)
     while todo:
@@ -299,7 +299,7 @@ def with_needs(names: Iterable[str]) -> frozenset[str]:
 
 
 def features_of(actions: Iterable[Action]) -> frozenset[str]:
-    """The features that the actions of a commit make use of, beside its metadata's."""
+    """The features that the actions of a commit use, beyond its metadata's."""
     found: set[str] = set()
     for action in actions:
         if isinstance(action, DomainMetadata):
@@ -310,7 +310,7 @@ def features_of(actions: Iterable[Action]) -> frozenset[str]:
 
 
 def _asked_for(configuration: Mapping[str, str]) -> Iterator[str]:
-    """Features named outright: `delta.feature.X = supported`."""
+    """Features requested explicitly: `delta.feature.X = supported`."""
     for key, value in configuration.items():
         if not key.startswith(properties.FEATURE_PREFIX) or value.lower() not in (
             "supported",
@@ -330,7 +330,7 @@ def _asked_for(configuration: Mapping[str, str]) -> Iterator[str]:
 
 
 def stored_properties(configuration: Mapping[str, str]) -> dict[str, str]:
-    """What goes into `metaData.configuration`: all but what speaks of the protocol itself.
+    """What goes into `metaData.configuration`: all properties except those about the protocol.
 
     Delta Spark refuses to commit to tables whose metadata has such keys.
     """
@@ -343,7 +343,7 @@ def stored_properties(configuration: Mapping[str, str]) -> dict[str, str]:
 
 
 def canonical_metadata(actions: Sequence[Action]) -> Sequence[Action]:
-    """The actions with the values of properties spelt as Delta spells them.
+    """The actions with property values spelt as Delta spells them.
 
     Delta Spark takes `NAME` for `name`. Other readers don't, and would find no column.
     """
@@ -361,7 +361,7 @@ def canonical_metadata(actions: Sequence[Action]) -> Sequence[Action]:
 
 
 def all_fields(kind: DeltaType) -> Iterator[StructField]:
-    """Every field of a schema, those inside arrays and maps too."""
+    """Every field of a schema, including those inside arrays and maps."""
     match kind:
         case StructType(fields):
             for field in fields:
@@ -375,7 +375,7 @@ def all_fields(kind: DeltaType) -> Iterator[StructField]:
 
 
 def type_names(kind: DeltaType) -> Iterator[str]:
-    """The name of every scalar type in a schema, as often as it occurs."""
+    """The name of every scalar type in a schema, once per occurrence."""
     match kind:
         case Primitive(name):
             yield name

@@ -1,7 +1,7 @@
 """Calendar intervals as table properties write them: `interval 30 days`, `2 weeks 12 hours`.
 
-The grammar is Spark's. Months and years are no durations, since nobody can tell how long they
-are; a duration below zero is none either.
+The grammar is Spark's. Months and years are not durations, since their length varies; negative ones
+are not allowed either.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NO_LENGTH = ("month", "year")
 
 
 def parse_interval(text: str) -> int | None:
-    """The milliseconds of an interval; None when the text is none that can be a duration."""
+    """The milliseconds of an interval; None if the text is not a valid duration."""
     words = text.strip().lower()
     words = words.removeprefix("interval ").strip() if words.startswith("interval ") else words
     total, position = 0, 0

@@ -1,4 +1,4 @@
-"""Partition values: the strings that the log holds, as typed values, and back.
+"""Partition values: the strings of the log as typed values, and back.
 
 The text in the log stays the truth; these values are for comparing and for new files.
 """
@@ -27,12 +27,12 @@ _TIMESTAMP = re.compile(
     _DATE + r"(?:[ T]([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,9}))?"
     r" ?(Z|z|UTC|[+-][0-9]{1,2}(?::?[0-9]{2})?)?)?"
 )
-# delta-rs writes every byte as six characters, where the spec's example has one.
+# delta-rs writes every byte as six characters, unlike the spec's example, which has one.
 _ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9a-fA-F]{2})+")
 
 
 class UnrepresentableValueError(UnsupportedFeatureError):
-    """A valid value that Python can't hold: a date outside the years 1 to 9999.
+    """A valid value that Python can't represent: a date outside the years 1 to 9999.
 
     Pruning knows on which side of all other values it lies.
     """
@@ -83,7 +83,7 @@ def _parse_float(text: str, kind: Primitive) -> float:
         _malformed(text, kind)
     if kind.name == "double":
         return float(text)
-    # What readers will hold, so that comparing it here and comparing rows agree.
+    # As readers will represent it, so that comparisons here and of rows agree.
     try:
         return float(struct.unpack("<f", struct.pack("<f", float(text)))[0])
     except OverflowError:
@@ -145,7 +145,7 @@ def _wall_clock(text: str, kind: Primitive) -> tuple[datetime, str | None]:
     day = _day(match, text, kind)
     if match[4] is None:
         return datetime.combine(day, time()), None
-    # The types hold microseconds: what is finer is cut off, as every reader does.
+    # The types have microseconds: anything finer is cut off, as in every reader.
     micros = int((match[7] or "0")[:6].ljust(6, "0"))
     try:
         clock = time(int(match[4]), int(match[5]), int(match[6]), micros)
@@ -155,7 +155,7 @@ def _wall_clock(text: str, kind: Primitive) -> tuple[datetime, str | None]:
 
 
 def _parse_timestamp(text: str, kind: Primitive) -> datetime:
-    """Without a zone the text is in the writer's, which nobody knows: taken for UTC."""
+    """Without a zone, the text is in the writer's, which is unknown: taken as UTC."""
     wall, zone = _wall_clock(text, kind)
     if zone is None or zone in ("Z", "z", "UTC"):
         return wall.replace(tzinfo=UTC)
@@ -172,12 +172,12 @@ def _parse_timestamp(text: str, kind: Primitive) -> datetime:
 
 
 def _parse_timestamp_ntz(text: str, kind: Primitive) -> datetime:
-    """A zone, which the spec does not foresee here, is ignored as Spark does."""
+    """A zone, which the spec does not provide for here, is ignored, as in Spark."""
     return _wall_clock(text, kind)[0]
 
 
 def _parse_binary(text: str, _kind: Primitive) -> bytes:
-    """One character a byte; a character beyond a byte tells that Spark wrote UTF-8."""
+    """One character per byte; a character beyond a byte shows that Spark wrote UTF-8."""
     if _ESCAPED_BYTES.fullmatch(text):
         return bytes.fromhex(text.replace("\\u00", ""))
     try:
@@ -204,7 +204,7 @@ _PARSERS: dict[str, Callable[[str, Primitive], Any]] = {
 
 
 def render_value(value: Any, type: Primitive) -> str | None:  # noqa: A002
-    """The text of a value for the log; the empty string and empty bytes are null there."""
+    """The text of a value for the log, where the empty string and empty bytes are null."""
     if value is None:
         return None
     renderer = _render_decimal if type.decimal is not None else _RENDERERS.get(type.name)

@@ -1,8 +1,8 @@
 """The paths of data files: URIs in the log, object keys in the store, Hive directories between.
 
-`add.path` is a URI (RFC 2396), relative to the table's root or absolute with a scheme; the
-object's key is its percent-decoded form. A partition directory is Hive-escaped first, so the
-value `a:b` lies in the directory `p=a%3Ab` and stands in the log as `p=a%253Ab`.
+`add.path` is a URI (RFC 2396), relative to the table's root or absolute with a scheme; the object's
+key is its percent-decoded form. A partition directory is Hive-escaped first, so the value `a:b` is
+in the directory `p=a%3Ab`, which the log writes as `p=a%253Ab`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from deltasql.errors import LogFormatError, ValidationError
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
-# What java.net.URI leaves alone in a path, and so Spark: the ASCII that RFC 2396 allows there
+# What java.net.URI, and so Spark, leaves unescaped in a path: the ASCII that RFC 2396 allows there,
 # and all other letters. Spaces and control characters beyond ASCII are escaped as well.
 _TO_ENCODE = re.compile(
     r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
@@ -24,7 +24,7 @@ _TO_HIVE_ESCAPE = re.compile(r"[\x01-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 LOG_FOLDER = "_delta_log"
 _IN_THE_LOG = f"it lies in a folder {LOG_FOLDER}, which holds logs and no data"
-# Two letters at least: `c:` is a drive, or the start of a careless name, and no scheme.
+# At least two letters: `c:` is a drive, or the start of a careless name, but no scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -35,16 +35,16 @@ def is_absolute(path: str) -> bool:
 
 def is_elsewhere(path: str) -> bool:
     """Whether a path of the log is not relative to the table's root: it has a scheme, or it begins
-    with a slash, which is the root of the file system or bucket that the table is in.
+    with a slash, which is the root of the table's file system or bucket.
     """
     return path.startswith("/") or is_absolute(path)
 
 
 def encode_path(key: str) -> str:
-    """The URI that the log holds for an object key."""
+    """The URI of an object key in the log."""
     encoded = _TO_ENCODE.sub(_percent, key)
     first, slash, rest = encoded.partition("/")
-    # Else `ab:c` would be read as a scheme.
+    # Otherwise `ab:c` would be read as a scheme.
     return first.replace(":", "%3A") + slash + rest if is_absolute(encoded) else encoded
 
 
@@ -63,14 +63,14 @@ def decode_path(path: str) -> str:
 
 
 def check_path(path: str) -> None:
-    """Raise `ValidationError` unless `path` may stand in an action that we write."""
+    """Raise `ValidationError` unless `path` may be in an action that we write."""
     problem = _fault(path)
     if problem:
         raise _not_allowed(path, problem)
 
 
 def check_new_path(path: str) -> None:
-    """Raise `ValidationError` unless a file of that path may join a table.
+    """Raise `ValidationError` unless a file with that path may join a table.
 
     What other writers have put into a log may be odder, and can still be read and removed.
     """
@@ -129,12 +129,12 @@ def hive_escape(text: str) -> str:
 
 
 def _fault(path: str) -> str:
-    """What is wrong with a path; '' when nothing is."""
+    """What is wrong with a path; '' if nothing is."""
     return "" if is_plain(path) else _fault_of_odd(path)
 
 
 def is_plain(path: str) -> bool:
-    """Whether nothing can be wrong with a path: nothing to decode, no scheme, no dots in front.
+    """Whether nothing can be wrong with a path: nothing to decode, no scheme, no leading dots.
 
     Most paths are plain, and there are many.
     """
@@ -171,10 +171,10 @@ def _fault_of_odd(path: str) -> str:
 
 
 def _fault_of_new(path: str) -> str:
-    """What two readers could understand in two ways, in a path that has no other fault."""
+    """What two readers could interpret differently, in a path that has no other fault."""
     if _CONTROL.search(path):
         return "it holds a control character that is not percent-encoded"
-    # Object stores keep `a//b` apart from `a/b`, a disk does not.
+    # Object stores distinguish `a//b` from `a/b`, a disk does not.
     below = decode_path(path)
     if is_absolute(path):
         below = below.partition(":")[2].removeprefix("//")
@@ -184,7 +184,7 @@ def _fault_of_new(path: str) -> str:
 
 
 def _climbs(decoded: str) -> str:
-    # Object keys know no `.` either: a store would keep `a/./b` apart from `a/b`, a disk not.
+    # Object keys have no `.` either: a store distinguishes `a/./b` from `a/b`, a disk does not.
     segments = decoded.split("/")
     return "it has a segment of dots" if ".." in segments or "." in segments else ""
 

@@ -1,9 +1,9 @@
-"""Every key by its name: of table properties, with what their values may be, and of columns.
+"""All keys: of table properties, with their allowed values, and of columns.
 
-No other module spells one: a key misspelt is a property that is silently off.
+No other module spells one out, since a misspelt key is a property that is silently off.
 
-Those of `delta.*` are the ones that Delta Spark knows, with its rules, and a few that its
-relatives write. A `delta.*` key that is not here is unknown: most often a known one misspelt.
+The `delta.*` keys are those that Delta Spark knows, with its rules, and a few that related projects
+write. A `delta.*` key that is not here is unknown: most often a misspelt one.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ INVARIANTS: Final = "delta.invariants"
 PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 TYPE_CHANGES: Final = "delta.typeChanges"
 
-# Tags of files that a curve put in order together.
+# Tags of files that were ordered together along a curve.
 ZCUBE_ID: Final = "ZCUBE_ID"
 ZCUBE_COLUMNS: Final = "ZCUBE_ZORDER_BY"
 ZCUBE_CURVE: Final = "ZCUBE_ZORDER_CURVE"
@@ -89,7 +89,7 @@ _INT32, _INT64 = 2**31 - 1, 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a value may be: in words, and as the parser that says None to anything else."""
+    """What a value may be: in words, and as a parser that returns None for anything else."""
 
     words: str
     parse: Callable[[str], bool | int | str | None]
@@ -139,7 +139,7 @@ PROPERTIES: Final[Mapping[str, Kind]] = {
     CHECKPOINT_INTERVAL: POSITIVE,
     CHECKPOINT_POLICY: _one_of("classic", "v2"),
     "delta.checkpointRetentionDuration": INTERVAL,
-    # Checked with the ids of the columns, where there are any.
+    # Checked together with the ids of the columns, if there are any.
     MAX_COLUMN_ID: TEXT,
     COLUMN_MAPPING_MODE: _one_of("none", "name", "id"),
     COMMIT_COORDINATOR: TEXT,
@@ -201,7 +201,7 @@ _BY_LOWER_KEY = {key.lower(): key for key in PROPERTIES}
 
 
 def fault_of(key: str, value: str) -> str:
-    """What the value of a property fails to be, in words; '' when nobody can object to it."""
+    """What the value of a property fails to be, in words; '' if it is valid."""
     kind = PROPERTIES.get(key)
     if kind is None or kind.parse(value) is not None:
         return ""
@@ -209,7 +209,7 @@ def fault_of(key: str, value: str) -> str:
 
 
 def is_unknown(key: str) -> bool:
-    """Whether a key is Delta's by its name and is none that Delta has."""
+    """Whether a key has Delta's prefix but is not one of Delta's."""
     return (
         key.startswith(DELTA_PREFIX)
         and key not in PROPERTIES
@@ -224,20 +224,20 @@ def closest_key(key: str) -> str | None:
 
 
 def canonical(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with their keys, and values of which there are few, as Delta spells them."""
+    """The properties with their keys, and their enumerated values, as Delta spells them."""
     return canonical_values(
         {_BY_LOWER_KEY.get(key.lower(), key): value for key, value in properties.items()}
     )
 
 
 def canonical_values(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with values of which there are few as Delta spells them: true, name, v2."""
+    """The properties with enumerated values as Delta spells them: true, name, v2."""
     return {key: _canonical_value(key, value) for key, value in properties.items()}
 
 
 def _canonical_value(key: str, value: str) -> str:
     kind = PROPERTIES.get(key)
-    # What is no text is refused elsewhere.
+    # Values that are not text are refused elsewhere.
     found = kind.parse(value) if kind is not None and isinstance(value, str) else None
     if isinstance(found, bool):
         return "true" if found else "false"

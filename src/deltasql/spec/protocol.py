@@ -1,8 +1,8 @@
-"""The protocol of a table: what it asks of readers and writers, and whether deltasql can.
+"""The protocol of a table: what it asks of readers and writers, and whether deltasql supports it.
 
-Reader version 3 and writer version 7 list features by name; lower versions imply them.
-New tables are on writer version 7 and on the lowest reader version that will do, so that
-as many readers as possible can open the mirror.
+Reader version 3 and writer version 7 list features by name; lower versions imply them. New tables
+have writer version 7 and the lowest reader version that will do, so that as many readers as
+possible can open the mirror.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from deltasql.spec.schema import StructType
 
 READER_VERSION: Final = 3
 WRITER_VERSION: Final = 7
-# What every new table has: writers that know neither are rare, and the commit needs the third.
+# What every new table has: writers that lack the first two are rare, and the commit needs the
+# third.
 BASE_FEATURES: Final = frozenset({"appendOnly", "invariants", "inCommitTimestamp"})
 
 _LEGACY_READER = [(f.legacy_reader, f.name) for f in FEATURES.values() if f.legacy_reader]
@@ -85,7 +86,7 @@ def upgraded(
 ) -> Protocol | None:
     """The protocol that metadata, and the features named in `also`, ask for beyond this one.
 
-    None when this one is enough. What the old versions implied is listed by name (rule 40).
+    None if this one is enough. What the old versions implied is listed by name (rule 40).
     """
     reader, writer = implied_features(protocol)
     needed = needed_features(schema, configuration) | with_needs(also)
@@ -227,7 +228,7 @@ _NEEDS_AN_ENGINE = {
 
 
 def arrow_writer_obstacle(schema: StructType, configuration: Mapping[str, str]) -> str | None:
-    """Why rows can't be written without Spark; None when they can."""
+    """Why rows can't be written without Spark; None if they can."""
     for feature in sorted(needed_features(schema, configuration)):
         if FEATURES[feature].append == "no":
             return f"the table has the feature {feature}: {FEATURES[feature].note}"
@@ -238,7 +239,7 @@ def arrow_writer_obstacle(schema: StructType, configuration: Mapping[str, str]) 
 
 
 def inner_expression(schema: StructType) -> str | None:
-    """What a field inside of another column would have to be computed by; None if nothing."""
+    """The expression that a field inside another column would be computed by; None if none."""
     for field in schema.fields:
         for inner in all_fields(field.type):
             for key, reason in _NEEDS_AN_ENGINE.items():
@@ -248,7 +249,7 @@ def inner_expression(schema: StructType) -> str | None:
 
 
 def arrow_writer_computes(schema: StructType) -> str | None:
-    """What of new rows is computed by an expression, or handed out; None when nothing is.
+    """What is computed or generated for new rows; None if nothing is.
 
     CHECK constraints don't count: many are plain predicates, and the writer tries each.
     """

@@ -9,7 +9,7 @@ from itertools import compress, groupby, pairwise
 
 _COOKIE = 12346
 _COOKIE_WITH_RUNS = 12347
-# With runs, small bitmaps leave the offsets out.
+# With runs, small bitmaps omit the offsets.
 _OFFSETS_FROM = 4
 _ARRAY_LIMIT = 4096
 _BITMAP_BYTES = 8192
@@ -43,8 +43,8 @@ def _container(lows: list[int]) -> bytes:
 def decode_into(rows: array[int], data: bytes, *, start: int, base: int, limit: int) -> int:
     """Append `base` + each value of the bitmap at `start`; returns where the bitmap ends.
 
-    A few bytes can stand for millions of values: no more are made than leave `limit` rows.
-    Raises `ValueError` or `struct.error` when the bytes are no such bitmap.
+    A few bytes can stand for millions of values, so at most `limit` rows are produced. Raises
+    `ValueError` or `struct.error` if the bytes are not such a bitmap.
     """
     count, at, runs = _head(data, start)
     keys = struct.unpack_from(f"<{2 * count}H", data, at)

@@ -25,7 +25,7 @@ _SIZED_TEXT = re.compile(r"(?:var)?char\(\s*\d+\s*\)")
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A scalar type by its Delta name, `decimal(p,s)` included."""
+    """A scalar type by its Delta name, including `decimal(p,s)`."""
 
     name: str
 
@@ -81,7 +81,7 @@ class StructType:
     fields: tuple[StructField, ...] = ()
 
     def field(self, name: str) -> StructField | None:
-        """The field of that name; names are unique without regard to case."""
+        """The field of that name; names are unique regardless of case."""
         wanted = name.lower()
         return next((item for item in self.fields if item.name.lower() == wanted), None)
 
@@ -96,7 +96,7 @@ DeltaType: TypeAlias = Primitive | ArrayType | MapType | StructType
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A scalar column and the way to it, by logical and by physical names."""
+    """A scalar column and its path, by logical and by physical names."""
 
     path: tuple[str, ...]
     physical_path: tuple[str, ...]

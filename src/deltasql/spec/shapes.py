@@ -1,4 +1,4 @@
-"""The fields of every kind of action: their names on the wire and what they may hold.
+"""The fields of every kind of action: their wire names and allowed values.
 
 Derived from the dataclasses of `actions`, once, when this module is imported.
 """
@@ -47,7 +47,7 @@ def is_str(value: Any) -> bool:
 
 
 def is_bool(value: Any) -> bool:
-    """True or false, and no number."""
+    """True or false, but not a number."""
     return type(value) is bool
 
 
@@ -67,7 +67,7 @@ def is_map(value: Any) -> bool:
 def _is_text_map(value: Any) -> bool:
     if type(value) is not dict:
         return False
-    # A loop: every file has such a map of few keys, and a generator costs more than they do.
+    # A loop: every file has such a map with few keys, and a generator would cost more.
     for key, item in value.items():
         if type(key) is not str or (item is not None and type(item) is not str):
             return False
@@ -125,10 +125,10 @@ class Field(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The fields of a kind of action, laid out for looking them up fast."""
+    """The fields of a kind of action, laid out for fast lookup."""
 
     fields: tuple[Field, ...]
-    # By the types of all values, once they were found right: the checks that types don't answer.
+    # By the types of all values, once found right: the checks that types alone don't answer.
     known: dict[tuple[type, ...], tuple[tuple[int, Check], ...]]
     wires: tuple[str, ...]
     values: Callable[[Any], tuple[Any, ...]]
@@ -136,7 +136,7 @@ class Shape(NamedTuple):
     required: frozenset[str]
 
 
-# Required on the wire although Python callers may leave them out.
+# Required on the wire although Python callers may omit them.
 _WIRE_REQUIRED = {
     AddFile: {"partition_values", "data_change"},
     RemoveFile: {"data_change"},

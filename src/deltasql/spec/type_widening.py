@@ -1,4 +1,4 @@
-"""Type widening: which types a column may change to while its old files stay as they are."""
+"""Type widening: which types a column may change to while its old files stay unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deltasql.spec.schema import Primitive
 FEATURES: Final = frozenset({"typeWidening", "typeWidening-preview"})
 
 _INTEGERS = ("byte", "short", "integer", "long")
-# The digits before the point that values of an integer type take in a decimal.
+# How many digits before the point an integer type needs in a decimal.
 _DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _OTHERS = frozenset(
     {("float", "double"), ("date", "timestamp_ntz")}
@@ -34,7 +34,7 @@ def is_widening(old: Primitive, new: Primitive) -> bool:
 
 
 def is_recorded(metadata: Mapping[str, Any], place: tuple[str, ...], new: Primitive) -> bool:
-    """Whether a column's metadata tells of its change to a type, as the spec wants it.
+    """Whether a column's metadata records its change to a type, as the spec requires.
 
     `place` leads into arrays and maps, from the column on: `("element",)`.
     """

@@ -1,1 +1,1 @@
-"""The SQL log: one seam, three dialects."""
+"""The SQL log: one interface, three dialects."""

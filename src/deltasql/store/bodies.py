@@ -10,7 +10,7 @@ import zstandard
 from deltasql.errors import DatabaseError
 from deltasql.store.interface import BodyTemplate
 
-# Larger bodies are compressed. Below, the bytes saved are not worth the time.
+# Larger bodies are compressed. Below this size, the bytes saved are not worth the time.
 LARGE = 64 * 1024
 _LEVEL = 3
 
@@ -32,12 +32,12 @@ def pack(body: bytes) -> tuple[str, bytes]:
 
 
 def stored_body(body: bytes) -> StoredBody:
-    """A commit file whose bytes are settled, ready for its row."""
+    """A commit file whose bytes are final, ready for its row."""
     return StoredBody(sha256(body).digest(), *pack(body))
 
 
 def unpack(encoding: str, stored: bytes) -> bytes:
-    """The commit file again; compressed bodies may be of several frames."""
+    """Restore the commit file; a compressed body may consist of several frames."""
     if encoding == "raw":
         return stored
     if encoding != "zstd":
@@ -58,7 +58,7 @@ def unpack(encoding: str, stored: bytes) -> bytes:
 
 
 class PackedTemplate:
-    """A template whose long end is compressed before the lock is taken, as a frame of its own."""
+    """A template whose long tail is compressed as a frame of its own, before the lock is taken."""
 
     __slots__ = ("_end", "_template")
 
@@ -69,7 +69,7 @@ class PackedTemplate:
 
     @property
     def end(self) -> bytes | None:
-        """The last frame, which has no time in it; None where nothing is compressed."""
+        """The last frame, which contains no time; None if nothing is compressed."""
         return self._end
 
     def fill(self, in_commit_timestamp: int) -> StoredBody:
@@ -80,7 +80,7 @@ class PackedTemplate:
         return StoredBody(filled.digest, filled.encoding, filled.data + self._end)
 
     def fill_start(self, in_commit_timestamp: int) -> StoredBody:
-        """The same without the last frame, for who has that already."""
+        """The same without the last frame, for callers that already have it."""
         body = self._template.fill(in_commit_timestamp)
         digest = sha256(body).digest()
         if self._end is None:
@@ -90,5 +90,5 @@ class PackedTemplate:
 
 
 def _compress(data: bytes) -> bytes:
-    # A compressor is not safe to share between threads, and cheap to make.
+    # A compressor can't be shared between threads, and is cheap to create.
     return zstandard.ZstdCompressor(level=_LEVEL).compress(data)

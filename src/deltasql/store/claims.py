@@ -1,8 +1,8 @@
 """Places and who holds them, dropped tables, and purges that have begun.
 
-A table holds its place from its creation, or from the begin of its adoption, until it is purged.
-Whoever wants a place asks in the transaction that takes it, one at a time: the database lets no
-two tables into one place, nor one within another.
+A table holds its place from its creation, or from the start of its adoption, until it is purged.
+The transaction that takes a place checks it first, and only one runs at a time: the database lets
+no two tables share a place, and none lie within another.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from deltasql.errors import (
 from deltasql.places import overlap, place_of
 from deltasql.store.rows import Row
 
-# Runs a named query, inside the transaction of whoever gives it.
+# Runs a named query, inside its owner's transaction.
 Ask: TypeAlias = Callable[..., list[Row]]
 # Raises if something forbids what the transaction is about to do.
 Check: TypeAlias = Callable[[Ask], None]
 
 KNOWN_SCHEMA: Final = pa.schema([("path", pa.string()), ("deletion_vector", pa.string())])
-# Tables whose files a new one names, each with the id of a pin on them, if there is one. Nobody
-# drops or vacuums them before the new table is there.
+# Tables whose files a new one names, each with the id of a pin on them, if there is one. They can't
+# be dropped or vacuumed before the new table exists.
 Sources: TypeAlias = Mapping[int, str | None]
 NO_SOURCES: Final[Sources] = MappingProxyType({})
 # No table has this id.
@@ -41,7 +41,7 @@ _NOBODY: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A table that holds a place; a staged one is being adopted."""
+    """A table that holds a place; a staged one is still being adopted."""
 
     table_id: int
     name: str
@@ -54,7 +54,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class DroppedRecord:
-    """A table that was dropped and not purged; `dropped_at` is in epoch milliseconds."""
+    """A table that was dropped but not purged; `dropped_at` is in epoch milliseconds."""
 
     table_id: int
     name: str
@@ -66,8 +66,8 @@ class DroppedRecord:
 
 @dataclass(frozen=True, slots=True)
 class PurgeRecord:
-    """A purge that has begun; `keeps_files` says why the files at the location are not its own,
-    None where they are.
+    """A purge that has begun; `keeps_files` says why the files at the location are not the table's,
+    and is None if they are.
     """
 
     table: DroppedRecord
@@ -81,16 +81,16 @@ class ClaimLog(Protocol):
         """Who holds the place of a location, one around it or one within it."""
 
     def sources_at(self, location: str) -> list[str]:
-        """The places outside of its own that the table at a location may read from."""
+        """The places outside its own that the table at a location may read from."""
 
     def sources_of(self, table_id: int) -> list[str]:
-        """The places outside of its own that a table may read from."""
+        """The places outside its own that a table may read from."""
 
     def allow_sources(self, table_id: int, sources: Collection[str], *, instead: bool) -> None:
-        """Let a table read from more places, or `instead` of those that it had."""
+        """Allow a table to read from more places, or from these `instead`."""
 
     def dropped_tables(self) -> list[DroppedRecord]:
-        """Tables that were dropped and not purged, by name."""
+        """Tables that were dropped but not purged, by name."""
 
     def may_commit(self) -> bool:
         """Whether the database lets us commit."""
@@ -101,31 +101,33 @@ class ClaimLog(Protocol):
     def begin_purge(
         self, table_id: int, *, drop: bool = False, check: Check | None = None
     ) -> PurgeRecord | None:
-        """Write down that a dropped table is being purged; None if it is not there, or lives.
+        """Record that a dropped table is being purged; None if it does not exist, or is live.
 
-        With `drop` a live one is dropped in the same transaction. From then on nobody adopts what
-        is at its place. `check` is called there if files are to be deleted: when it raises,
-        nothing has happened, and what it allows nobody changes before the purge has begun.
+        With `drop`, a live table is dropped in the same transaction. From then on, nobody can adopt
+        what is at its place. If files are to be deleted, the transaction calls `check`: if that
+        raises, nothing has happened, and nobody can change what it allowed before the purge has
+        begun.
         """
 
     def undrop_table(self, table_id: int, name: str) -> bool:
-        """Bring a dropped table back under a name that is free, at its newest version.
+        """Restore a dropped table at its newest version, under a name that is free.
 
-        False if there is no such dropped table, or its purge has begun; `LocationTakenError` if
-        another table is at its place by now, `TableExistsError` if one has the name.
+        Returns False if there is no such dropped table, or its purge has begun; raises
+        `LocationTakenError` if another table has taken its place, and `TableExistsError` if one has
+        the name.
         """
 
     def role(self) -> str | None:
-        """Whom the database takes us for; None where it has no users."""
+        """The user that the database takes us for; None if it has no users."""
 
     def known_files(self, table_id: int) -> pa.RecordBatchReader:
-        """Path and deletion vector (JSON) of all that any version of a table names, in bounded
-        memory; changes have no vector. A path may come more than once.
+        """Path and deletion vector (JSON) of everything that any version of a table names, in
+        bounded memory; changes have no vector. A path may occur more than once.
         """
 
 
 class ClaimQueries:
-    """The same on named queries; a dialect says how one transaction at a time gets there."""
+    """The same with named queries; a dialect says how transactions take turns."""
 
     @abstractmethod
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -141,7 +143,7 @@ class ClaimQueries:
 
     @abstractmethod
     def _placing(self, doing: str) -> AbstractContextManager[Ask]:
-        """A transaction in which nobody else takes a place; it commits at the end."""
+        """A transaction in which nobody else can take a place; it commits at the end."""
 
     def claims(self, location: str) -> list[Claim]:
         return overlapping(self._rows, place_of(location), table_id=_NOBODY)
@@ -164,11 +166,11 @@ class ClaimQueries:
         return [_dropped(row) for row in self._rows("tables_dropped")]
 
     def may_commit(self) -> bool:
-        """Whoever may open a database in our own process may write it."""
+        """Anyone who may open a database in our own process may write it."""
         return True
 
     def may_purge(self) -> bool:
-        """Whoever may write a database in our own process may do everything in it."""
+        """Anyone who may write a database in our own process may do everything in it."""
         return True
 
     def begin_purge(
@@ -176,7 +178,7 @@ class ClaimQueries:
     ) -> PurgeRecord | None:
         with self._placing("beginning a purge") as ask:
             if drop:
-                # The head first, as commits do: whoever clones the table holds it, too.
+                # The head first, as commits do: a clone of the table holds it, too.
                 ask("head_drop", table_id=table_id)
                 if not ask("table_drop", table_id=table_id):
                     return None
@@ -204,7 +206,7 @@ class ClaimQueries:
                     cause=f"the dropped table {record.name} can't have its name",
                     remedy="bring it back under another name: lake.undrop(…, new_name=…)",
                 )
-            # Given up to an adoption, or taken since by another spelling.
+            # The place was given up to an adoption, or taken since under another spelling.
             here = place_of(record.location)
             for claim in overlapping(ask, place or here, table_id=table_id):
                 raise taken(record.location, place or here, claim)
@@ -235,10 +237,10 @@ def overlapping(ask: Ask, place: str, *, table_id: int) -> list[Claim]:
 def take_place(ask: Ask, location: str, *, table_id: int, adopting: bool = False) -> None:
     """Give a place to a table, or raise `LocationTakenError`.
 
-    Whoever adopts may find the table itself there, dropped or no longer ours to write.
+    An adoption may find the table itself there, dropped or no longer ours to write.
     """
     place = place_of(location)
-    # Whoever adopts owns the log, and shares the place with the table that gives way.
+    # An adoption owns the log, and shares the place with the table that it replaces.
     claim_it = "place_claim" if adopting else "place_take"
     for known_id, known_location in ask("places_missing", table_id=table_id):
         ask(claim_it, table_id=known_id, place=place_of(known_location))
@@ -249,7 +251,7 @@ def take_place(ask: Ask, location: str, *, table_id: int, adopting: bool = False
 
 
 def hold_sources(ask: Ask, sources: Sources) -> None:
-    """Keep the tables whose files a new one names from being dropped or vacuumed meanwhile."""
+    """Lock the tables whose files a new one names, so that none is dropped or vacuumed first."""
     for table_id, pin_id in sorted(sources.items()):
         if not ask("source_lock", table_id=table_id):
             raise TableNotFoundError(
@@ -272,7 +274,7 @@ def inherit_sources(ask: Ask, sources: Sources, *, table_id: int) -> None:
 
 
 def staged_at(ask: Ask, location: str) -> int | None:
-    """The table that is being adopted at a location, by its id."""
+    """The id of the table that is being adopted at a location."""
     place = place_of(location)
     found = overlapping(ask, place, table_id=_NOBODY)
     same = [claim for claim in found if claim.place == place and claim.status == "staged"]
@@ -280,13 +282,13 @@ def staged_at(ask: Ask, location: str) -> int | None:
 
 
 def take_over(ask: Ask, location: str, *, table_id: int) -> None:
-    """Let an adopted table be the only one at its place: the files there are nobody else's."""
+    """Make an adopted table the only one at its place: nobody else owns the files there."""
     take_place(ask, location, table_id=table_id, adopting=True)
     ask("place_give_up", place=place_of(location), table_id=table_id)
 
 
 def taken(location: str, place: str, claim: Claim) -> LocationTakenError:
-    """The error for a place that another table holds, lies in or lies around."""
+    """The error for a place that another table holds, encloses or lies in."""
     if claim.place == place:
         problem = f"the location {location} belongs to the table {claim.name}"
     elif place.startswith(claim.place):
@@ -332,7 +334,7 @@ def _foreign_because(ask: Ask, record: DroppedRecord, place: str | None) -> str 
         return f"the table was not deltasql's to write: {record.read_only_reason}"
     if place == "":
         return "the table was adopted again, and the files are those of the new one"
-    # A link may lead elsewhere by now than it did when the table took its place.
+    # A link may now lead elsewhere than when the table took its place.
     here = place_of(record.location)
     for known in {place or here, here}:
         for claim in overlapping(ask, known, table_id=record.table_id):

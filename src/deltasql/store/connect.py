@@ -27,7 +27,7 @@ def open_log(
     try:
         return _open(url, pool_size=pool_size, timeout=timeout, schema=schema)
     except DeltaSqlError as error:
-        # Drivers quote what they can't read, and what they can't read may be a password.
+        # Drivers quote what they can't parse, and that may contain a password.
         raise replace(
             error,
             problem=scrubbed(error.problem, url),
@@ -40,7 +40,7 @@ def _open(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:
     scheme, separator, _ = url.partition("://")
     if not separator or not scheme.isalnum():
         raise ConfigError(
-            # Not shown: without a scheme nobody knows where a password would be.
+            # Not shown: without a scheme, it is unknown where a password would be.
             "the URL of the database has no scheme",
             cause="the scheme says which kind of database it is",
             remedy=f"write {_FORMS}",
@@ -73,7 +73,7 @@ def _open_duckdb(url: str, *, timeout: float, schema: str) -> LogStore:
 
 
 def _path(url: str) -> str:
-    """The path of a database file: relative after three slashes, from the root after four."""
+    """The path of a database file: relative after three slashes, absolute after four."""
     scheme, _, rest = url.partition("://")
     if not rest.startswith("/") or rest == "/":
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Live files between Arrow, as snapshots hand them out, and add actions."""
+"""Conversion of live files between Arrow, as in snapshots, and add actions."""
 
 from __future__ import annotations
 

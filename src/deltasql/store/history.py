@@ -1,8 +1,8 @@
-"""The seam for bulk history: a log that was written elsewhere, loaded part by part.
+"""The interface for bulk history: a log written elsewhere, loaded part by part.
 
-A table is staged first: its rows are there, but it has no head and no name that anyone could
-find it by. Parts follow in the order of versions, each in a transaction of its own; the last
-call gives the table its head and its name, all at once. Whoever loads holds the table's lease.
+A table is staged first: its rows exist, but it has no head, and no name that it could be found by.
+Parts follow in the order of versions, each in its own transaction; the last call gives the table
+its head and its name, all at once. The loader holds the table's lease.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deltasql.store.rows import Row
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
-    """A table whose history is being loaded; `newest` is the last version that is in."""
+    """A table whose history is being loaded; `newest` is the last version loaded."""
 
     table_id: int
     name: str
@@ -28,7 +28,7 @@ class StagedTable:
 class LoadedVersion(NamedTuple):
     """A version with its commit file, packed; `digest` is that of the plain bytes.
 
-    An empty body stands for a version of which only a checkpoint is left.
+    An empty body stands for a version that is only known from a checkpoint.
     """
 
     version: int
@@ -46,14 +46,14 @@ class LoadedVersion(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class HistoryRows:
-    """Some more of a history, in the order that the fields are written.
+    """Some more of a history, in the order in which the fields are written.
 
-    `times_before` are a version and its time: whatever is loaded before it and is not earlier
-    is set to the milliseconds before that. `retired` rows end files of earlier parts, each
-    (removed_version, *REMOVE_COLUMNS); without an action an add restated the file, and where
-    none is live nothing happens. `adds` are live at the end of the part, each (version,
-    *ADD_COLUMNS); `dead` came and went within it, with removed_version, deletion_timestamp,
-    remove_data_change and remove_action behind. The rest has the version first too.
+    `times_before` is a version and its time: anything loaded before it that is not earlier is moved
+    to the milliseconds before that. `retired` rows end files of earlier parts, each
+    (removed_version, *REMOVE_COLUMNS); without an action, an add restated the file, and if none is
+    live, nothing happens. `adds` are live at the end of the part, each (version, *ADD_COLUMNS);
+    `dead` came and went within it, followed by removed_version, deletion_timestamp,
+    remove_data_change and remove_action. The other rows start with the version, too.
     """
 
     times_before: tuple[int, int] | None = None
@@ -73,7 +73,7 @@ class HistoryRows:
 class HistoryEnd:
     """What a loaded table becomes: its head, and what `dl_tables` says of it.
 
-    `replaces` is a table that gives up its name in the same moment.
+    `replaces` is a table that gives up its name at the same moment.
     """
 
     name: str
@@ -90,12 +90,12 @@ class HistoryEnd:
 
 
 class HistoryLog(Protocol):
-    """Takes histories. What shows a lease is refused, by False, once somebody else has it."""
+    """Loads histories. A call with a lease returns False once another process has that lease."""
 
     def stage_table(self, name: str, location: str) -> int:
-        """A table that nobody sees yet, or the one that is staged at the location; its id.
+        """The id of a table that nobody sees yet: a new one, or the one staged at the location.
 
-        `LocationTakenError` when another table holds the place, unless it was dropped or may
+        Raises `LocationTakenError` if another table holds the place, unless it was dropped or may
         not be written.
         """
 
@@ -103,14 +103,14 @@ class HistoryLog(Protocol):
         """Tables that were staged and not finished."""
 
     def load_history(self, lease: Lease, rows: HistoryRows) -> bool:
-        """Write a part, all of it or nothing."""
+        """Write a part, all or nothing."""
 
     def trim_history(self, lease: Lease, *, after: int) -> bool:
-        """Take away whatever is loaded of versions above `after`, halves of them too."""
+        """Delete whatever is loaded of versions above `after`, including incomplete ones."""
 
     def finish_history(self, lease: Lease, end: HistoryEnd) -> bool:
-        """Let everybody see the table, alone at its place; `TableExistsError` when a live one has
-        its name, or is written at its location.
+        """Make the table visible, alone at its place; `TableExistsError` if a live one has its
+        name, or is written at its location.
         """
 
     def read_only_reason(self, table_id: int) -> str | None:
@@ -120,7 +120,7 @@ class HistoryLog(Protocol):
         """Forbid writing a table, or allow it again; False if it is gone."""
 
 
-# Files come back before the rows go that say so.
+# Files become live again before the rows that say so are deleted.
 TRIMS: Final = (
     "history_trim_adds",
     "history_trim_back",

@@ -1,7 +1,7 @@
-"""The seam between deltasql and a SQL database: what a log store answers and takes.
+"""The interface between deltasql and a SQL database: what a log store answers and takes.
 
-A log store is both a `TxnLogReader` and a `TxnLogWriter`. Expected outcomes
-are values; failures are `StoreError`s.
+A log store is both a `TxnLogReader` and a `TxnLogWriter`. Expected outcomes are values; failures
+are `StoreError`s.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """Metadata and protocol that are current at a version, as JSON of their actions."""
+    """Metadata and protocol that are current at a version, as the JSON of their actions."""
 
     version: int
     in_commit_timestamp: int
@@ -63,7 +63,7 @@ class StateRecord:
     protocol: str
 
     def parsed(self) -> TableState:
-        """The state that the texts say."""
+        """The state, parsed from the texts."""
         return TableState.from_json(
             version=self.version,
             in_commit_timestamp=self.in_commit_timestamp,
@@ -115,7 +115,7 @@ class TxnRecord:
 
 @dataclass(frozen=True, slots=True)
 class BodyTemplate:
-    """A commit file with two holes for the in-commit timestamp, which the database sets."""
+    """A commit file with two gaps for the in-commit timestamp, which the database sets."""
 
     start: bytes
     middle: bytes
@@ -129,7 +129,7 @@ class BodyTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ExactBody(BodyTemplate):
-    """A commit file whose bytes are settled, its time among them: for `LockedLog.take`."""
+    """A commit file whose bytes are final, including its time: for `LockedLog.take`."""
 
     @classmethod
     def of(cls, body: bytes) -> ExactBody:
@@ -141,14 +141,14 @@ class ExactBody(BodyTemplate):
         return self.end
 
 
-# Not frozen: that constructor would take five times as long, and each small commit runs it.
+# Not frozen: such a constructor takes five times as long, and each small commit runs it.
 @dataclass(slots=True, kw_only=True)
 class Proposal:
     """A commit that lacks only what the database decides: its version and its time.
 
-    `metadata_version` and `protocol_version` name what the actions were checked against;
-    the store refuses when the table has moved on. `expected_head` is the version that the
-    commit must follow, if it must.
+    `metadata_version` and `protocol_version` name what the actions were checked against; the store
+    refuses the commit if the table has moved on. `expected_head`, if set, is the version that the
+    commit must follow.
     """
 
     table_id: int
@@ -163,7 +163,7 @@ class Proposal:
     operation_params: str
     transaction_id: str | None
     is_blind_append: bool
-    # False saves bulk writes the look for files that are live under another vector.
+    # False saves bulk writes the search for files that are live with another vector.
     may_have_vectors: bool = True
 
 
@@ -172,33 +172,33 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The commit is version `version`; so it is when the same commit is sent again."""
+    """The commit is version `version`, also if it was sent before."""
 
     version: int
     in_commit_timestamp: int
 
     @property
     def is_new(self) -> bool:
-        """Whether the files of the commit belong to the table now."""
+        """Whether the commit's files belong to the table now."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class VersionTaken:
-    """Nothing written: the table is not where the proposal expected it."""
+    """Nothing written: the table is not at the version that the proposal expected."""
 
     head: Head
 
 
 @dataclass(frozen=True, slots=True)
 class TxnSeen:
-    """Nothing written: version `version` holds this application transaction already."""
+    """Nothing written: version `version` already contains this application transaction."""
 
     version: int
 
     @property
     def is_new(self) -> bool:
-        """Whether the files of the commit belong to the table now."""
+        """Whether the commit's files belong to the table now."""
         return False
 
 
@@ -216,7 +216,7 @@ Outcome: TypeAlias = Committed | VersionTaken | TxnSeen | NoTable
 
 
 class TxnLogReader(Protocol):
-    """Answers about the log. Every method is one statement, so its answer is never torn."""
+    """Answers about the log. Every method is one statement, so its answer is consistent."""
 
     def table(self, name: str) -> TableRecord | None:
         """The live table of that name."""
@@ -237,13 +237,13 @@ class TxnLogReader(Protocol):
         """What is current at `version`, by default at the head; None if there is none such."""
 
     def version_at(self, table_id: int, timestamp_ms: int) -> int | None:
-        """The newest version that is not younger than `timestamp_ms`."""
+        """The newest version that was committed at or before `timestamp_ms`."""
 
     def txns(self, table_id: int, version: int) -> list[TxnRecord]:
         """The latest txn of every application at `version`."""
 
     def domains(self, table_id: int, version: int) -> dict[str, str]:
-        """Configuration of every domain that is not removed at `version`."""
+        """The configuration of every domain that is not removed at `version`."""
 
     def partitions(
         self, table_id: int, ranges: PartitionRanges | None = None
@@ -272,13 +272,13 @@ class TxnLogReader(Protocol):
         """Versions, newest first."""
 
     def audit(self, start_ms: int, end_ms: int) -> list[tuple[str, VersionRecord]]:
-        """Table name and version of all that was committed with start <= time < end, by time."""
+        """Table name and version of everything committed with start <= time < end, by time."""
 
     def find_commit(self, table_id: int, commit_id: str) -> Committed | None:
         """The version that `commit_id` became."""
 
     def find_created(self, commit_id: str) -> int | None:
-        """The table whose version 0 is `commit_id`, whatever its name is now, dropped or not."""
+        """The table whose version 0 is `commit_id`, whatever its name is now, even if dropped."""
 
 
 class LockedLog(Protocol):
@@ -286,7 +286,7 @@ class LockedLog(Protocol):
 
     @property
     def heads(self) -> Mapping[int, Head]:
-        """The heads as they are; only this block's own writes move them."""
+        """The current heads; only this block's own writes move them."""
 
     def commits(self, table_id: int, *, after: int) -> list[CommitRecord]:
         """The commits with version > after."""
@@ -305,8 +305,8 @@ class LockedLog(Protocol):
     ) -> set[tuple[bytes, bytes]]:
         """Which of these files the log knows, as keys of path and deletion vector (`key_of`).
 
-        Those that are live, that went away in a version after `after`, and files of changes in
-        such a version.
+        That is, files that are live, that were removed in a version after `after`, or that are
+        change files of such a version.
         """
 
     def write(self, proposal: Proposal) -> Outcome:
@@ -315,8 +315,8 @@ class LockedLog(Protocol):
     def take(self, proposal: Proposal, *, in_commit_timestamp: int) -> Outcome:
         """Write a version that was committed elsewhere, with its own time, as the next one.
 
-        Its txns count whatever was seen before: of a foreign log the last one holds. The time
-        must be after the head's.
+        Its txns are taken whatever was recorded before: in a foreign log, the last one counts. The
+        time must be after the head's.
         """
 
     def read_only_reason(self, table_id: int) -> str | None:
@@ -326,7 +326,7 @@ class LockedLog(Protocol):
         """Forbid writing a locked table, from the end of the block on."""
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run the application's own statement inside the same transaction."""
+        """Run one of the application's own statements inside the same transaction."""
 
 
 class TxnLogWriter(Protocol):
@@ -338,10 +338,11 @@ class TxnLogWriter(Protocol):
     ) -> int | NameTaken:  # fmt: skip
         """Register a table with its version 0; returns the table id.
 
-        The proposal's own table id and expected version are ignored. `is_retry` says that the
-        same may have been sent before: then the table it made is the answer, see `find_created`.
-        `LocationTakenError` when another table holds the place of the location, or one around or
-        within it; `TableNotFoundError` when one of its sources was dropped.
+        The proposal's own table id and expected version are ignored. `is_retry` says that the same
+        request may have been sent before: then the answer is the table it created, see
+        `find_created`. Raises `LocationTakenError` if another table holds the place of the
+        location, or one around or within it; `TableNotFoundError` if one of its sources was
+        dropped.
         """
 
     def rename_table(self, table_id: int, name: str) -> bool | NameTaken:
@@ -354,7 +355,7 @@ class TxnLogWriter(Protocol):
         """Delete every row of a dropped table."""
 
     def commit(self, proposal: Proposal, *, is_retry: bool = False) -> Outcome:
-        """One version of one table, in one round trip where the database allows it.
+        """Commit one version of one table, in one round trip if the database allows it.
 
         `is_retry` says that the same commit may have been sent before.
         """
@@ -364,8 +365,8 @@ class TxnLogWriter(Protocol):
     ) -> AbstractContextManager[LockedLog]:
         """Lock the heads of tables, in id order; commit at the end, roll back on error.
 
-        `drafts` are what the block will probably write, as far as their rows and bodies go:
-        whatever takes long of them is done before the lock is taken.
+        `drafts` are what the block will probably write; the slow work on their rows and bodies is
+        done before the lock is taken.
         """
 
 
@@ -375,9 +376,9 @@ class LogStore(
 ):  # fmt: skip
     """A SQL database that holds the log of a lake.
 
-    `locks_tables_apart` says whether a block of `locked` holds up the writers of its own
-    tables only (docs/stores.md). `commits_arrive_late` says whether a `commit` that was sent
-    over a connection which broke may be done after others have found that it is not there.
+    `locks_tables_apart` says whether a `locked` block holds up only the writers of its own tables
+    (docs/stores.md). `commits_arrive_late` says whether a `commit` sent over a connection that
+    broke may still be executed after others have found it absent.
     """
 
     locks_tables_apart: bool
@@ -389,11 +390,11 @@ class LogStore(
     @property
     def takeovers(self) -> int:
         """How often another server has taken over since this store was opened: a standby, or a
-        restored one. It may lack commits that were acknowledged.
+        restored one. The new server may lack acknowledged commits.
         """
 
     def pool_usage(self) -> tuple[int, int]:
-        """Connections in use, and threads that wait for one."""
+        """Connections in use, and threads waiting for one."""
 
     def describe(self) -> Mapping[str, str]:
         """Dialect, server version and durability settings, for reports; no secrets."""

@@ -18,11 +18,11 @@ class Connection(Protocol):
 
 
 def migrate(connection: Connection, dialect: str, mode: str) -> int:
-    """Apply what is missing, in order; returns how many were applied.
+    """Apply the missing migrations, in order; returns how many were applied.
 
-    Runs in the caller's transaction, which makes it all or nothing; the caller's lock keeps
-    two first connects apart. With mode `error` nothing is applied and a database that is
-    behind is refused, as is always one that is ahead.
+    Runs in the caller's transaction, which makes it all or nothing; the caller's lock keeps two
+    first connects apart. With mode `error`, nothing is applied, and a database that is behind is
+    refused. One that is ahead is always refused.
     """
     if mode not in ("create", "error"):
         raise ConfigError(f"sql.schema can't be {mode!r}", remedy="set it to create or to error")
@@ -47,14 +47,14 @@ def newest_version(dialect: str) -> int:
 
 
 def is_current(connection: Connection, dialect: str) -> bool:
-    """Whether nothing is to be done: a look that needs no lock."""
+    """Whether nothing needs to be done; this check needs no lock."""
     return found_version(connection, dialect) == queries.migrations(dialect)[-1][0]
 
 
 def found_version(connection: Connection, dialect: str) -> int:
     """The number of the newest migration in the database; 0 if it is empty."""
     texts = queries.load(dialect)
-    # The catalog is asked first: a failing query would end a transaction in PostgreSQL.
+    # The catalog is asked first: a failing query would abort a transaction in PostgreSQL.
     if not connection.execute(texts["migrations_exist"]).fetchall():
         return 0
     ((newest,),) = connection.execute(texts["migration_newest"]).fetchall()
@@ -62,7 +62,7 @@ def found_version(connection: Connection, dialect: str) -> int:
 
 
 def _statements(script: str, dialect: str) -> Iterator[str]:
-    """The whole script, but for SQLite: its driver takes one statement at a time."""
+    """The whole script, except for SQLite, whose driver takes one statement at a time."""
     if dialect != "sqlite":
         yield script
         return
@@ -75,7 +75,7 @@ def _statements(script: str, dialect: str) -> Iterator[str]:
 
 
 def behind(found: int, dialect: str) -> SchemaVersionError:
-    """The error for a database that may not be migrated; 0 for one that is not there."""
+    """The error for a database that may not be migrated; 0 stands for one that does not exist."""
     expected = queries.migrations(dialect)[-1][0]
     return SchemaVersionError(
         f"the database has schema version {found}; this release needs {expected}",

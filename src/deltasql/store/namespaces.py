@@ -1,4 +1,4 @@
-"""Namespaces that were created or described: one of a table's needs no row of its own."""
+"""Namespaces that were created or described; one that only contains tables needs no row."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class NamespaceLog(Protocol):
         """All of them, by name."""
 
     def create_namespace(self, name: str, properties: str) -> bool:
-        """Remember a namespace; False if it is known already."""
+        """Record a namespace; False if it is already known."""
 
     def describe_namespace(self, name: str, properties: str) -> None:
-        """Give a namespace other properties, known or not."""
+        """Replace the properties of a namespace, known or not."""
 
     def drop_namespace(self, name: str) -> None:
         """Forget a namespace and those within it."""
 
 
 class NamespaceQueries:
-    """The same on named queries; a dialect says how one is run."""
+    """The same with named queries; a dialect says how to run one."""
 
     @abstractmethod
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Conditions on partition values as SQL text: of what a user wrote only digits get in."""
+"""Conditions on partition values as SQL text; only digits of user input get in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deltasql.store.range_sql import number_at_least, number_at_most
 def partitions_query(
     text: Callable[[str], str], dialect: str, table_id: int, ranges: PartitionRanges
 ) -> str:
-    """The statement for the partitions of a table that may hold what the ranges say."""
+    """The statement for the partitions of a table that may contain what the ranges describe."""
     keys = _Rendering(text("partition_keys_in"), text("partition_keys_part"), dialect, table_id).of(
         ranges
     )
@@ -27,7 +27,7 @@ def partitions_query(
 
 
 class _Rendering:
-    """Each column is one look into `dl_partition_values`: `query` with its holes filled."""
+    """Each column is one lookup in `dl_partition_values`: `query` with its placeholders filled."""
 
     def __init__(self, query: str, in_part: str, dialect: str, table_id: int) -> None:
         self._query = query
@@ -48,11 +48,11 @@ class _Rendering:
             )
             for condition in [*self._conditions(ranges)] or ["FALSE"]
         ]
-        # Each by an index of its own: an OR in one statement may lead to neither.
+        # One statement per index: an OR in a single one may use neither.
         return " UNION ".join(looks)
 
     def _part(self, ranges: PartitionRanges) -> str:
-        # SQLite has no parentheses around the parts of such a statement.
+        # SQLite allows no parentheses around the parts of such a statement.
         return self._in_part.format(keys=self.of(ranges))
 
     def _conditions(self, ranges: Texts | Days | Numbers | Null) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _hex(text: str) -> str:
 
 
 def _postgres_text(text: str) -> str:
-    # A constant to the planner, which a function call is not.
+    # The planner sees a constant, unlike with a function call.
     return "U&'" + "".join(f"\\+{ord(letter):06x}" for letter in text) + "'"
 
 

@@ -1,9 +1,9 @@
 """Named queries from the `.sql` files beside this module.
 
-A file holds queries, each under a line `-- name: noun_verb`. Parameters are written `:name`,
-and words of time `@now`, `@now_ms`, `@ms(column)` and `@in_ms(:milliseconds)`. `sql/shared`
-serves every dialect; a file in `sql/<dialect>` overrides a query by its name and says why in a
-line `-- Differs: …`.
+A file contains queries, each under a line `-- name: noun_verb`. Parameters are written `:name`, and
+time expressions `@now`, `@now_ms`, `@ms(column)` and `@in_ms(:milliseconds)`. `sql/shared` serves
+every dialect; a file in `sql/<dialect>` overrides a query by its name and says why in a line `--
+Differs: …`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from importlib.resources import files
 from typing import Any
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-# Not a cast (`::`), not a time in a literal.
+# Neither a cast (`::`) nor a time in a literal.
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _NO_QUERIES = ("schema.sql", "functions.sql", "grants.sql")
 _STYLES = {"postgres": r"%(\1)s", "sqlite": r":\1", "duckdb": r"$\1"}
-# The few words of time that no two databases share: now, a time as milliseconds, and a time
-# some milliseconds from now.
+# The few time expressions that no two databases share: now, a time as milliseconds, and a time some
+# milliseconds from now.
 _WORDS = {
     "postgres": {
         "now": "clock_timestamp()",

@@ -1,4 +1,4 @@
-"""Filters of `files_at` as SQL text: numbers only, so that nothing a user wrote gets in."""
+"""Filters of `files_at` as SQL text: numbers only, so that no user input gets in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SLACK_ULPS = 16
 
 
 class _Words(NamedTuple):
-    """How a dialect says the n-th item of a column, and a bound that is not to be rounded in."""
+    """How a dialect writes the n-th item of a column, and a bound that is not rounded inwards."""
 
     item: Callable[[str, int], str]
     at_least: Callable[[float], str]
@@ -32,7 +32,7 @@ class _Words(NamedTuple):
 
 
 def render(ranges: Ranges, dialect: str) -> str:
-    """The condition that equals `ranges.holds` in a dialect."""
+    """The condition equivalent to `ranges.holds` in a dialect."""
     return _render(ranges, _DIALECTS[dialect])
 
 
@@ -43,7 +43,7 @@ def partition_filter(keys: Iterable[int]) -> str:
 
 
 def file_filter(partition_keys: Iterable[int] | None, ranges: Ranges | None, dialect: str) -> str:
-    """Both conditions together, for the hole in `files_at`."""
+    """Both conditions together, for the placeholder in `files_at`."""
     conditions = []
     if partition_keys is not None:
         conditions.append(partition_filter(partition_keys))
@@ -53,17 +53,17 @@ def file_filter(partition_keys: Iterable[int] | None, ranges: Ranges | None, dia
 
 
 def number_at_least(bound: float, dialect: str) -> str:
-    """A lower bound as a dialect writes it, not rounded in."""
+    """A lower bound as a dialect writes it, not rounded inwards."""
     return _DIALECTS[dialect].at_least(bound)
 
 
 def number_at_most(bound: float, dialect: str) -> str:
-    """An upper bound as a dialect writes it, not rounded in."""
+    """An upper bound as a dialect writes it, not rounded inwards."""
     return _DIALECTS[dialect].at_most(bound)
 
 
 def _render(ranges: Ranges, words: _Words) -> str:
-    # COALESCE rather than OR: the item is taken out of its array once a row.
+    # COALESCE rather than OR: it extracts the item from its array only once per row.
     match ranges:
         case AtLeast(ordinal, key):
             item = words.item("max_keys", ordinal)
@@ -100,7 +100,7 @@ def _postgres_number(key: float) -> str:
 
 
 def _duckdb_number(key: float) -> str:
-    # A bare 0.1 would be a DECIMAL, which becomes a double by a division that rounds.
+    # A bare 0.1 would be a DECIMAL, whose conversion to double is a division that rounds.
     return f"'{_finite(key)!r}'::DOUBLE"
 
 
@@ -115,8 +115,8 @@ def _sqlite_at_most(key: float) -> str:
 def _sqlite_number(key: float, *, direction: int) -> str:
     """SQLite reads decimals, in statements and in JSON, a unit or so off the nearest double.
 
-    Integers it reads exactly; other bounds give way a little, because pruning must not lose
-    a file.
+    It reads integers exactly; other bounds are widened a little, because pruning must not lose a
+    file.
     """
     key = _finite(key)
     if key.is_integer() and abs(key) < _EXACT_INTEGER:

@@ -27,12 +27,12 @@ from deltasql.spec.actions import (
 )
 
 Row: TypeAlias = tuple[Any, ...]
-# As many rows are made together where all of them are wanted.
+# How many rows are made together if all of them are wanted.
 _AT_ONCE = 64
 
 
 class AddRow(NamedTuple):
-    """A file that is added; of one that is only removed little is known."""
+    """A file that is added; little is known about one that is only removed."""
 
     path_key: bytes
     dv_key: bytes
@@ -121,7 +121,7 @@ METADATA_COLUMNS = MetadataRow._fields
 PROTOCOL_COLUMNS = ProtocolRow._fields
 PARTITION_COLUMNS = ("partition_key", "partition_values")
 
-# What a snapshot hands out of each live file; JSON columns are text, verbatim.
+# The columns of each live file in a snapshot; JSON columns are text, verbatim.
 FILES_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -142,7 +142,7 @@ FILES_SCHEMA = pa.schema(
 )
 
 
-# Not frozen: that constructor would take five times as long, and each small commit runs it.
+# Not frozen: such a constructor takes five times as long, and each small commit runs it.
 @dataclass(slots=True, kw_only=True)
 class CommitRows:
     """The rows of one commit."""
@@ -173,7 +173,7 @@ _UNPARTITIONED = (partition_key_of("{}"), "{}")
 class AddRows(Sequence[AddRow]):
     """The rows of adds, each made when it is asked for.
 
-    So the client makes the rows of a large commit while the database writes those before.
+    So the client makes the rows of a large commit while the database writes the previous ones.
     """
 
     __slots__ = ("_adds", "_columns", "_many")
@@ -237,13 +237,13 @@ def _add_row(partition_key: int, partition: str, add: AddFile, keys: FileKeys) -
 
 
 def to_rows(actions: Iterable[Action], stats_columns: tuple[StatsColumn, ...]) -> CommitRows:
-    """The rows of a commit; `stats_columns` are those of the metadata it leaves current.
+    """The rows of a commit; `stats_columns` are those of the metadata that it leaves current.
 
     Adds are sorted by partition, so that a partition's files lie together on disk.
     """
     adds: list[tuple[int, str, AddFile]] = []
     partitions: dict[int, str] = {}
-    # Files are many, partitions few: the text and key of each are made once.
+    # There are many files but few partitions: text and key are made once per partition.
     known: dict[tuple[tuple[str, str | None], ...], tuple[int, str]] = {(): _UNPARTITIONED}
     found: dict[type, list[Any]] = {}
     for action in actions:
@@ -333,5 +333,5 @@ def _vector(vector: DeletionVector | None) -> str | None:
 
 
 def _action_json(action: Action) -> str:
-    """The action's own object, without the name of its kind around it."""
+    """The action's own object, without the wrapper that names its kind."""
     return codec.dumps(codec.wire_fields(action)).decode()

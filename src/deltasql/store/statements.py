@@ -1,4 +1,4 @@
-"""The application's own SQL: whether it leaves the transaction and the session alone."""
+"""Checks that the application's own SQL leaves the transaction and the session alone."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Final
 
 from deltasql.errors import ValidationError
 
-# What begins with one of these ends a transaction, begins one, steers it, or turns the connection
-# to another database. One list for all databases: none has another use for these words.
+# Statements that begin with one of these end, begin or control a transaction, or switch the
+# connection to another database. One list for all databases, as none has another use for these
+# words.
 _STEERING: Final = re.compile(
     r"(ABORT|ATTACH|BEGIN|COMMIT|DETACH|END|FORCE|RELEASE|ROLLBACK|SAVEPOINT|START|USE)\b"
     r"|PREPARE TRANSACTION\b"
     r"|SET LOCAL (TRANSACTION|DEFAULT_TRANSACTION)"
 )
-# What begins with one of these outlasts the transaction, as a state of the session.
+# Statements that begin with one of these outlast the transaction, as session state.
 _LASTING: Final = re.compile(
     r"SET\b(?! (LOCAL|CONSTRAINTS)\b)"
     r"|(DISCARD|INSTALL|LISTEN|LOAD|PRAGMA|RESET|UNLISTEN)\b"
@@ -33,15 +34,15 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _COMMENT_MARK: Final = re.compile(r"/\*|\*/")
-# As many as the longest of the forms above has.
+# The length of the longest form above.
 _WORDS: Final = 3
 
 
 def refuse_transaction_control(statement: str) -> None:
-    """Raise `ValidationError` for a text with a statement that ends or steers transactions, or
+    """Raise `ValidationError` for a text with a statement that ends or controls transactions, or
     that outlasts them: the next commit may run in the same session.
     """
-    # Comments inside comments count in PostgreSQL and nowhere else.
+    # Nested comments exist in PostgreSQL only.
     for nested in (True, False):
         for words in _beginnings(statement, nested=nested):
             beginning = " ".join(words).upper()
@@ -67,7 +68,7 @@ def _beginnings(text: str, *, nested: bool) -> Iterator[list[str]]:
     place = 0
     while (match := _TOKEN.search(text, place)) is not None:
         if words and text[place : match.start()].strip():
-            # A number or a sign: what comes after it is no beginning any more.
+            # A number or a symbol: the words after it no longer begin the statement.
             is_over = True
         place = match.end()
         found = match[0]

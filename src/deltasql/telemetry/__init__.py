@@ -1,1 +1,1 @@
-"""What a process tells about itself: log lines and metrics."""
+"""What a process reports about itself: log lines and metrics."""

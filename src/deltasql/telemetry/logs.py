@@ -1,10 +1,9 @@
-"""Logs: what modules say, as lines for people or as JSON for programs.
+"""Logs, as lines for people or as JSON for programs.
 
 Modules use the standard library's loggers, below `deltasql`, and give facts as `extra`: table,
 version, key, attempt, error, commit_id. The commit id is `txnId` of the commit file, the same in
-every line about a commit; all versions of a transaction over several tables share one.
-Values that may hold a password are not logged; what looks like one is taken out here all the
-same.
+every line about a commit; all versions of a transaction over several tables share one. Values that
+may contain a password are not logged; as a safeguard, anything that looks like one is removed here.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MASKS: Final = (r"\1:***@", r"\1\2***")
 def configure(
     *, form: str = "console", level: str = "warning", stream: TextIO | None = None
 ) -> None:
-    """Let deltasql's loggers write to a stream, by default stderr; again to change it."""
+    """Make deltasql's loggers write to a stream, by default stderr; call again to change it."""
     logger = logging.getLogger("deltasql")
     for handler in [item for item in logger.handlers if isinstance(item, _Handler)]:
         logger.removeHandler(handler)
@@ -50,7 +49,7 @@ def configure(
 
 @contextmanager
 def bound(**facts: Any) -> Iterator[None]:
-    """Facts that belong to every line that this thread logs inside the block."""
+    """Facts added to every line that this thread logs inside the block."""
     token = _bound.set({**_bound.get(), **facts})
     try:
         yield
@@ -59,11 +58,11 @@ def bound(**facts: Any) -> Iterator[None]:
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Ours, to be told from the application's."""
+    """Our handler, distinguishable from the application's."""
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -87,7 +86,7 @@ class ConsoleFormatter(logging.Formatter):
         message = record.getMessage()
         facts = _facts(record)
         for name in ("table", "error"):
-            # What the message says already is not said twice.
+            # Don't repeat what the message already says.
             if str(facts.get(name, "")) in message:
                 facts.pop(name, None)
         text = f"{_time(record)} {record.levelname:<7} {message}"
@@ -99,7 +98,7 @@ class ConsoleFormatter(logging.Formatter):
 
 
 def redact(text: str) -> str:
-    """The text without what looks like a password."""
+    """The text without anything that looks like a password."""
     for pattern, mask in zip(_SECRETS, _MASKS, strict=True):
         text = pattern.sub(mask, text)
     return text

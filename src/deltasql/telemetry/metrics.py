@@ -1,4 +1,4 @@
-"""What deltasql counts and measures, as Prometheus metrics in a registry of their own."""
+"""What deltasql counts and measures, as Prometheus metrics in a registry of its own."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MIRROR_WORKER_ROUND: Final = Gauge(
     "When the worker last looked for work, Unix time",
     registry=REGISTRY,
 )
-# Those that have a series for each table.
+# The metrics that have a series for each table.
 BY_TABLE: Final = (
     MIRROR_LAG_SECONDS,
     MIRROR_LAG_VERSIONS,
@@ -77,24 +77,24 @@ COMMIT_CONFLICTS: Final = Counter(
 )
 
 
-# --- what is looked up when someone asks ----------------------------------------------
+# --- what is read at the time of a scrape ---------------------------------------------
 
-# Counting the files of a large lake takes a while: not at every scrape.
+# Counting the files of a large lake takes a while, so not at every scrape.
 _COUNT_EVERY: Final = 60.0
 
 
 class Watched(Protocol):
-    """What a store tells of itself."""
+    """What a store reports about itself."""
 
     def pool_usage(self) -> tuple[int, int]:
-        """Connections in use, and threads that wait for one."""
+        """Connections in use, and threads waiting for one."""
 
     def file_counts(self) -> dict[str, int]:
         """Live files by table."""
 
 
 class StoreGauges(Collector):
-    """Gauges of the open stores of this process, read at the time of the scrape."""
+    """Gauges of this process's open stores, read at the time of the scrape."""
 
     def __init__(self) -> None:
         self._stores: WeakKeyDictionary[Watched, tuple[float, dict[str, int]]] = WeakKeyDictionary()
@@ -104,7 +104,7 @@ class StoreGauges(Collector):
         self._stores[store] = (-_COUNT_EVERY, {})
 
     def unwatch(self, store: Watched) -> None:
-        """Report it no longer."""
+        """Stop reporting it."""
         self._stores.pop(store, None)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
@@ -131,7 +131,7 @@ class StoreGauges(Collector):
             try:
                 found = store.file_counts()
             except StoreError:
-                # A database that is away has other alarms; the last counts stand.
+                # An unreachable database has other alarms; the last counts stay.
                 return found
             self._stores[store] = (time.monotonic(), found)
         return found
@@ -150,7 +150,7 @@ REGISTRY.register(STORES)
 
 
 def forget_table(name: str) -> None:
-    """Report a table no longer: one that was dropped is neither late nor failed."""
+    """Stop reporting a table: a dropped one is neither late nor failed."""
     for gauge in BY_TABLE:
         with suppress(KeyError):
             gauge.remove(name)

@@ -1,4 +1,4 @@
-"""Contract suites: what every implementation of a seam has to pass.
+"""Contract suites that every implementation of an interface must pass.
 
     from deltasql.testing import LogStoreContract
 

@@ -1,4 +1,4 @@
-"""What the Delta spec says of each action's fields, for the checks in `delta_log`."""
+"""What the Delta spec says about each action's fields, for the checks in `delta_log`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _schema(value: Any) -> bool:
 
 
 def _inside(value: Any) -> Any:
-    """The JSON in a text."""
+    """The JSON inside a text."""
     try:
         return json.loads(value) if _text(value) else None
     except ValueError:
@@ -67,7 +67,7 @@ _VECTOR = {
     "maxRowIndex": _long,
 }
 _FORMAT = {"provider!": _text, "options!": _text_map}
-# Fields by action; `!` marks those that may not be absent.
+# Fields by action; `!` marks the required ones.
 FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "commitInfo": {
         "inCommitTimestamp": _long, "timestamp": _long, "operation": _text,
@@ -105,7 +105,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def check_fields(name: str, value: Any, where: str) -> None:
-    """The fields of an action have the spec's types; unknown ones may be anything."""
+    """Check that the fields of an action have the spec's types; unknown ones may be anything."""
     _check_object(FIELDS[name], value, f"{where}: {name}")
 
 
@@ -131,7 +131,7 @@ def file_key(action: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def check_protocol(protocol: Mapping[str, Any]) -> None:
-    """Rule 38: features are listed by version 3 and version 7, and by no other."""
+    """Rule 38: only versions 3 and 7 list features."""
     read, written = protocol.get("readerFeatures"), protocol.get("writerFeatures")
     reader, writer = protocol["minReaderVersion"], protocol["minWriterVersion"]
     assert (read is not None) == (reader == 3), f"reader version {reader} with {read} (rule 38)"

@@ -1,6 +1,6 @@
-"""Whether a checkpoint is what the Delta spec asks for: its Parquet schema and its content.
+"""Checks that a checkpoint is as the Delta spec requires: its Parquet schema and its content.
 
-Written from the spec alone, like the rest of `delta_log`, which offers it.
+Written from the spec alone, like the rest of `delta_log`, which exports it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _PHYSICAL = {
 
 
 def _expected(fields: Mapping[str, Any], path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Path, then type with definition and repetition level: all is optional but map keys."""
+    """Path, then type with definition and repetition level: all are optional except map keys."""
     for name, kind in fields.items():
         here = f"{path}.{name}"
         if isinstance(kind, Mapping):
@@ -101,7 +101,7 @@ def _type(column: Any) -> str:
 
 
 def _check_typed(file: pq.ParquetFile, metadata: Mapping[str, Any]) -> None:
-    """Typed stats and partition values have the physical names and types of the schema."""
+    """Check that typed stats and partition values have the schema's physical names and types."""
     mapped = metadata["configuration"].get(COLUMN_MAPPING_MODE, "none") != "none"
     types = dict(_leaf_types(json.loads(metadata["schemaString"]), (), mapped=mapped))
     for place in range(len(file.schema)):
@@ -126,7 +126,7 @@ def _leaf_types(
         physical = item["metadata"].get(PHYSICAL_NAME) if mapped else None
         path, kind = (*above, physical or item["name"]), item["type"]
         if isinstance(kind, str):
-            # Decimals are integers or bytes, as their precision allows.
+            # Decimals are integers or bytes, depending on their precision.
             yield ".".join(path), _PHYSICAL.get(kind, "")
         elif kind["type"] == "struct":
             yield from _leaf_types(kind, path, mapped=mapped)
@@ -137,7 +137,7 @@ def _leaf_types(
 
 @dataclass(frozen=True, slots=True)
 class CheckpointActions:
-    """What a checkpoint says, each action as its JSON object would be."""
+    """The content of a checkpoint, each action as its JSON object would be."""
 
     protocol: dict[str, Any]
     metadata: dict[str, Any]
@@ -151,7 +151,7 @@ class CheckpointActions:
 def check_checkpoint(
     content: Content, *, sidecars: Callable[[str], Content] | None = None
 ) -> CheckpointActions:
-    """A classic checkpoint or, with `sidecars` to get them by name, a V2 one."""
+    """Check a classic checkpoint or, with `sidecars` to get them by name, a V2 one."""
     extra = {"checkpointMetadata", "sidecar"} if sidecars is not None else set()
     file = _open(content)
     _check_schema(file, _CLASSIC | extra)

@@ -1,6 +1,6 @@
-"""Whether the objects of a `_delta_log` are what the Delta spec asks for.
+"""Checks that the objects of a `_delta_log` are as the Delta spec requires.
 
-Written from the spec, apart from the code that writes them, so that a slip in one shows in
+Written from the spec, independently of the code that writes them, so that a mistake in one shows in
 the other. Each check raises `AssertionError` and returns what it read.
 """
 
@@ -22,10 +22,10 @@ _ORDER = {name: place for place, name in enumerate(FIELDS)}
 def check_commit_file(
     content: bytes, version: int, *, in_commit_timestamp: bool = True, canonical: bool = True
 ) -> list[tuple[str, Any]]:
-    """A commit file as deltasql writes it; returns the name and the object of each action.
+    """Check a commit file as deltasql writes it; returns the name and the object of each action.
 
-    Adopted commits have their writer's form: check those with `canonical=False`, and
-    tables without in-commit timestamps with `in_commit_timestamp=False`.
+    Adopted commits have their writer's form: check those with `canonical=False`, and tables without
+    in-commit timestamps with `in_commit_timestamp=False`.
     """
     assert content.endswith(b"\n"), "the last line must end with a newline"
     lines = content.decode().removesuffix("\n").split("\n")
@@ -72,7 +72,7 @@ def _check_canonical(lines: list[str], names: list[str]) -> None:
 
 
 class _Verbatim(str):
-    """The digits of a number as they stand."""
+    """The digits of a number, unchanged."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ def _check_counts(counts: Counter[str], version: int) -> None:
 
 
 def _check_unique(actions: Iterable[tuple[str, Any]]) -> None:
-    """Rule 6: what may be said once in a commit is said once."""
+    """Rule 6: what may occur only once in a commit does."""
     keys = {"add": "path", "remove": "path", "txn": "appId", "domainMetadata": "domain"}
     seen = Counter((name, value[keys[name]]) for name, value in actions if name in keys)
     repeated = [key for key, count in seen.items() if count > 1]

@@ -1,4 +1,4 @@
-"""An object store that fails as told: by a script, or at random from a seed.
+"""An object store that fails on request: by a script, or at random from a seed.
 
     store = FaultyStore(inner, scripted({2: Fault.AFTER}))            # the third call
     store = FaultyStore(inner, seeded(7, rate=0.2))                    # a fifth of all calls
@@ -65,18 +65,18 @@ Schedule: TypeAlias = Callable[[Call], Fault | None]
 
 
 def fits(fault: Fault, verb: str) -> bool:
-    """Whether the fault can befall the method; one that can't is not injected."""
+    """Whether the fault applies to the method; otherwise it is not injected."""
     return fault in _EVERYWHERE or verb in _FITTING[fault]
 
 
 def scripted(faults: Mapping[int, Fault] | Sequence[Fault | None]) -> Schedule:
-    """The fault of each call by its number."""
+    """The fault of each call, by number."""
     script = faults if isinstance(faults, Mapping) else dict(enumerate(faults))
     return lambda call: script.get(call.number)
 
 
 def seeded(seed: int, *, rate: float = 0.1, faults: Iterable[Fault] = tuple(Fault)) -> Schedule:
-    """Faults at random, the same for the same calls: threads don't change what a call gets."""
+    """Random faults, the same for the same calls: threads don't change what a call gets."""
     kinds = sorted(faults, key=lambda fault: fault.name)
 
     def choose(call: Call) -> Fault | None:

@@ -1,8 +1,8 @@
 """The contract of a log store, for pytest.
 
-A subclass gives the fixture `log_store`: a callable that opens stores, all on one database
-that was empty when the test began. A store whose `locks_tables_apart` is False may let the
-writers of all tables wait for a lock on one of them.
+A subclass provides the fixture `log_store`: a callable that opens stores, all on one database that
+was empty when the test began. A store whose `locks_tables_apart` is False may make the writers of
+all tables wait for a lock on one of them.
 """
 
 from __future__ import annotations

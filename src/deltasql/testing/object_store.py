@@ -1,7 +1,7 @@
 """The contract of an object store, for pytest.
 
-A subclass gives the fixture `object_store`: a store that is empty when the test begins. Stores
-that are opened on the same location later must see the same objects.
+A subclass provides the fixture `object_store`: a store that is empty when the test begins. Stores
+opened later on the same location must see the same objects.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def version(number: int) -> str:
 
 
 def at_once(count: int, task: Callable[[int], T]) -> list[T]:
-    """What the task gives when so many threads start it at the same moment."""
+    """The results of the task in that many threads that start at the same moment."""
     barrier = threading.Barrier(count)
 
     def run(number: int) -> T:
@@ -56,11 +56,11 @@ def at_once(count: int, task: Callable[[int], T]) -> list[T]:
 
 
 class PutContract:
-    """Objects appear whole, once, in order."""
+    """Objects appear complete, once, in order."""
 
     racers: ClassVar[int] = 8
     rounds: ClassVar[int] = 10
-    # Some servers check the name before they complete an upload in parts, not while.
+    # Some servers check the name before they complete a multipart upload, not during it.
     big_objects_race_safely: ClassVar[bool] = True
 
     def test_put_if_absent_never_overwrites(self, object_store: ObjectStore) -> None:
@@ -109,7 +109,7 @@ class PutContract:
         assert object_store.put_many_if_absent([]) == PutChain(0)
 
     def _highest_without_gap(self, store: ObjectStore) -> int:
-        # A listing is no snapshot, so that what it shows is looked at from the end.
+        # A listing is no snapshot, so everything before its last entry is checked.
         names = [info.path for info in store.list(LOG)]
         for earlier in range(int(names[-1][-25:-5]) if names else 0):
             assert store.head(version(earlier)) is not None
@@ -257,7 +257,7 @@ class OutputContract:
 
 
 class NameContract:
-    """Keys, listings, and what is not there."""
+    """Keys, listings, and objects that don't exist."""
 
     def test_odd_keys(self, object_store: ObjectStore) -> None:
         for key in ODD_KEYS:
@@ -317,7 +317,7 @@ class NameContract:
         head = object_store.head("a")
         assert head is not None
         assert (listed.path, listed.size, object_store.size("a")) == ("a", 3, 3)
-        # A head request tells whole seconds.
+        # A head request returns whole seconds.
         assert abs(listed.modified - head.modified) <= 1000
 
     def test_parts_of_objects(self, object_store: ObjectStore) -> None:

@@ -1,4 +1,4 @@
-"""Proposals for tests: actions in, everything else filled in plausibly."""
+"""Proposals for tests: from actions, with everything else filled in plausibly."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def create(
     actions: Sequence[Action] = (),
     location: str | None = None,
 ) -> int:
-    """A new table, by default with a name and a place that are free; its id."""
+    """A new table, by default with a free name and place; returns its id."""
     name = name or f"contract.t{uuid.uuid4().hex}"
     first = proposal(0, [METADATA, PROTOCOL, *actions])
     table_id = store.create_table(name, location or f"memory:///{name}", first)
@@ -70,7 +70,7 @@ def create(
 
 
 def commit(store: LogStore, table_id: int, *actions: Action, **changes: Any) -> Committed:
-    """Commit actions that nothing stands in the way of."""
+    """Commit actions that nothing prevents."""
     outcome = store.commit(proposal(table_id, actions, **changes))
     assert isinstance(outcome, Committed), outcome
     return outcome
@@ -89,7 +89,7 @@ def remove(path: str, dv: str = "", **changes: Any) -> RemoveFile:
 
 
 def vector(name: str) -> DeletionVector | None:
-    """A deletion vector that is told from others by its name; None for no name."""
+    """A deletion vector identified by its name; None for no name."""
     if not name:
         return None
     return DeletionVector(

@@ -12,7 +12,7 @@ from deltasql.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
-from deltasql.log.conflict import Attempt, Reads, Winner, check_conflicts, find_conflict
+from deltasql.log.conflict import Attempt, Reads, Winner, find_conflict
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.spec.actions import CommitInfo, DomainMetadata, RemoveFile, Txn
 from tests.unit.actions_model import SCHEMA, add, metadata, remove, state
@@ -162,22 +162,13 @@ def attempt(*actions, reads=None, at=WEAK):
 
 def test_errors_tell_what_collided():
     mine = attempt(NEW, reads=where("id < 20"))
-    with pytest.raises(ConcurrentAppendError) as caught:
-        check_conflicts(mine, [blind(MON_DATA), Winner(6, winner(MON_DATA).actions)], WEAK)
-    error = caught.value
+    error = find_conflict(mine, Winner(6, winner(MON_DATA).actions), WEAK)
+    assert isinstance(error, ConcurrentAppendError)
     assert (error.version, error.path) == (6, "mon")
     assert "version 6 (MERGE)" in error.problem
     assert "day=2026-11-02" in error.cause
     assert error.remedy
     assert pickle.loads(pickle.dumps(error)).version == 6
-
-
-def test_the_first_winner_counts():
-    winners = [WINNERS["nothing"], WINNERS["txn app"], WINNERS["metadata"]]
-    with pytest.raises(ConcurrentTransactionError) as caught:
-        check_conflicts(attempt(Txn(app_id="app", version=1)), winners, WEAK)
-    assert caught.value.app_id == "app"
-    check_conflicts(attempt(NEW), [WINNERS["nothing"]] * 3, WEAK)
 
 
 def test_the_domain_is_named():

@@ -1,4 +1,4 @@
-"""The adds of a checkpoint, column by column: an object for each would cost twice the time."""
+"""The adds of a checkpoint, column by column: an object for each would take twice the time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KNOWN: Final = frozenset(
 
 
 def said_twice(name: str, what: str) -> LogFormatError:
-    """The error for a checkpoint that has two actions where the table has one thing."""
+    """The error for a checkpoint with two actions where the table has only one thing."""
     return LogFormatError(
         f"_delta_log/{name}: the checkpoint has {what} twice",
         cause="a checkpoint has one action for each file, app and domain",

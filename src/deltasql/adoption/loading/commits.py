@@ -1,4 +1,4 @@
-"""Commit files read ahead, a few at a time, and told in order."""
+"""Commit files read ahead, a few at a time, and returned in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deltasql.objectstore import ObjectInfo, ObjectStore
 _PARALLEL: Final = 8
 _AHEAD: Final = 64
 _AHEAD_BYTES: Final = 64 * 1024 * 1024
-# No database takes a larger one in a row.
+# No database takes a larger value in a row.
 MOST_BYTES: Final = 1 << 30
 
 

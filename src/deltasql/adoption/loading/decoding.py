@@ -1,7 +1,7 @@
-"""Commit files that others wrote, decoded and looked at line by line.
+"""Commit files written by others, decoded and checked line by line.
 
-What a writer must not do and a reader could only guess about is refused, with file and line;
-what merely is unknown stays as it is.
+What a writer must not do and a reader could only guess at is refused, with file and line; what is
+merely unknown is kept.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ODD: Final = (b"\\\\", b" :", b"\t:", b"\r:")
 
 
 class Line(NamedTuple):
-    """An action and where it stands, as `file:line`."""
+    """An action and its position, as `file:line`."""
 
     action: Action
     source: str
@@ -51,7 +51,7 @@ def read_lines(body: bytes, name: str) -> Iterator[Line]:
 
 
 def numbered_lines(body: bytes, name: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of a commit file with their numbers; beside the file one of them is held."""
+    """The lines of a commit file with their numbers; only one is in memory beside the file."""
     number = at = 0
     while at <= len(body):
         end = body.find(b"\n", at)
@@ -69,10 +69,10 @@ def numbered_lines(body: bytes, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def decode_line(line: bytes, source: str) -> Line:
-    """One action, its JSON without doubled keys and its texts without NUL."""
+    """One action, whose JSON must have no duplicate keys and whose texts no NUL."""
     value = codec.loads(line, source=source)
     action = codec.from_wire(value, source=source)
-    # A quote before a colon ends a key, unless a backslash says that it is inside a text.
+    # A quote before a colon ends a key, unless a backslash marks it as part of a text.
     keys = line.count(b'":') - line.count(b'\\":')
     if keys != _keys_in(value) or any(odd in line for odd in _ODD):
         _refuse_doubled_keys(line, source)
@@ -136,7 +136,7 @@ def _texts(action: Action) -> Sequence[str | None]:
 
 
 class Commit:
-    """What is seen of one commit so far: of most things there may be one only."""
+    """What was seen of one commit so far: most things may occur only once."""
 
     __slots__ = ("_paths", "_seen", "info", "metadata", "protocol")
 
@@ -148,7 +148,7 @@ class Commit:
         self._seen: set[tuple[str, str, str]] = set()
 
     def look_at(self, line: Line) -> None:
-        """Take note of an action; `LogFormatError` if the commit can't have it too."""
+        """Note an action; `LogFormatError` if the commit can't have it as well."""
         action = line.action
         match action:
             case AddFile() | RemoveFile():

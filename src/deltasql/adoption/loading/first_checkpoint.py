@@ -36,14 +36,14 @@ _LOG: Final = "_delta_log/"
 _BATCH: Final = 20_000
 _NOT_FILES: Final = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 _KINDS: Final = {Txn: "txn", DomainMetadata: "domainMetadata"}
-# What a checkpoint says once more, typed.
+# What a checkpoint repeats in typed form.
 _TYPED: Final = ("stats_parsed", "partitionValues_parsed")
 
 
 def load_base(
     objects: ObjectStore, found: FoundCheckpoint, parts: Parts, paths: PathRules
 ) -> TableState:
-    """Hand a checkpoint's actions on; returns the table at its version."""
+    """Pass a checkpoint's actions on; returns the table at its version."""
     try:
         return _load(objects, found, parts, paths)
     except UnicodeDecodeError as error:
@@ -90,7 +90,7 @@ def _load_inline(
     paths: PathRules,
     live: set[bytes],
 ) -> None:
-    """Hand on the files that a V2 checkpoint in JSON has inline."""
+    """Pass on the files that a JSON V2 checkpoint has inline."""
     name = found.names[0]
     for action in piece:
         if isinstance(action, AddFile | RemoveFile):
@@ -107,7 +107,7 @@ def _load_inline(
 
 
 class _Base:
-    """The files of a checkpoint, and everything in them but the table's files."""
+    """The files of a checkpoint, and everything in them except the table's files."""
 
     def __init__(self, objects: ObjectStore, found: FoundCheckpoint) -> None:
         self._objects = objects
@@ -124,7 +124,7 @@ class _Base:
             self.files += sidecars
 
     def _read_top(self, name: str) -> Iterator[str]:
-        """Take what is not files; yields the sidecars that the file names."""
+        """Take the actions other than files; yields the sidecars that the file names."""
         for action in self._top_actions(name):
             match action:
                 case Protocol():
@@ -156,7 +156,7 @@ class _Base:
                 yield from self.actions(batch, kind, name)
 
     def state(self) -> TableState:
-        """The table, or `LogFormatError` when the checkpoint does not say what it is."""
+        """The table, or `LogFormatError` if the checkpoint does not define it."""
         name = _LOG + self._found.names[0]
         for kind, found in (("protocol", self._protocols), ("metaData", self._metadata)):
             if len(found) != 1:
@@ -181,7 +181,7 @@ class _Base:
         )
 
     def batches(self, name: str, kind: str) -> Iterator[pa.StructArray]:
-        """The actions of a kind, some thousand at a time."""
+        """The actions of a kind, in batches."""
         try:
             with opened(self._objects, name, _unreadable(name)) as file:
                 columns = _columns(file, kind)
@@ -208,7 +208,7 @@ def _unreadable(name: str) -> Callable[[str], LogFormatError]:
 
 
 def _columns(file: ParquetFile, kind: str) -> list[str]:
-    """The columns of a kind of action, without those that are typed once more."""
+    """The columns of a kind of action, without those repeated in typed form."""
     schema = file.schema_arrow
     if kind not in schema.names or not pa.types.is_struct(schema.field(kind).type):
         return []

@@ -1,4 +1,4 @@
-"""A `_delta_log` that others wrote: which of its versions can be taken in, and from where."""
+"""A `_delta_log` written by others: which of its versions can be loaded, and from where."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from deltasql.objectstore import ObjectStore
 class LogPlan:
     """What there is to load.
 
-    The commit files from `first` to `newest` are there without a gap. Where they do not reach
-    back to version 0, `base` is the oldest checkpoint that they connect to, and versions
-    before it are history that can be told but not read.
+    The commit files from `first` to `newest` are there without a gap. If they don't reach back to
+    version 0, `base` is the oldest checkpoint that they connect to, and versions before it are
+    history that can be listed but not read.
     """
 
     listing: LogListing
@@ -33,7 +33,7 @@ class LogPlan:
 
 
 def plan_log(objects: ObjectStore) -> LogPlan:
-    """List a log and find where its history begins; `LogFormatError` where nothing does."""
+    """List a log and find where its history begins; `LogFormatError` if nowhere."""
     listing = list_log(objects)
     if not listing.commits and not listing.checkpoints:
         raise TableNotFoundError(
@@ -82,7 +82,7 @@ def _base(
 
 
 def _incomplete(listing: LogListing) -> tuple[str, ...]:
-    """Multi-part checkpoints that lack parts: readers pass them by (rule 30)."""
+    """Multi-part checkpoints that lack parts: readers ignore them (rule 30)."""
     parts: dict[tuple[int, int], set[int]] = {}
     for name, _ in listing.of_kind(LogKind.CHECKPOINT_PART):
         assert name.version is not None

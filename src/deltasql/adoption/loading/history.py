@@ -1,4 +1,4 @@
-"""A foreign log turned into the rows of a table, version after version."""
+"""Turns a foreign log into the rows of a table, version by version."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from deltasql.store.bodies import pack
 from deltasql.store.history import HistoryRows, LoadedVersion
 from deltasql.store.rows import to_rows
 
-# How many actions of a commit are held at once.
+# How many actions of a commit are in memory at once.
 _SLICE: Final = 20_000
-# What versions are called that others committed.
+# The prefix of the commit ids of versions that others committed.
 _ADOPTED: Final = "adopted-"
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an adoption is: the version that was read last, the newest, and files so far."""
+    """How far an adoption is: the last version read, the newest one, and files so far."""
 
     version: int
     newest: int
@@ -53,7 +53,7 @@ class Progress:
 
 
 class Loader:
-    """Loads a log after what is loaded already; `state` is the table there, None before."""
+    """Loads a log after what is already loaded; `state` is the table there, None before."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Loader:
         self.problems: list[str] = []
 
     def load(self, plan: LogPlan) -> None:
-        """Load all that the plan has beyond what is loaded, and hand it on."""
+        """Load everything that the plan has beyond what is loaded, and pass it on."""
         with paused():
             self._load(plan)
 
@@ -121,7 +121,7 @@ class Loader:
         )
 
     def _columns_after(self, body: bytes, name: str) -> tuple[StatsColumn, ...]:
-        """The stats columns that a commit leaves; its metadata may stand after its files."""
+        """The stats columns after a commit, whose metadata may come after its files."""
         before = () if self.state is None else self.state.stats_columns
         if b'"metaData"' not in body:
             return before
@@ -132,7 +132,7 @@ class Loader:
                     try:
                         check_metadata(action, f"_delta_log/{name}:{number}")
                     except UnsupportedFeatureError:
-                        # Whoever wants to know asks for the feature, not for the type it brought.
+                        # Report the unknown feature rather than the type that came with it.
                         self._check_protocol_after(body, name)
                         raise
                     schema = parse_schema(action.schema_string)
@@ -140,7 +140,7 @@ class Loader:
         return before
 
     def _check_protocol_after(self, body: bytes, name: str) -> None:
-        """Raise if the protocol that a commit leaves has a feature that is not known."""
+        """Raise if the protocol after a commit has an unknown feature."""
         found = [line.action for line in read_lines(body, f"_delta_log/{name}")]
         protocol = next((item for item in found if isinstance(item, Protocol)), None)
         if protocol is None and self.state is not None:
@@ -177,7 +177,7 @@ class Loader:
         )
 
     def _time(self, version: int, info: CommitInfo | None, item: ObjectInfo) -> int:
-        """The in-commit time where the table has them, else the file's, growing (rule 46)."""
+        """The in-commit time if the table has them, else the file's, increasing (rule 46)."""
         assert self.state is not None
         last = self.state.in_commit_timestamp
         if not self.state.in_commit_timestamps:
@@ -187,7 +187,7 @@ class Loader:
             self.problems.append(f"{commit_name(version)} lacks its in-commit timestamp")
             return max(item.modified, last + 1)
         if given <= last:
-            # Files that were copied are younger than the commits in them.
+            # Copied files are younger than their commits.
             self._parts.put_times_before(version, given)
         return given
 
@@ -216,12 +216,12 @@ class Loader:
         )
 
     def _commit_id(self, version: int, info: CommitInfo) -> str:
-        """Ours again where it was ours, so that its writer, who may still ask, finds it."""
+        """The original id if we committed it, so that its writer, who may still ask, finds it."""
         found = info.txn_id
         ours = (info.engine_info or "").startswith("deltasql/")
         is_odd = found is None or "\0" in found or found.startswith(_ADOPTED)
         if not ours or found is None or is_odd or found in self._commit_ids:
-            # Nobody else's, by its version: no need to remember it.
+            # An id derived from the version, which nobody needs to remember.
             return f"{_ADOPTED}{version}"
         self._commit_ids.add(found)
         return found
@@ -232,7 +232,7 @@ class Loader:
         assert plan.base is not None
         version = plan.base.version
         self.state = load_base(self._objects, plan.base, self._parts, self.paths)
-        # What is known of older versions is their commit files: history, but no snapshots.
+        # Older versions are known by their commit files only: history, but no snapshots.
         last = 0
         for older, item, body in read_ahead(
             self._objects, ((v, plan.listing.commits[v]) for v in range(plan.first, version))

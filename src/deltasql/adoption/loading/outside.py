@@ -1,8 +1,8 @@
-"""What a foreign log names outside of its table's root, held against what may be read there.
+"""Checks what a foreign log names outside its table's root against what may be read there.
 
-Paths that climb are refused at once, and so are those that lead to another kind of store. Folders
-outside that nobody has allowed are collected, so that whoever adopts the table learns all of them.
-What was removed again need not be allowed: of older versions it can't be read.
+Paths that climb are refused at once, and so are those that lead to another kind of store. Outside
+folders that were not allowed are collected, so that the user learns of all of them. What was
+removed again need not be allowed: older versions can't read it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deltasql.spec.actions import AddFile, CdcFile, DeletionVector, RemoveFile
 from deltasql.spec.deletion_vectors import InFile, locate
 from deltasql.spec.paths import is_elsewhere, is_plain, must_not_climb
 
-# So many are remembered of a log that names a million, and so many folders are told.
+# How many are remembered if a log names a million, and how many folders are reported.
 _MOST: Final = 1_000
 _TOLD: Final = 5
 
@@ -32,11 +32,11 @@ class PathRules:
         self._root = place_of(location)
         self._allowed = tuple(allowed)
         self._within: set[str] = set()
-        # By the file and its deletion vector: the folder that would have to be allowed.
+        # By file and deletion vector: the folder that would have to be allowed.
         self._outside: dict[tuple[str, str], str] = {}
 
     def look_at(self, file: AddFile | RemoveFile | CdcFile, source: str) -> None:
-        """Take note of the paths of an action; `LogFormatError` for one that no table can have."""
+        """Note the paths of an action; `LogFormatError` for one that no table can have."""
         vector_id = "" if isinstance(file, CdcFile) else file.dv_id
         self.look_at_path(file.path, source, vector_id)
         if not isinstance(file, CdcFile) and file.deletion_vector is not None:
@@ -46,7 +46,7 @@ class PathRules:
             self._outside.pop((place, vector_id), None)
 
     def look_at_path(self, path: str, source: str, vector_id: str = "") -> None:
-        """Take note of one path."""
+        """Note one path."""
         if is_plain(path):
             return
         must_not_climb(path, source=source)
@@ -54,7 +54,7 @@ class PathRules:
             self._look_outside(uri_of(path, self._location), source, vector_id)
 
     def look_at_vector(self, vector: DeletionVector, source: str) -> None:
-        """Take note of where a deletion vector lies."""
+        """Note where a deletion vector is."""
         if vector.storage_type == "i":
             return
         place = locate(vector)
@@ -62,7 +62,7 @@ class PathRules:
             self.look_at_path(place.path, source)
 
     def look_at_named(self, named: Iterable[tuple[str, str | None]], source: str) -> None:
-        """Take note of paths and vectors (JSON) that are loaded already."""
+        """Note paths and vectors (JSON) that are already loaded."""
         for path, vector in named:
             self.look_at_path(path, source)
             if vector is not None:
@@ -87,7 +87,7 @@ class PathRules:
             self._outside[place_of(uri), vector_id] = _without_partitions(folder)
 
     def check(self) -> None:
-        """Raise `ValidationError` if the log names what nobody has allowed."""
+        """Raise `ValidationError` if the log names something that was not allowed."""
         if not self._outside:
             return
         told = _few(set(self._outside.values()))
@@ -108,7 +108,7 @@ def _without_partitions(folder: str) -> str:
 
 
 def _few(folders: set[str]) -> list[str]:
-    """Folders without those within them; where they are many, the ones that hold them all."""
+    """Folders without those inside them; if there are many, the ones that contain them all."""
     found = sorted(folders)
     kept: list[str] = []
     for folder in found:
@@ -121,6 +121,6 @@ def _few(folders: set[str]) -> list[str]:
         posixpath.commonpath([item for item in kept if item.startswith(f"{root}/")])
         for root in sorted(stores)
     ]
-    # `commonpath` makes one slash of two.
+    # `commonpath` turns two slashes into one.
     fixed = [item.replace(":/", "://", 1).replace(":////", ":///", 1) for item in common]
     return fixed[:_TOLD]

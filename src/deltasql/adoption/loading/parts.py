@@ -1,4 +1,4 @@
-"""The history of a table put together in parts, each as large as a transaction should be."""
+"""The history of a table assembled in parts, each as large as a transaction should be."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 
 
 class Parts:
-    """Collects what versions did, and hands it on whenever there is enough of it.
+    """Collects what versions did, and passes it on whenever there is enough.
 
-    Within a part a file that comes and goes is followed here; across parts the database
-    follows it. `is_fresh` says that nothing is loaded yet, so that no add can restate a file.
+    Within a part, a file that comes and goes is tracked here; across parts, the database tracks it.
+    `is_fresh` says that nothing is loaded yet, so that no add can restate a file.
     """
 
     def __init__(self, write: Callable[[HistoryRows], None], *, is_fresh: bool) -> None:
@@ -35,7 +35,7 @@ class Parts:
     # --- files ------------------------------------------------------------------------
 
     def take(self, version: int, commit: CommitRows) -> None:
-        """Take the rows of a version, or of a piece of it; removes go before adds."""
+        """Take the rows of a version, or of a piece of it; removes come before adds."""
         for remove in commit.removes:
             self._remove(version, remove)
         for add in commit.adds:
@@ -61,7 +61,7 @@ class Parts:
             self._rows.dead.append(add + end)
             return
         if key in self._retired:
-            # Removed once more without being added: the database looks at each key once a part.
+            # Removed again without being added: the database handles each key only once per part.
             self.flush()
         self._retired.add(key)
         self._rows.retired.append((version, *remove))
@@ -78,7 +78,7 @@ class Parts:
         self._live[key] = (version, *add)
 
     def take_live(self, adds: Sequence[Row], partitions: Sequence[Row]) -> None:
-        """Take files that are known to be no other's restatement, with their versions."""
+        """Take files that are known to restate no other, with their versions."""
         self._rows.adds.extend(adds)
         self._rows.partitions.extend(partitions)
         self.files += len(adds)
@@ -94,14 +94,14 @@ class Parts:
     # --- versions ---------------------------------------------------------------------
 
     def end_version(self, version: LoadedVersion) -> None:
-        """Everything of a version is taken."""
+        """Note that a version is complete."""
         self._rows.versions.append(version)
         self._bytes += len(version.body)
         if len(self._rows.versions) >= MOST_VERSIONS or self._bytes >= MOST_BYTES:
             self.flush()
 
     def put_times_before(self, version: int, timestamp: int) -> None:
-        """Let whatever was before a version be earlier than it."""
+        """Make everything before a version earlier than it."""
         kept = []
         for item in self._rows.versions:
             latest = timestamp - (version - item.version)
@@ -110,7 +110,7 @@ class Parts:
         self._rows.times_before = (version, timestamp)
 
     def flush(self) -> None:
-        """Hand on what there is."""
+        """Pass on what there is."""
         rows = self._rows
         rows.adds.extend(self._live.values())
         # In the order of versions and partitions, as commits would have left them on disk.

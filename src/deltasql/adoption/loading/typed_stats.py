@@ -1,4 +1,4 @@
-"""Stats that a checkpoint has in typed form only, as the JSON text that commits have (rule 28)."""
+"""Stats that a checkpoint has only in typed form, as the JSON text of commits (rule 28)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _plain(value: Any) -> Any:
             found = {name: _plain(item) for name, item in value.items()}
             return {name: item for name, item in found.items() if item not in (None, {})}
         case Decimal():
-            # As a JSON number: readers of decimals take the nearest double, and slack for it.
+            # As a JSON number: readers of decimals take the nearest double, with some slack.
             return int(value) if value == value.to_integral_value() else float(value)
         case datetime():
             return _moment(value)
@@ -41,7 +41,7 @@ def _plain(value: Any) -> Any:
 
 
 def _moment(value: datetime) -> str:
-    """Milliseconds, cut off, as stats have them."""
+    """Milliseconds, truncated, as in stats."""
     cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
     if cut.tzinfo is None:
         return cut.isoformat(timespec="milliseconds")

@@ -1,1 +1,1 @@
-"""What a table computes of its rows: generated, default and identity columns, and its rules."""
+"""What a table computes from its rows: generated, default and identity columns, and its rules."""

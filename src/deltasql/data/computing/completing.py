@@ -1,8 +1,8 @@
-"""Rows for a table that computes something of them: the columns that they lack, or its rules.
+"""Completes rows for a table that computes something: columns that they lack, or its rules.
 
-Generated columns are computed, or compared with what the rows have; defaults and identity values
-stand in for columns that are not there; CHECK constraints and invariants are evaluated by the
-embedded engine where Arrow has no words for them.
+Generated columns are computed, or compared with the values given; defaults and identity values fill
+in for absent columns; CHECK constraints and invariants are evaluated by the embedded engine if
+Arrow can't express them.
 """
 
 from __future__ import annotations
@@ -39,21 +39,22 @@ Batches = Iterable[pa.RecordBatch]
 
 @dataclass(slots=True)
 class Completed:
-    """Rows as a table takes them; once they are read, what they make of its metadata."""
+    """Rows as a table takes them and, once they are read, the metadata that they lead to."""
 
     rows: pa.Table | pa.RecordBatchReader
     _numbers: list[Numbers] = field(default_factory=list)
 
     def metadata(self, before: Metadata) -> Metadata:
-        """The metadata of the table, its identity columns as far as they have come."""
+        """The metadata of the table, with its identity columns advanced."""
         return with_marks(before, marks_of(self._numbers))
 
 
 @contextmanager
 def completed(metadata: Metadata, data: Any, *, memory_limit: str) -> Iterator[Completed]:
-    """Whatever speaks Arrow as rows of a table, every column filled and every rule obeyed.
+    """Anything that speaks Arrow as rows of a table, every column filled and every rule obeyed.
 
-    The rows of a table that computes nothing are `fitted`. Others stream, and are read within.
+    The rows of a table that computes nothing are `fitted`. Others stream, and must be read inside
+    the block.
     """
     layout = layout_of(metadata)
     if layout.computes is None:
@@ -91,7 +92,7 @@ def completed(metadata: Metadata, data: Any, *, memory_limit: str) -> Iterator[C
 
 
 def completed_table(metadata: Metadata, data: pa.Table, *, memory_limit: str) -> pa.Table:
-    """The same at once, for rows that are written later: those of no identity column."""
+    """The same at once, for rows that are written later; refuses identity columns."""
     if layout_of(metadata).computes is None:
         return fitting.fitted(metadata, data)
     for item in parse_schema(metadata.schema_string).fields:
@@ -106,7 +107,7 @@ def completed_table(metadata: Metadata, data: pa.Table, *, memory_limit: str) ->
 
 
 def _there(declared: StructType, incoming: pa.Schema) -> set[str]:
-    """The columns that rows have a value for."""
+    """The columns for which the rows have values."""
     names = {name.lower() for name in incoming.names}
     found = [item for item in declared.fields if item.name.lower() in names]
     for item in found:
@@ -134,7 +135,7 @@ def _numbered(
 
 
 def _needs_engine(declared: StructType, layout: Layout, filled: set[str]) -> bool:
-    """Whether an expression is to be evaluated that Arrow has no words for."""
+    """Whether an expression has to be evaluated that Arrow can't express."""
     if layout.engine_rules:
         return True
     return any(_computes(item, item.name in filled) for item in declared.fields)

@@ -1,4 +1,4 @@
-"""Identity columns: the numbers that a table gives to new rows, and how far it has come."""
+"""Identity columns: the numbers that a table gives to new rows, and how far it has got."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGS = range(-(2**63), 2**63)
 
 @dataclass(slots=True)
 class Numbers:
-    """New numbers of one column, from its high-water mark on; `mark` is the last one so far."""
+    """New numbers for one column, after its high-water mark; `mark` is the last one so far."""
 
     name: str
     next: int
@@ -32,12 +32,12 @@ class Numbers:
     mark: int | None = field(default=None)
 
     def take(self, count: int) -> pa.Array:
-        """As many numbers, in their order."""
+        """The next `count` numbers, in order."""
         first = self.reserve(count)
         return pc.add(pc.multiply(pa.arange(0, count), self.step), first)
 
     def reserve(self, count: int) -> int:
-        """The first of as many numbers, which are nobody else's from now on."""
+        """The first of `count` numbers, which nobody else gets from now on."""
         first = self.next
         if count:
             last = first + self.step * (count - 1)
@@ -52,7 +52,7 @@ class Numbers:
 
 
 def is_identity(item: StructField) -> bool:
-    """Whether a column's values are handed out by the table."""
+    """Whether the table hands out a column's values."""
     return IDENTITY_START in item.metadata or IDENTITY_STEP in item.metadata
 
 
@@ -62,7 +62,7 @@ def takes_values(item: StructField) -> bool:
 
 
 def numbers_of(item: StructField) -> Numbers:
-    """What numbers new rows in a column."""
+    """The numbers that new rows get in a column."""
     step, mark = _integer(item, IDENTITY_STEP, 1), item.metadata.get(IDENTITY_HIGH_WATER_MARK)
     start = _integer(item, IDENTITY_START, 1)
     return Numbers(item.name, start if mark is None else int(str(mark)) + step, step)
@@ -74,12 +74,12 @@ def _integer(item: StructField, key: str, default: int) -> int:
 
 
 def marks_of(numbers: Iterable[Numbers]) -> dict[str, int]:
-    """How far columns have come, of those that handed out a number."""
+    """The marks of those columns that have handed out a number."""
     return {item.name: item.mark for item in numbers if item.mark is not None}
 
 
 def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
-    """The metadata of a table whose identity columns have come so far."""
+    """The metadata of a table whose identity columns have reached these marks."""
     if not marks:
         return metadata
     fields = [

@@ -1,8 +1,8 @@
-"""The rows that a write brings: their values, and the rules of the table they obey.
+"""The rows that a write brings: their values, and the rules of the table that they obey.
 
-Defaults, generated columns, CHECK constraints and invariants are expressions of the table's own.
-They are evaluated by the same engine and in the same words as the user's; a table whose rules it
-has no words for is refused.
+Defaults, generated columns, CHECK constraints and invariants are the table's own expressions. They
+are evaluated by the same engine and in the same dialect as the user's; a table with rules that the
+engine can't express is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DEFAULT = "DEFAULT"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition that every new row has to fulfil, and how it is called."""
+    """A condition that every new row must fulfil, and its name."""
 
     name: str
     sql: str
@@ -72,8 +72,8 @@ class NewRows:
     ) -> dict[str, str]:
         """The SQL of each column: as set, else as it was in `old`, else its default or null.
 
-        `numbers` is the SQL of identity columns for rows that are new. A column that is set to
-        DEFAULT is as in a new row that does not set it.
+        `numbers` is the SQL of identity columns for new rows. A column that is set to DEFAULT gets
+        the value that it has in a new row that does not set it.
         """
         found: dict[str, str] = {}
         inside: dict[str, list[tuple[tuple[str, ...], str]]] = {}
@@ -114,12 +114,12 @@ class NewRows:
         return nothing
 
     def completing(self, filled: Collection[str]) -> dict[str, str]:
-        """The SQL of each column of rows that have some: the others' default, or null."""
+        """The SQL of each column, for rows that have some of them: the others' default, or null."""
         found = {name: f"{quoted(ROW)}.{quoted(name)}" for name in filled}
         return {item.name: self._value(item, found, None) for item in self._schema.fields}
 
     def set_names(self, given: Mapping[str, str], alias: str) -> set[str]:
-        """The columns that a clause sets to values of its own."""
+        """The columns that a clause sets to something other than DEFAULT."""
         return {
             self._field(self._parts(key, alias)[0]).name
             for key, expression in given.items()
@@ -151,8 +151,8 @@ class NewRows:
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a query that has every column; `explicit` are columns that were set.
 
-        Generated columns are computed, or have to be what they were set to; those that were set
-        in some rows only are `partly` explicit, and null in the others. Raises
+        Generated columns are computed, or must equal what they were set to; those that were set
+        only in some rows are `partly` explicit, and null in the others. Raises
         `SchemaMismatchError` for rows that break a rule of the table.
         """
         must_be_writable(self._schema)
@@ -206,7 +206,7 @@ class NewRows:
 
 
 def must_be_writable(schema: StructType) -> None:
-    """Raise `UnsupportedFeatureError` where rows of the table can't be written from Arrow."""
+    """Raise `UnsupportedFeatureError` if rows of the table can't be written from Arrow."""
     odd = [name for name in type_names(schema) if name in ("variant", "void")]
     cause = f"the schema has a column of type {odd[0]}" if odd else inner_expression(schema)
     if cause is not None:
@@ -218,7 +218,7 @@ def must_be_writable(schema: StructType) -> None:
 
 
 def name_parts(key: str) -> tuple[str, ...]:
-    """The parts of a column's name, quotes taken off."""
+    """The parts of a column's name, without quotes."""
     found = tuple(_unquoted(match) for match in _PART.finditer(str(key)))
     if not found:
         raise ValidationError(
@@ -236,7 +236,7 @@ def _unquoted(match: re.Match[str]) -> str:
 def _obeying(batch: pa.RecordBatch, rules: Sequence[Rule]) -> pa.RecordBatch:
     width = batch.num_columns - len(rules)
     for position, rule in enumerate(rules):
-        # As in Delta, a rule that is null for a row is broken by it.
+        # As in Delta, a row breaks a rule that is null for it.
         kept = pc.sum(pc.fill_null(batch.column(width + position), fill_value=False)).as_py() or 0
         if kept < batch.num_rows:
             raise SchemaMismatchError(
@@ -295,7 +295,7 @@ def _nested(item: StructField, path: Sequence[str], key: str, *, is_insert: bool
 
 
 def _with_fields(base: str, item: StructField, given: Sequence[tuple[tuple[str, ...], str]]) -> str:
-    """A struct with some fields set; where it is null, the others are, as in stock Delta."""
+    """A struct with some fields set; if it is null, so are the others, as in stock Delta."""
     whole = [value for path, value in given if not path]
     if whole:
         return whole[-1]

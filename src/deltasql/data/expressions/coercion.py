@@ -1,6 +1,6 @@
-"""The one type of values that meet in an expression, as ANSI Spark chooses it.
+"""The common type of values that meet in an expression, as ANSI Spark chooses it.
 
-DuckDB has rules of its own: beside a number it rounds a text, and makes a number of a boolean.
+DuckDB has its own rules: next to a number it rounds a text, and turns a boolean into a number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_PRECISION = 38
 
 
 def alike(sql: Sequence[str], kinds: Sequence[str], where: str) -> list[str]:
-    """Values as one type, as the branches of a choice or the elements of an array are."""
+    """Values cast to one type, like the branches of a choice or the elements of an array."""
     want = reduce(lambda one, other: _common(one, other, where), kinds, types.UNTYPED)
     if want == types.UNTYPED:
         return list(sql)
@@ -28,14 +28,14 @@ def alike(sql: Sequence[str], kinds: Sequence[str], where: str) -> list[str]:
 
 
 def beside_text(kind: str) -> str:
-    """What a text is cast to where it meets a value of another type."""
+    """What a text is cast to next to a value of another type."""
     if kind in types.INTEGERS:
         return "BIGINT"
     return "DOUBLE" if types.is_number(kind) else kind
 
 
 def must_be_comparable(kinds: tuple[str, str]) -> None:
-    """Raise where Spark compares no such values, or DuckDB would cast what is inside them."""
+    """Raise if Spark does not compare such values, or if DuckDB would cast what is inside them."""
     one, other = kinds
     if one == other or types.UNTYPED in kinds:
         return
@@ -74,7 +74,7 @@ def _number(one: str, other: str, where: str) -> str:
         precision, places = (int(found[1]), int(found[2])) if found else (_DIGITS[kind], 0)
         whole, scale = max(whole, precision - places), max(scale, places)
     if whole + scale > _MAX_PRECISION:
-        # Spark would give up digits then.
+        # Spark would drop digits here.
         raise _apart(one, other, where)
     return f"DECIMAL({whole + scale},{scale})"
 

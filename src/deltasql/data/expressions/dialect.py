@@ -1,8 +1,8 @@
-"""SQL text of Delta's users made into DuckDB's: the same words, with the meaning ANSI Spark has.
+"""Translates the SQL of Delta's users to DuckDB's: the same words, with ANSI Spark's meaning.
 
-DuckDB's own parser reads the text. Each node is rendered anew, so that only what is known here
-gets through: operators and functions of which tests have shown that both engines agree, or that
-are written so that they do. Everything else is refused by its name.
+DuckDB's own parser reads the text. Each node is rendered anew, so that only what is known here gets
+through: operators and functions for which tests have shown that both engines agree, or that are
+rendered so that they do. Everything else is refused by name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Node: TypeAlias = dict[str, Any]
 _SYNTAX = re.compile(
     rf"(?P<text>\b{RAW}|{LITERAL})"
     r"|\"(?:[^\"]|\"\")*\"|`(?P<name>(?:[^`]|``)+)`|\b[xX]'(?P<bytes>[0-9a-fA-F]*)'"
-    # What DuckDB reads as a text, and Spark does not.
+    # What DuckDB reads as a string, and Spark does not.
     r"|(?P<odd>\b(?:[eEbBnN]|[uU]&)(?=')|(?<!\w)\$)"
 )
 _COMPARISONS = {
@@ -46,9 +46,9 @@ _COMPARISONS = {
     "COMPARE_NOT_DISTINCT_FROM": "IS NOT DISTINCT FROM",
 }
 _CONJUNCTIONS = {"CONJUNCTION_AND": " AND ", "CONJUNCTION_OR": " OR "}
-# Without an ESCAPE clause Spark's LIKE escapes with a backslash, DuckDB's not at all.
+# Without an ESCAPE clause, Spark's LIKE escapes with a backslash and DuckDB's does not.
 _LIKES = {"~~": "LIKE", "!~~": "NOT LIKE"}
-# What a SELECT may have beside its list; an expression has none of it.
+# What a SELECT may have besides its list; an expression has none of it.
 _CLAUSES = (
     "where_clause",
     "group_expressions",
@@ -120,7 +120,7 @@ def _malformed(given: str, cause: str) -> ValidationError:
 
 @dataclass(slots=True)
 class Translator:
-    """Renders trees over a scope; `used` gathers the columns that they name."""
+    """Renders trees over a scope; `used` collects the columns that they name."""
 
     scope: Scope
     # The instant that current_timestamp stands for: one for the whole operation.
@@ -168,7 +168,7 @@ class Translator:
             return "NULL"
         found = value["value"]
         if kind in types.INTEGERS and isinstance(found, int):
-            # With its type: DuckDB would give a literal that of the column beside it.
+            # With its type: DuckDB would give a literal the type of the column next to it.
             return f"CAST({found} AS {kind})"
         if kind == "DECIMAL":
             info = value["type"]["type_info"]
@@ -204,7 +204,7 @@ class Translator:
         return f"({first} {operator} {second})"
 
     def _alike(self, left: Node, right: Node) -> tuple[str, str]:
-        """Both sides, a text beside another type cast to that, as Spark does."""
+        """Both sides; a text next to another type is cast to that type, as in Spark."""
         one, other = self.sql(left), self.sql(right)
         kinds = self.type_of(left, one), self.type_of(right, other)
         coercion.must_be_comparable(kinds)
@@ -242,7 +242,7 @@ class Translator:
         raise unsupported(f"the operator {kind.lower()}")
 
     def _each_of(self, children: Sequence[Node]) -> list[str]:
-        """The comparisons of an IN: with texts among others, all are of one type in Spark."""
+        """The comparisons of an IN: if some values are texts, Spark gives all of them one type."""
         given = self._arguments(children)
         if "VARCHAR" not in given.kinds or len(set(given.kinds) - {types.UNTYPED}) == 1:
             return [self._compared("=", children[0], item) for item in children[1:]]
@@ -349,7 +349,7 @@ def _decimal_type(info: Node) -> str:
 def _type_name(kind: Node) -> str:
     name, info = kind["id"], kind.get("type_info") or {}
     if name == "DECIMAL":
-        # Spark's DECIMAL is (10,0), DuckDB's (18,3): its parser has put that in.
+        # A bare DECIMAL is (10,0) in Spark and (18,3) in DuckDB, whose parser has filled that in.
         return _decimal_type(info) if info else "DECIMAL(10,0)"
     if name == "UNBOUND":
         named = str(info.get("name", "")).lower()

@@ -1,4 +1,4 @@
-"""The embedded engine: a DuckDB of its own for one operation, which spills to disk."""
+"""The embedded engine: a separate DuckDB for one operation, which spills to disk."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 BATCH_ROWS = 1 << 16
-# An instant is the same wherever a program runs; the rest keeps an expression from reading files.
+# An instant must not depend on the local zone; the rest keeps expressions from reading files.
 _SETTINGS = (
     "SET TimeZone = 'UTC'",
     "SET python_enable_replacements = false",
     "SET enable_external_access = false",
 )
-# Else filters go down into Arrow, where NaN is neither greatest nor equal to itself.
+# Otherwise filters are pushed into Arrow, where NaN is neither greatest nor equal to itself.
 _NO_PUSHDOWN = "SET disabled_optimizers = 'filter_pullup,filter_pushdown,join_filter_pushdown'"
 _AS_WRITTEN = (
     "SET disabled_optimizers = 'filter_pullup,filter_pushdown,join_filter_pushdown,"
@@ -78,7 +78,7 @@ class Engine:
             return self._connection.execute(query).to_arrow_table()
 
     def stream(self, query: str) -> Iterator[pa.RecordBatch]:
-        """The rows of any answer, batch by batch; no other query may run meanwhile."""
+        """The rows of an answer of any size, batch by batch; no other query may run meanwhile."""
         with self._translated():
             reader = self._connection.execute(query).to_arrow_reader(BATCH_ROWS)
             while True:
@@ -90,7 +90,7 @@ class Engine:
 
     @contextmanager
     def joining_as_written(self) -> Iterator[None]:
-        """Joins are built of their right side, whatever the engine guesses of its size."""
+        """Build joins on their right side, whatever size the engine estimates."""
         self._connection.execute(_AS_WRITTEN)
         try:
             yield
@@ -107,12 +107,12 @@ class Engine:
         try:
             yield name
         finally:
-            # What reads a stream may be dropped later than the engine is closed.
+            # The reader of a stream may be dropped only after the engine is closed.
             if self._is_open:
                 self._connection.unregister(name)
 
     def _watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # DuckDB would make a text of what fails here, and callers want the error itself.
+        # DuckDB would turn an error raised here into text, but callers want the error itself.
         try:
             yield from batches
         except Exception as error:

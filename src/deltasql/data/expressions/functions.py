@@ -1,4 +1,4 @@
-"""The functions of expressions, each written so that DuckDB answers as Spark does."""
+"""The functions of expressions, each rendered so that DuckDB answers as Spark does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltasql.errors import UnsupportedFeatureError, ValidationError
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What a function is given: rendered, with the types, and the names of a struct's fields."""
+    """A function's arguments: rendered, with their types, and the names of a struct's fields."""
 
     sql: Sequence[str]
     kinds: Sequence[str]
@@ -29,7 +29,7 @@ class Arguments:
         return types.cast(self.sql[position], self.kinds[position], "DATE")
 
     def whole(self, position: int) -> str:
-        """An argument as a whole number, as places and numbers of days are."""
+        """An argument as a whole number, such as a position or a number of days."""
         kind = self.kinds[position]
         if kind == "VARCHAR":
             return types.cast(self.sql[position], kind, "INTEGER")
@@ -38,7 +38,7 @@ class Arguments:
         return self.sql[position]
 
     def must_have_no_text(self, name: str) -> None:
-        """Raise where DuckDB would make numbers of texts in its own way."""
+        """Raise if DuckDB would turn texts into numbers in its own way."""
         if "VARCHAR" in self.kinds:
             raise unsupported(f"{name} of texts", "cast them to numbers")
 
@@ -47,7 +47,7 @@ Render: TypeAlias = Callable[[Arguments], str]
 
 
 def unsupported(what: str, remedy: str = "") -> UnsupportedFeatureError:
-    """The error for what is in no expression here."""
+    """The error for something that expressions don't support."""
     return UnsupportedFeatureError(
         f"expressions can't have {what} here",
         cause="only what gives the same answer as Spark is evaluated without it",
@@ -56,7 +56,7 @@ def unsupported(what: str, remedy: str = "") -> UnsupportedFeatureError:
 
 
 def divided(name: str, given: Arguments) -> str:
-    """A quotient or a remainder: a division by zero fails."""
+    """A quotient or a remainder; division by zero fails."""
     _must_have(given, name, 2)
     given.must_have_no_text(name)
     one, other = types.widened(given.sql[0], given.sql[1], (given.kinds[0], given.kinds[1]))
@@ -72,14 +72,14 @@ def divided(name: str, given: Arguments) -> str:
 
 
 def joined(given: Arguments) -> str:
-    """Texts one after the other: null if one of them is."""
+    """Texts, concatenated; null if one of them is."""
     if set(given.kinds) <= {"BLOB"}:
         raise unsupported("concat of binary values", "cast one of them to string")
     return "(" + " || ".join(given.text(n) for n in range(len(given.sql))) + ")"
 
 
 def like(operator: str, given: Arguments) -> str:
-    """LIKE, which escapes with a backslash: in Spark nothing but %, _ and the backslash."""
+    """LIKE, where a backslash escapes: in Spark nothing but %, _ and the backslash itself."""
     said, pattern = given.text(0), given.text(1)
     is_odd = f"NOT regexp_full_match({pattern}, '(?s)(?:[^\\\\]|\\\\[%_\\\\])*')"
     problem = "error('a backslash in a LIKE pattern stands before %, _ or a backslash')"
@@ -96,7 +96,7 @@ def _must_have(given: Arguments, name: str, least: int, most: int | None = None)
 
 
 def _texts(name: str, count: int = 1, *more: str) -> Render:
-    """A function of texts alone."""
+    """A function of texts only."""
 
     def render(given: Arguments) -> str:
         _must_have(given, name, count)
@@ -106,7 +106,7 @@ def _texts(name: str, count: int = 1, *more: str) -> Render:
 
 
 def _cased(name: str) -> Render:
-    """`upper` and `lower`: DuckDB puts one character in place of one, Java sometimes several."""
+    """`upper` and `lower`: DuckDB replaces one character by one, Java sometimes by several."""
 
     def render(given: Arguments) -> str:
         _must_have(given, name, 1)
@@ -121,7 +121,7 @@ def _cased(name: str) -> Render:
 @cache
 def _characters_of_several(name: str) -> str:
     turn = str.upper if name == "upper" else str.lower
-    # All of them are below the surrogates; a sigma at a word's end is another one.
+    # All of them are within 16 bits. A sigma at the end of a word has its own lower case.
     found = [chr(code) for code in range(0x80, 0xD800) if len(turn(chr(code))) > 1]
     found += [chr(code) for code in range(0xE000, 0x10000) if len(turn(chr(code))) > 1]
     return "".join(found) + ("\u03a3" if name == "lower" else "")
@@ -138,7 +138,7 @@ def _plain(name: str, least: int, most: int | None = None) -> Render:
 
 
 def _of_one_type(name: str, called: str, least: int, most: int, *, texts: bool = True) -> Render:
-    """A function whose values are made alike before; a text may not be among other types."""
+    """A function whose values are first cast to one type; texts may not mix with other types."""
 
     def render(given: Arguments) -> str:
         _must_have(given, called, least, most)
@@ -174,7 +174,7 @@ def _whole(name: str) -> Render:
         _must_have(given, name, 1)
         given.must_have_no_text(name)
         if given.kinds[0] in types.FLOATS:
-            # Spark makes a bigint of it: 0 of NaN, and the highest of all that is beyond it.
+            # Spark makes a bigint of it: 0 for NaN, and the highest one for anything beyond.
             raise unsupported(f"{name} of a {given.kinds[0].lower()}", "cast it to a bigint")
         return f"{name}({given.sql[0]})"
 
@@ -185,7 +185,7 @@ def _substring(given: Arguments) -> str:
     _must_have(given, "substring", 2, 3)
     if given.kinds[0] == "BLOB":
         raise unsupported("substring of a binary value", "cast it to string")
-    # The engines differ on places before the first character.
+    # The engines differ on positions before the first character.
     place = given.whole(1)
     start = f"CASE WHEN {place} < 1 THEN error('substring begins at 1') ELSE {place} END"
     if len(given.sql) == 2:
@@ -201,7 +201,7 @@ def _length(given: Arguments) -> str:
 
 
 def _without_fraction(given: Arguments) -> str:
-    """What DuckDB's parser cuts off the number of an INTERVAL; Spark takes none with a fraction."""
+    """`trunc`, which DuckDB's parser puts around an INTERVAL's number; Spark allows no fraction."""
     _must_have(given, "trunc", 1)
     number = given.sql[0]
     problem = "error('an interval has a fraction')"
@@ -250,7 +250,7 @@ def _as_day(given: Arguments) -> str:
     return given.day(0)
 
 
-# Spark's words for them, and DuckDB's; weeks begin on Monday in both.
+# Spark's names for the units, and DuckDB's; weeks begin on Monday in both.
 _DAYS = {
     "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month",
     "mon": "month", "mm": "month", "week": "week",
@@ -262,7 +262,7 @@ _TIMES = _DAYS | {
 
 
 def _unit(name: str, said: str, known: dict[str, str]) -> str:
-    # Spark gives null for a unit that it does not know: nobody means that.
+    # Spark returns null for an unknown unit, which nobody wants.
     if (unit := known.get(said.strip("'").lower())) is None or not said.startswith("'"):
         raise unsupported(f"{name} by {said}", f"give one of {', '.join(sorted(known))}")
     return unit
@@ -278,7 +278,7 @@ def _date_trunc(given: Arguments) -> str:
 
 
 def _trunc(given: Arguments) -> str:
-    # With one value it is DuckDB's own, from the parts of an interval.
+    # With one value, DuckDB's parser has made it from an interval.
     _must_have(given, "trunc", 1, 2)
     if len(given.sql) == 1:
         return _without_fraction(given)

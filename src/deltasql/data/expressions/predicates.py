@@ -1,4 +1,4 @@
-"""What the log understands of a condition: files that can't hold its rows are skipped in SQL."""
+"""What the log understands of a condition, so that SQL skips files that can't hold its rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from deltasql.spec.partition_values import parse_value
 from deltasql.spec.schema import Primitive, StructType
 
 Node = dict[str, Any]
-# The path of a column of the table itself, from a dotted name; None for any other.
+# The path of one of the table's own columns, from a dotted name; None for any other.
 OwnColumn = Callable[[list[str]], tuple[str, ...] | None]
 
 _OPERATORS = {
@@ -40,7 +40,7 @@ _OPERATORS = {
     "COMPARE_NOT_DISTINCT_FROM": "<=>",
 }
 _TYPED = {"DATE": "date", "TIMESTAMP": "timestamp_ntz", "TIMESTAMP WITH TIME ZONE": "timestamp_ntz"}
-# Of these Spark compares a text with another type in its own way: left to the engine.
+# Literals of any other type are compared in Spark's own way: left to the engine.
 _SAME_KIND: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
@@ -55,7 +55,7 @@ _ZONE = re.compile(r":.*(?:[a-zA-Z]|[+-][0-9:]+)\s*$")
 
 
 class _NotUnderstoodError(Exception):
-    """The log has no word for this part of a condition."""
+    """The log can't express this part of a condition."""
 
 
 def conjuncts(node: Node) -> Iterator[Node]:
@@ -139,7 +139,7 @@ def _column(node: Node, own: OwnColumn) -> Column:
 
 
 def _fitting(column: Column, node: Node, schema: StructType) -> Any:
-    """A literal that can be compared with the column without a cast of the column."""
+    """A literal that can be compared with the column without casting the column."""
     value = _literal(node)
     if value is None:
         return None
@@ -148,7 +148,7 @@ def _fitting(column: Column, node: Node, schema: StructType) -> Any:
     if not isinstance(kind, Primitive) or isinstance(value, bool) != (kind.name == "boolean"):
         raise _NotUnderstoodError
     is_float = kind.name in ("float", "double")
-    # A double beside another number would make a double of that.
+    # Next to a double, any other number would become a double.
     wanted = _SAME_KIND.get(kind.name, (int, float, Decimal) if is_float else (int, Decimal))
     if not isinstance(value, wanted):
         raise _NotUnderstoodError

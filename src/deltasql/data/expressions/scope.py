@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from deltasql.data.expressions.engine import Engine, quoted, text
 from deltasql.errors import ValidationError
 
-# Columns of our own beside the user's.
+# Prefix of our own columns, next to the user's.
 OWN = "__deltasql_"
 
 
@@ -20,7 +20,7 @@ class Relation:
     columns: Mapping[str, str]
 
     def find(self, name: str) -> str | None:
-        """The column as it is spelled; names differ by more than their case."""
+        """The column as it is spelled; no two names differ only in case."""
         if name in self.columns:
             return name
         folded = name.lower()
@@ -29,7 +29,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A column of a relation, and the way into it where it is a struct."""
+    """A column of a relation, and the path into it if it is a struct."""
 
     relation: Relation
     column: str
@@ -53,7 +53,7 @@ class Scope:
         self._known: dict[str, str] = {}
 
     def find(self, names: Sequence[str]) -> Found | None:
-        """The column of a dotted name: a relation's name counts before a struct's."""
+        """The column of a dotted name; a relation's name takes precedence over a struct's."""
         if len(names) > 1:
             for relation in self._relations:
                 if relation.alias.lower() == names[0].lower():
@@ -75,7 +75,7 @@ class Scope:
         return found[0] if found else None
 
     def unknown(self, names: Sequence[str]) -> ValidationError:
-        """The error for a name that nothing has."""
+        """The error for an unknown name."""
         known = [f"{item.alias}.{name}" for item in self._relations for name in item.columns]
         shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
         return ValidationError(

@@ -1,4 +1,4 @@
-"""What expressions are evaluated with: the engine of one operation, and its instant."""
+"""What expressions are evaluated with: the engine of one operation, and its current time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from deltasql.spec.schema import StructType
 
 
 class Session:
-    """The engine of one operation, started when it is first needed, and its instant.
+    """The engine of one operation, started when it is first needed, and its current time.
 
-    With `keeps_order` the rows of an answer come in the order of those that it is made from.
+    With `keeps_order`, the rows of an answer come in the order of the rows they are made from.
     """
 
     def __init__(self, memory_limit: str, *, keeps_order: bool = False) -> None:
@@ -40,7 +40,7 @@ class Session:
         return self._engine
 
     def translator(self, *relations: Relation) -> dialect.Translator:
-        """What renders expressions over some relations."""
+        """A translator of expressions over some relations."""
         return dialect.Translator(Scope(self.engine, relations), self.moment)
 
 

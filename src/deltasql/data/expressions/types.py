@@ -1,4 +1,4 @@
-"""Delta's types in DuckDB's words, and casts between them with the meaning that ANSI Spark has."""
+"""Delta's types in DuckDB's words, and casts between them as in ANSI Spark."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _SIMPLE = {
     "timestamp_ntz": "TIMESTAMP",
     "void": "INTEGER",
 }
-# What Spark's SQL calls the types, where DuckDB's parser knows them by no name or another one.
+# Spark's names for types that DuckDB's parser does not know, or knows by another name.
 SPARK_NAMES = {
     "byte": "TINYINT",
     "timestamp_ntz": "TIMESTAMP",
     "timestamp_ltz": "TIMESTAMP WITH TIME ZONE",
 }
 INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"})
-# What Spark adds to a date.
+# The types that Spark can add to a date.
 DAYS = frozenset({"TINYINT", "SMALLINT", "INTEGER", '"NULL"'})
 FLOATS = frozenset({"FLOAT", "DOUBLE"})
-# What NULL is of, before it is cast.
+# The type of NULL before it is cast.
 UNTYPED = '"NULL"'
 INSTANT = "TIMESTAMP WITH TIME ZONE"
 _TRUE = "'t', 'true', 'y', 'yes', '1'"
@@ -39,7 +39,7 @@ _FALSE = "'f', 'false', 'n', 'no', '0'"
 
 
 def widened(one: str, other: str, kinds: tuple[str, str]) -> tuple[str, str]:
-    """Two numbers as they meet: beside any other kind a FLOAT is a DOUBLE in Spark."""
+    """Two numbers as they meet: next to any other type, a FLOAT becomes a DOUBLE in Spark."""
     first, second = kinds
     if "FLOAT" not in kinds or first == second or not (is_number(first) and is_number(second)):
         return one, other
@@ -69,17 +69,17 @@ def engine_type(kind: DeltaType) -> str:
 
 
 def is_nested(kind: str) -> bool:
-    """Whether a type of DuckDB's has values inside its values."""
+    """Whether a DuckDB type has values inside its values."""
     return kind.startswith(("STRUCT", "MAP")) or kind.endswith("]")
 
 
 def is_number(kind: str) -> bool:
-    """Whether a type of DuckDB's is one of numbers."""
+    """Whether a DuckDB type is numeric."""
     return kind in INTEGERS or kind in FLOATS or kind.startswith("DECIMAL")
 
 
 def cast(sql: str, have: str, want: str) -> str:
-    """An expression as another type: what does not fit fails, fractions are cut off."""
+    """An expression cast to another type: what does not fit fails, fractions are cut off."""
     if have == want:
         return sql
     if have == UNTYPED:
@@ -97,7 +97,7 @@ def cast(sql: str, have: str, want: str) -> str:
     if {have, want} & {"BOOLEAN", "BLOB"} and not (have == "BOOLEAN" and is_number(want)):
         raise _refused(have, want)
     if is_number(have) != is_number(want) and have != "BOOLEAN":
-        # Spark counts the seconds since 1970 here, DuckDB something else or nothing.
+        # Spark counts seconds since 1970 here; DuckDB does something else, or nothing.
         raise _refused(have, want)
     return f"CAST({sql} AS {want})"
 
@@ -123,7 +123,7 @@ def _from_text(sql: str, want: str) -> str:
             f"ELSE error('not a boolean: ' || {sql}) END"
         )
     if want in INTEGERS:
-        # DuckDB would take '1.5' for 2.
+        # DuckDB would read '1.5' as 2.
         return (
             f"CASE WHEN {sql} IS NULL OR regexp_full_match(trim({sql}), '[+-]?[0-9]+') "
             f"THEN CAST(ltrim(trim({sql}), '+') AS {want}) "

@@ -1,9 +1,9 @@
-"""What a footer says of the columns of its row groups: nulls and bounds.
+"""What a footer says about the columns of its row groups: nulls and bounds.
 
-PyArrow's own `row_group(i).column(j)` and its `statistics` end the process where a footer is
-damaged or made up: a bound of two bytes, a type other than the schema's, a histogram of the wrong
-length. So the few fields that are wanted are read here, from Thrift's compact form, and whatever is
-not as it should be is unknown. Unknown is always right: then nothing is skipped.
+PyArrow's own `row_group(i).column(j)` and its `statistics` crash the process if a footer is damaged
+or forged: a bound of two bytes, a type other than the schema's, a histogram of the wrong length. So
+the few fields that are needed are read here, from Thrift's compact form, and anything unexpected is
+unknown. Unknown is always safe: then nothing is skipped.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-# A larger footer costs more to look through here than the row groups that it may save.
+# A larger footer takes longer to search here than the row groups that it may save.
 MOST_BYTES: Final = 2 * 1024 * 1024
 _DEEPEST: Final = 32
 
-# Kinds of values of the compact form. Booleans have no content of their own.
+# Value types of the compact form. Booleans have no content of their own.
 _BOOLEANS, _BYTE, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 2, 3, 5, 6, 7, 8, 9, 10, 12
 _NUMBERS: Final = (4, _I32, _I64)
 _WIDTHS: Final = {1: 0, _BOOLEANS: 0, _BYTE: 1, _DOUBLE: 8}
@@ -33,7 +33,7 @@ _NULL_COUNT, _MAX_VALUE, _MIN_VALUE = 3, 5, 6  # Statistics
 
 @dataclass(frozen=True, slots=True)
 class ChunkStatistics:
-    """One column in one row group, as the footer has it; None is unknown.
+    """One column in one row group, as the footer describes it; None is unknown.
 
     `physical_type` is the number of Parquet's type; bounds are in its plain encoding.
     """
@@ -62,7 +62,7 @@ def chunk_statistics(
 
 
 class _Walk:
-    """One way through a footer. An IndexError is its end, a ValueError another form."""
+    """One pass through a footer. An IndexError means its end, a ValueError another form."""
 
     def __init__(self, footer: bytes, columns: frozenset[int]) -> None:
         self._data = footer
@@ -80,7 +80,7 @@ class _Walk:
                 self._skip(kind)
         if has_orders:
             return found
-        # Bounds mean something only where their order is told.
+        # Bounds mean something only if their order is known.
         return [
             {at: ChunkStatistics(item.physical_type, item.nulls) for at, item in group.items()}
             for group in found
@@ -135,7 +135,7 @@ class _Walk:
     # --- the compact form -------------------------------------------------------------------
 
     def _fields(self) -> Iterator[tuple[int, int]]:
-        """Numbers and kinds of a struct's fields; the caller reads or skips each value."""
+        """Numbers and types of a struct's fields; the caller reads or skips each value."""
         field = 0
         while head := self._byte():
             field = field + (head >> 4) if head >> 4 else self._signed()
@@ -197,7 +197,7 @@ def _after_struct(data: bytes, at: int, depth: int) -> int:
         if head < 16:
             _, at = _number(data, at)
         kind = head & 15
-        # Numbers are most of a footer, and a call costs more than they do.
+        # Most of a footer is numbers, and a call costs more than reading one.
         if kind in _NUMBERS:
             while data[at] > 0x7F:
                 at += 1

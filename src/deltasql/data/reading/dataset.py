@@ -1,4 +1,4 @@
-"""The files of a table as a dataset of PyArrow's own."""
+"""The files of a table as a PyArrow dataset."""
 
 from __future__ import annotations
 

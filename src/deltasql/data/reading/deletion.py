@@ -18,7 +18,7 @@ from deltasql.spec.paths import is_elsewhere, object_key
 
 
 def find_object(objects: ObjectStore, path: str) -> tuple[ObjectStore, str]:
-    """The store and the key of a path in the log; absolute ones lead no further than they may."""
+    """The store and the key of a path in the log; absolute paths must be allowed."""
     if is_elsewhere(path):
         return objects.resolve(uri_of(path, objects.location))
     return objects, object_key(path)
@@ -38,7 +38,7 @@ def deleted_rows(
     if isinstance(place, Inline):
         return decode(place.bitmap, cardinality=vector.cardinality)
     store, key = find_object(objects, place.path)
-    # The version byte stands at the file's start, and mostly the vector right behind it.
+    # The version byte is at the file's start, and the vector usually follows it.
     if place.offset == 1:
         content = store.read(key, length=1 + place.length)
         version, frame = content[:1], content[1:]
@@ -60,7 +60,7 @@ def deleted_in(objects: ObjectStore, file: AddFile | RemoveFile) -> array[int]:
 
 
 class RowDeleter:
-    """Takes the deleted rows out of batches that carry their place in the file."""
+    """Takes the deleted rows out of batches that carry their rows' places in the file."""
 
     __slots__ = ("_deleted",)
 
@@ -74,7 +74,7 @@ class RowDeleter:
         self._deleted = deleted
 
     def keep_mask(self, start: int, count: int) -> pa.Array | None:
-        """True for the rows of [start, start + count) that live; None when all do."""
+        """True for the live rows of [start, start + count); None if all are live."""
         first = bisect_left(self._deleted, start)
         last = bisect_left(self._deleted, start + count, first)
         if first == last:

@@ -1,4 +1,4 @@
-"""Which column of a file is which of the table's: by name, physical name or field id."""
+"""Which file column is which table column: by name, physical name or field id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIELD_ID = b"PARQUET:field_id"
 
 
 def column_rules(mode: str, fields: Sequence[pa.Field], path: str) -> Rules:
-    """How the file's columns answer to the table's under a mapping mode."""
+    """How the file's columns are matched with the table's under a mapping mode."""
     if mode == "none":
         return Rules(match=_match_names, cast=cast_stored)
     if mode == "name":

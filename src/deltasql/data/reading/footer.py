@@ -1,8 +1,8 @@
-"""Footers of Parquet files, looked at before Arrow believes them.
+"""Footers of Parquet files, checked before Arrow trusts them.
 
-A footer says how much memory is taken: one that lies could ask for all there is. So its length and
-the number of columns are limited. What it says of the columns of its row groups is read by
-`chunk_statistics` alone.
+A footer decides how much memory is allocated: a forged one could ask for all there is. So its
+length and the number of columns are limited. What it says about the columns of its row groups is
+read by `chunk_statistics` alone.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 
 from deltasql.data.reading.chunk_statistics import ChunkStatistics, chunk_statistics
 
-# Arrow takes some twenty times the footer's length.
+# Arrow allocates some twenty times the footer's length.
 MOST_BYTES: Final = 64 * 1024 * 1024
 MOST_COLUMNS: Final = 20_000
 _MAGIC: Final = b"PAR1"
 _END: Final = 8
-# What Arrow would read at first, too: mostly all of the footer.
+# What Arrow would read first, too: usually the whole footer.
 _TAIL: Final = 64 * 1024
 # Thrift's compact form: the version, an i32 in field 1, and the schema, a list in field 2.
 _VERSION_FIELD: Final = 0x15
@@ -38,15 +38,15 @@ class ParquetFile(pq.ParquetFile):  # type: ignore[misc] # PyArrow has no types
         self._footer = footer
 
     def statistics(self, columns: Iterable[int]) -> list[dict[int, ChunkStatistics]]:
-        """For each row group, what is known of the leaf columns with these numbers.
+        """For each row group, what is known about the leaf columns with these numbers.
 
-        Not `metadata.row_group(i).column(j)`, which ends the process on some footers.
+        Not `metadata.row_group(i).column(j)`, which crashes the process on some footers.
         """
         return chunk_statistics(self._footer, columns, self.metadata.num_row_groups)
 
 
 def open_parquet(source: pa.NativeFile, **options: Any) -> ParquetFile:
-    """A Parquet file whose footer holds what it promises; `pa.ArrowInvalid` if it doesn't."""
+    """A Parquet file with a consistent footer; `pa.ArrowInvalid` for any other."""
     size = source.size()
     footer = _footer(source, size)
     columns = _schema_length(footer)
@@ -80,7 +80,7 @@ def _footer(source: pa.NativeFile, size: int) -> bytes:
 
 
 def _schema_length(footer: bytes) -> int:
-    """How many elements the schema has, by its first bytes; 0 where they are of another form."""
+    """How many elements the schema has, by its first bytes; 0 if they have another form."""
     if footer[:1] != bytes([_VERSION_FIELD]):
         return 0
     _, at = _number(footer, 1)

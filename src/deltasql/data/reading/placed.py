@@ -1,7 +1,7 @@
 """Rows with their places: which file of an operation they are in, and where in it.
 
-Where rows are tracked they come with their ids, too: the column that the table's properties name
-has the id of a row that moved, any other row has its file's first id plus its place.
+If rows are tracked, they come with their ids, too: a row that moved has its id in the column that
+the table's properties name; any other row has its file's first id plus its place.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from deltasql.spec.schema import Primitive, StructField, StructType
 
 FILE = "__deltasql_file"
 PLACE = (pa.field(ROW, pa.int64()), pa.field(FILE, pa.int32()))
-# Beyond every id that a table has given to its columns, and beside that of change files.
+# Above every id that a table gives to its columns, and next to that of change files.
 _FIRST_ID = (1 << 30) + 1
 
 
@@ -147,7 +147,7 @@ def _with_ids(batch: pa.RecordBatch, add: AddFile, names: Sequence[str]) -> pa.R
 
 
 def as_places(values: pa.Array) -> array[int]:
-    """Row numbers as `scan_file` wants them."""
+    """Row numbers as `scan_file` expects them."""
     found = array("Q")
     if len(values):
         found.frombytes(memoryview(values.buffers()[1])[values.offset * 8 :][: len(values) * 8])

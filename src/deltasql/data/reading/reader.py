@@ -20,7 +20,7 @@ from deltasql.spec.actions import AddFile
 from deltasql.spec.schema import StructType
 
 DEFAULT_BATCH_SIZE = 1 << 16
-# Small files are read ahead whole; large ones stream in their turn, so that memory is bounded.
+# Small files are read ahead whole; large ones stream in turn, so that memory is bounded.
 _AHEAD = 4
 _SMALL_FILE = 8 << 20
 
@@ -56,7 +56,7 @@ def read_files(
 
 
 def output_schema(schema: StructType, columns: Sequence[str] | None = None) -> pa.Schema:
-    """The schema of the batches that `read_files` yields, for when there are none."""
+    """The schema of the batches that `read_files` yields, even if there are none."""
     from deltasql.data.arrow_schema import to_arrow
 
     asked = _asked_for(schema, columns)
@@ -87,7 +87,7 @@ def _asked_for(schema: StructType, columns: Sequence[str] | None) -> list[str]:
 def read_ahead(
     files: Iterator[AddFile], rows: Callable[[AddFile], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of each file in turn, a few small files ahead of who reads them."""
+    """The rows of each file in turn; a few small files are read ahead."""
     first = list(islice(files, 2))
     if len(first) < 2:
         for add in first:

@@ -1,4 +1,4 @@
-"""What a condition leaves of files: the rows that stay, and which files it touches at all."""
+"""What a condition leaves of files: the rows that stay, and which files it touches."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from deltasql.spec.actions import AddFile
 
 
 class Remainder:
-    """The rows of files that a condition spares, read in bounded memory.
+    """The rows of files that don't satisfy a condition, read in bounded memory.
 
-    `touched` are the files that held a row of the condition, known once `rows` was read.
+    `touched` are the files that held a matching row, known once `rows` was read.
     """
 
     def __init__(
@@ -37,25 +37,25 @@ class Remainder:
         self.touched: list[AddFile] = []
 
     def rows(self) -> pa.RecordBatchReader:
-        """The rows that stay, of files that lose others; untouched files stay as they are."""
+        """The rows that stay, from files that lose others; untouched files stay as they are."""
         schema = to_arrow(physical_schema(self._state.schema, self._state.column_mapping))
         return pa.RecordBatchReader.from_batches(schema, self._staying())
 
     def gone(self) -> Iterator[pa.RecordBatch]:
-        """The rows that go, of the touched files."""
+        """The rows that the touched files lose."""
         return self._read(self.touched, predicate=self._predicate)
 
     def _staying(self) -> Iterator[pa.RecordBatch]:
         if self._predicate is None:
             return
         for add in self._candidates:
-            # First only what the condition names: most files that may match do not.
+            # First read only what the condition names: most files that may match do not.
             matches = self._read([add], columns=[], predicate=self._predicate)
             if next(matches, None) is None:
                 continue
             self.touched.append(add)
             for batch in self._read([add]):
-                # A row of which the condition is null is none of its rows.
+                # A row for which the condition is null does not match.
                 kept = batch.filter(pc.invert(row_mask(self._predicate, batch)))
                 if kept.num_rows:
                     yield kept

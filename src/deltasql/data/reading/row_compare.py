@@ -1,8 +1,8 @@
-"""Comparing Arrow columns with literals and with each other, in SQL's meaning.
+"""Compares Arrow columns with literals and with each other, as SQL does.
 
-Numbers, days and times are compared as whole units of the column's own type, the literal
-rounded in the direction that keeps the comparison's meaning: no cast can overflow or lose a
-digit, whatever the literal. NaN equals NaN and is greater than every other float.
+Numbers, days and times are compared as whole units of the column's own type, with the literal
+rounded in the direction that keeps the comparison's meaning: no cast can overflow or lose a digit,
+whatever the literal. NaN equals NaN and is greater than every other float.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from deltasql.log.predicates.ast import satisfies
 
-# pyarrow has no types: an Array or a ChunkedArray, of booleans where a mask is meant.
+# pyarrow has no types: an Array or a ChunkedArray, with booleans for a mask.
 Values: TypeAlias = Any
 Mask: TypeAlias = Any
 
@@ -34,8 +34,7 @@ _KERNELS = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _MILLIS_A_DAY = 86_400_000
-# Not by `pa.scalar`: the first of those imports pandas, where it is installed, for a quarter of a
-# second.
+# Not `pa.scalar`: its first call imports pandas, if installed, which takes a quarter of a second.
 _NULL = pa.nulls(1, pa.bool_())[0]
 
 
@@ -59,7 +58,7 @@ def is_one_of(values: Values, literals: Sequence[Any]) -> Mask:
     if pa.types.is_null(kind):
         return constant(values, value=False)
     if pa.types.is_floating(kind):
-        # Hashing tells the two zeros apart, which are equal.
+        # Hashing distinguishes the two zeros, which are equal.
         zeros = [0.0, -0.0] if 0.0 in literals else []
         found = pc.is_in(values, pa.array([*literals, *zeros], kind))
     elif _is_textual(kind):
@@ -79,11 +78,11 @@ def compare_columns(left: Values, operator: str, right: Values) -> Mask:
         if pa.types.is_null(side.type):
             return pc.and_kleene(constant(side, value=False), constant(other, value=True))
     if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
-        # As in Spark a long beside a double is the nearest double.
+        # As in Spark, a long next to a double becomes the nearest double.
         left, right = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
         return _compare_floats(left, operator, right)
     if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
-        # Room for 38 digits on both sides of the point.
+        # Room for 38 digits on either side of the point.
         wide = pa.decimal256(76, max(_scale(left.type), _scale(right.type)))
         left, right = left.cast(wide), right.cast(wide)
     return _KERNELS[operator](left, right)
@@ -165,7 +164,7 @@ def _compare_units(values: Values, operator: str, literal: Fraction) -> Mask:
     unit = math.ceil(literal) if operator in ("<", ">=") else math.floor(literal)
     low, high = _limits(kind)
     if not low <= unit <= high:
-        # Every value is on the same side of the literal: ask for any of them.
+        # Every value is on the same side of the literal, so any one of them will do.
         return constant(values, value=satisfies(operator, 0, unit))
     if pa.types.is_decimal(kind) or pa.types.is_integer(kind):
         return _KERNELS[operator](values, pa.scalar(_value(unit, kind), kind))
@@ -190,7 +189,7 @@ def _compare_float(values: Values, operator: str, literal: float) -> Mask:
 
 
 def _compare_floats(left: Values, operator: str, right: Values) -> Mask:
-    """NaN's place in the order, put on top of what the kernels say of other numbers."""
+    """A comparison with NaN in its proper place; the kernels compare the other numbers."""
     left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
     both = pc.and_(left_nan, right_nan)
     plain = _KERNELS[operator](left, right)

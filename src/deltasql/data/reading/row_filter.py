@@ -35,7 +35,7 @@ from deltasql.log.predicates.ast import (
 def row_mask(bound_predicate: Predicate, rows: pa.Table | pa.RecordBatch) -> Mask:
     """True for the rows to keep, false for the others; unknown is not kept.
 
-    `rows` has the table's logical column names, and all that the predicate names.
+    `rows` has the table's logical column names, and every column that the predicate names.
     """
     mask = _evaluate(bound_predicate, rows)
     if isinstance(mask, pa.Scalar):

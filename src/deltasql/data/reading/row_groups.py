@@ -1,4 +1,4 @@
-"""Row groups that a predicate can't match are left unread."""
+"""Row groups that a predicate can't match are not read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltasql.data.reading.footer import ParquetFile
 from deltasql.log.pruning.files import Pruner
 
 _EPOCH: Final = date(1970, 1, 1)
-# Parquet's numbers of physical types, and how many bytes a value has.
+# Parquet's numbers for physical types, and the bytes in a value.
 _INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
 _WIDTHS: Final = {_INT32: 4, _INT64: 8}
 
@@ -32,7 +32,7 @@ def matching_row_groups(
     """
     metadata = file.metadata
     everything = frozenset(range(metadata.num_row_groups))
-    # A single group was already judged by the file's own stats.
+    # A single group was already checked by the file's own stats.
     if pruner is None or metadata.num_row_groups < 2:
         return everything
     names = {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
@@ -73,9 +73,9 @@ def _stats(
 
 
 def _value(found: ChunkStatistics, bound: bytes | None, wanted: pa.DataType) -> Any:
-    """A bound of a signed integer, a string or a date; None of others, and where it is none.
+    """A bound of a signed integer, a string or a date; None for other types and invalid bounds.
 
-    Floats have NaN, the others a form of their own.
+    Floats have NaN, and the other types an encoding of their own.
     """
     if bound is None:
         return None

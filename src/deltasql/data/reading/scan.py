@@ -25,21 +25,21 @@ from deltasql.spec.actions import AddFile
 from deltasql.spec.partition_values import parse_value
 from deltasql.spec.schema import Primitive, StructField, StructType
 
-# Spark before 3.0 wrote old dates in another calendar, and marks files that do so still.
+# Spark before 3.0 wrote old dates in another calendar; files that still do are marked.
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _LEGACY_BEFORE = {"date": -141_427, "timestamp": -2_208_988_800_000_000}
-# Threads cost more than they give on small files.
+# On small files threads cost more than they gain.
 _THREADS_FROM = 4 << 20
-# The column with a row's physical place in its file, where it is asked for.
+# The column with a row's physical place in its file, if it is requested.
 ROW = "__deltasql_row"
 _PLACE = pa.field(ROW, pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What to read of every file. `needed` are the columns asked for and the predicate's.
+    """What to read of every file. `needed` are the requested columns and the predicate's.
 
-    Where rows are `placed`, their place in the file is the last column.
+    If rows are `placed`, their place in the file is the last column.
     """
 
     needed: StructType
@@ -92,13 +92,13 @@ def scan_file(
 ) -> Iterator[pa.RecordBatch]:
     """The file's live rows that satisfy the predicate, in the file's order.
 
-    `without` are the rows to leave out, in place of those of the deletion vector; `only` are live
-    rows, and all that is read. Both are ascending.
+    `without` are the rows to leave out, instead of those of the deletion vector; `only` are live
+    rows, and nothing else is read. Both are ascending.
     """
     store, key = find_object(objects, add.path)
     with store.open_input(key, size=add.size or None) as source:
         try:
-            # Reading ahead goes through another thread: a small file of a disk is read by then.
+            # Reading ahead takes another thread; by then a small local file has been read.
             ahead = not store.is_local or add.size >= _THREADS_FROM
             file = open_parquet(source, coerce_int96_timestamp_unit="us", pre_buffer=ahead)
             deleted = without
@@ -139,7 +139,7 @@ def _deleted(objects: ObjectStore, add: AddFile, rows: int) -> array[int] | None
 
 
 class _Reading:
-    """One file while it is read."""
+    """One file being read."""
 
     def __init__(
         self, file: ParquetFile, add: AddFile, scan: Scan, only: array[int] | None = None
@@ -197,7 +197,7 @@ class _Reading:
         return first < len(self._only) and self._only[first] < start + count
 
     def _raw(self) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
-        """Physical rows as (index of the first, how many, columns); whole row groups may lack."""
+        """Physical rows as (first index, count, columns); whole row groups may be left out."""
         metadata, names = self._file.metadata, sorted(set(self._source.values()))
         wanted = matching_row_groups(
             self._file,
@@ -230,7 +230,7 @@ class _Reading:
             raise pa.ArrowInvalid(f"row group {group} has other rows than its footer says")
 
     def _prunable(self) -> dict[str, tuple[str, ...]]:
-        """File columns of the very type that the table has, and their paths in stats."""
+        """File columns of exactly the table's type, and their paths in stats."""
         types = {item.name: item.type for item in self._fields}
         return {
             self._source[item.name]: (item.physical_name,)
@@ -275,7 +275,7 @@ class _Reading:
 
 
 def _batch(columns: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
-    """A batch that keeps its number of rows without columns too."""
+    """A batch that keeps its number of rows even without columns."""
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     rows = pa.StructArray.from_buffers(pa.struct([]), count, [None])

@@ -1,4 +1,4 @@
-"""Files of row changes, for the change data feed: what was deleted, and what came."""
+"""Files of row changes, for the change data feed: deleted rows and new ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deltasql.spec.actions import AddFile, CdcFile
 from deltasql.spec.properties import FIELD_ID, NUM_INDEXED_COLUMNS, PHYSICAL_NAME, STATS_COLUMNS
 from deltasql.spec.schema import Primitive, StructField, StructType, render_schema
 
-# Beyond every id that a table has given to its columns; Delta's own files have no id there.
+# Above every id that a table gives to its columns; Delta's own files have no id there.
 _CHANGE_TYPE_ID = 1 << 30
 
 Batches = Iterator[pa.RecordBatch]
@@ -53,7 +53,7 @@ class ChangeWriter:
         )
 
     def write(self, *parts: tuple[str, Batches]) -> list[CdcFile]:
-        """Write rows with the kind of change that they are: ("delete", rows), ("insert", …)."""
+        """Write rows with their kind of change: ("delete", rows), ("insert", …)."""
         layout = _layout(self._state)
         written = write_files(
             self._objects,
@@ -77,7 +77,7 @@ def _marked(parts: Iterable[tuple[str, Batches]], schema: pa.Schema) -> Batches:
 
 
 def _layout(state: TableState) -> Layout:
-    """The table's files with one column more, and without stats, for which nobody asks."""
+    """The table's layout with one column more, and without stats, which nobody uses."""
     mapped = {FIELD_ID: _CHANGE_TYPE_ID, PHYSICAL_NAME: CHANGE_TYPE}
     kind = StructField(
         CHANGE_TYPE, Primitive("string"), metadata={} if state.column_mapping == "none" else mapped

@@ -17,7 +17,7 @@ from deltasql.spec.actions import Metadata
 
 
 def fitted(metadata: Metadata, data: Any) -> pa.Table | pa.RecordBatchReader:
-    """Rows as a table takes them, its constraints checked: a Table's at once."""
+    """Rows as a table takes them, its constraints checked; those of a Table at once."""
     layout = layout_of(metadata)
     _must_fit_arrow(layout)
     if not (layout.takes_any and isinstance(data, pa.Table) and data.schema.equals(layout.logical)):
@@ -27,12 +27,12 @@ def fitted(metadata: Metadata, data: Any) -> pa.Table | pa.RecordBatchReader:
 
 
 def check_from_arrow(metadata: Metadata) -> None:
-    """Raise unless rows of the table can be written from Arrow alone, its rules enforced."""
+    """Raise unless rows can be written from Arrow alone, with the table's rules enforced."""
     _must_fit_arrow(layout_of(metadata))
 
 
 def check_types(layout: Layout) -> None:
-    """Raise unless the table's types and rules are such as can be written without Spark."""
+    """Raise unless the table's types and rules can be written without Spark."""
     if layout.obstacle is not None:
         raise _unwritable(layout.obstacle, "write the table with Spark (see docs/features.md)")
 
@@ -62,7 +62,7 @@ def checked(
 def must_satisfy(
     rows: pa.Table | pa.RecordBatchReader, predicate: Predicate, where: str
 ) -> pa.Table | pa.RecordBatchReader:
-    """The rows of an overwrite, each of which its own condition must hold for."""
+    """The rows of an overwrite, each of which must satisfy the overwrite's condition."""
     return _each(rows, predicate, f"the overwrite's own condition {where}")
 
 
@@ -70,7 +70,7 @@ def _each(
     rows: pa.Table | pa.RecordBatchReader, predicate: Predicate, rule: str
 ) -> pa.Table | pa.RecordBatchReader:
     def check(batch: Any) -> Any:
-        # As in Delta, a rule that is null for a row is broken by it.
+        # As in Delta, a row breaks a rule that is null for it.
         kept = pc.sum(pc.fill_null(row_mask(predicate, batch), fill_value=False)).as_py() or 0
         if kept < batch.num_rows:
             raise SchemaMismatchError(

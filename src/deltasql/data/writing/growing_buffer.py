@@ -1,4 +1,4 @@
-"""A file in memory that grows without copies: Arrow's own doubles, and holds both meanwhile."""
+"""A file in memory that grows without copies: Arrow's own doubles, and holds both for a while."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STEP: Final = 16 << 20
 
 
 class GrowingBuffer(io.RawIOBase):
-    """Takes what is written; pages that nothing was written to take no memory."""
+    """Takes what is written; pages that were never written to take no memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class GrowingBuffer(io.RawIOBase):
         self._size = 0
 
     def writable(self) -> bool:
-        """It is."""
+        """Always."""
         return True
 
     def write(self, data: Any, /) -> int:
@@ -39,11 +39,11 @@ class GrowingBuffer(io.RawIOBase):
         return self._size
 
     def getvalue(self) -> pa.Buffer:
-        """What was written, without a copy: nothing may be written any more."""
+        """What was written, without a copy: nothing more may be written afterwards."""
         return pa.py_buffer(memoryview(self._memory)[: self._size])
 
     def close(self) -> None:
-        """Nothing: whoever has the value needs it."""
+        """Do nothing: the value may still be in use."""
 
     def _grow(self, end: int) -> None:
         room = max(end, self._room + self._room // 2)
@@ -51,7 +51,7 @@ class GrowingBuffer(io.RawIOBase):
         try:
             self._memory.resize(room)
         except (SystemError, OSError):
-            # Not every system moves pages.
+            # Not every system can move pages.
             memory = _pages(room)
             memory[: self._size] = self._memory[: self._size]
             self._memory.close()
@@ -60,5 +60,5 @@ class GrowingBuffer(io.RawIOBase):
 
 
 def _pages(room: int) -> mmap.mmap:
-    """Private ones: shared memory does not grow with its mapping."""
+    """Private pages: shared memory does not grow with its mapping."""
     return mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,4 +1,4 @@
-"""Rows of one place on their way into files: one after the other, or several side by side."""
+"""Rows of one place on their way into files: one after the other, or several in parallel."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from deltasql.data.writing.partitioning import Values
 
-# What a thread encodes at least, and how many do so at once.
+# The least that a thread should encode, and how many threads may run at once.
 _WORTH_A_THREAD = 32 << 20
 _MOST = 4
 
 
 class OpenFile(Protocol):
-    """A file in the making."""
+    """A file being written."""
 
     def write(self, table: pa.Table) -> None:
         """Add a row group."""
@@ -30,7 +30,7 @@ class OpenFile(Protocol):
 
 
 class Lanes:
-    """Open files of one place: one, or as many as processors encode a large table into.
+    """Open files of one place: one, or as many as processors can encode a large table into.
 
     `finish` gets full files, from any thread.
     """
@@ -56,7 +56,7 @@ class Lanes:
             self._write(0, stored, values)
             return
         self._files += [None] * (count - len(self._files))
-        # Rows that belong together stay together: the bounds of files are narrow.
+        # Adjacent rows stay together, so that the bounds of files are narrow.
         size = -(-stored.num_rows // count)
         with ThreadPoolExecutor(count, thread_name_prefix="deltasql-encode") as pool:
             parts = [
@@ -88,10 +88,10 @@ class Lanes:
 
 
 def _side_by_side(stored: pa.Table) -> int:
-    """How many files of a table are encoded at once: as many as there are processors for it."""
+    """How many files of a table to encode at once: as many as there are processors for it."""
     if stored.num_rows < _MOST or stored.nbytes < 2 * _WORTH_A_THREAD:
         return 1
-    # Not all systems tell which processors this process may use.
+    # Not all systems say which processors this process may use.
     told = getattr(os, "sched_getaffinity", None)
     processors = len(told(0)) if told else os.cpu_count() or 1
     return max(1, min(_MOST, processors, int(stored.nbytes) // _WORTH_A_THREAD))

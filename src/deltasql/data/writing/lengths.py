@@ -1,7 +1,7 @@
-"""`char(n)` and `varchar(n)`: strings to Delta, their length a note in the column's metadata.
+"""`char(n)` and `varchar(n)`: strings to Delta, with the length in the column's metadata.
 
-Delta's writer refuses what is longer, and so do we. It leaves a shorter char as it is: Spark
-fills it up with blanks when it reads.
+Delta's writer refuses what is longer, and so do we. It leaves a shorter char as it is: Spark pads
+it with blanks when reading.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The length of the texts of one column."""
+    """The maximum length of the texts of one column."""
 
     position: int
     name: str
@@ -32,7 +32,7 @@ class Limit:
 
 
 def obstacle(schema: StructType) -> str | None:
-    """Why the lengths can't be enforced here: those inside of structs, lists and maps."""
+    """Why the lengths can't be enforced here: some are inside structs, lists or maps."""
     for item in schema.fields:
         note = str(item.metadata.get(_NOTE, ""))
         if note and not _LIMITED.fullmatch(note):
@@ -41,7 +41,7 @@ def obstacle(schema: StructType) -> str | None:
 
 
 def limits(schema: StructType) -> tuple[Limit, ...]:
-    """The columns whose texts have a length."""
+    """The columns whose texts have a maximum length."""
     noted = ((n, item.name, item.metadata.get(_NOTE)) for n, item in enumerate(schema.fields))
     found = ((n, name, _LIMITED.fullmatch(str(note))) for n, name, note in noted if note)
     return tuple(Limit(n, name, match[1], int(match[2])) for n, name, match in found if match)
@@ -50,7 +50,7 @@ def limits(schema: StructType) -> tuple[Limit, ...]:
 def check_lengths(
     rows: pa.Table | pa.RecordBatchReader, limited: Sequence[Limit]
 ) -> pa.Table | pa.RecordBatchReader:
-    """Conformed rows, or `SchemaMismatchError` where a text is too long."""
+    """Conformed rows, or `SchemaMismatchError` if a text is too long."""
     if not limited:
         return rows
 

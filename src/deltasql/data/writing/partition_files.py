@@ -1,8 +1,8 @@
-"""The files of many partitions in the making: few at a time, in bounded memory.
+"""The files of many partitions being written: few at a time, in bounded memory.
 
-Rows are gathered by partition until a row group is worth its while. Three bounds hold whatever
-comes: bytes of rows that wait, bytes of files that are open, and how many of these there are. What
-a bound puts out is finished as it is; a later row of its partition begins another file.
+Rows are gathered by partition until a row group is worthwhile. Three bounds always hold: the bytes
+of waiting rows, the bytes of open files, and the number of open files. A file that must give way is
+finished as it is; a later row of its partition begins another file.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from deltasql.data.writing.lanes import OpenFile
 from deltasql.data.writing.partitioning import Values
 
 MIB = 1 << 20
-# Rows that wait for more of their partition, in all.
+# Bytes of rows that wait for more of their partition, in total.
 WAITING = 96 * MIB
-# What open files hold, in all: stores take whole objects, so it is in memory.
+# Bytes that open files hold, in total: stores take whole objects, so they are in memory.
 OPEN = 128 * MIB
 OPEN_FILES = 512
-# From here on rows of a partition are written without a look at the bounds.
+# From this many bytes on, a partition's rows are written at once.
 _ROW_GROUP = 16 * MIB
-# What a table costs beside its rows, and each column of it.
+# The overhead of a table, and of each of its columns.
 _TABLE, _COLUMN = 1024, 512
 
 
 @dataclass(slots=True)
 class _Partition:
-    """What is not in a finished file of one partition."""
+    """What one partition has that is not in a finished file."""
 
-    # The last of them may be a slice of all that was read with it: see `_own`.
+    # The last one may be a slice of everything that was read with it: see `_own`.
     tables: list[pa.Table] = field(default_factory=list)
     weight: int = 0
     is_fresh: bool = False
@@ -57,20 +57,20 @@ class PartitionFiles:
         self._finish = finish
         self._group_rows = group_rows
         self._target = target_size
-        # By the time of their last rows: the first have waited longest.
+        # In the order of their latest rows: the first have waited longest.
         self._partitions: dict[Values, _Partition] = {}
         self._waiting = 0
         self._open = 0
         self._files = 0
 
     def take(self, parts: Iterable[tuple[Values, pa.Table]]) -> None:
-        """Take what a piece of the input has of each partition."""
+        """Take what a piece of the input has for each partition."""
         fresh: list[_Partition] = []
         for values, rows in parts:
             fresh.append(self._add(values, rows))
             if self._waiting > WAITING:
                 self._write_largest()
-        # The piece itself shall go.
+        # Let go of the piece itself.
         for partition in fresh:
             self._own(partition)
 
@@ -93,7 +93,7 @@ class PartitionFiles:
         return partition
 
     def _write_largest(self) -> None:
-        """Write the larger half of what waits: large row groups, and seldom a look at all."""
+        """Write the larger half of what waits: row groups are large, and this is seldom needed."""
         found = sorted(self._partitions.items(), key=lambda item: item[1].weight, reverse=True)
         for values, partition in found:
             if self._waiting <= WAITING // 2:
@@ -115,7 +115,7 @@ class PartitionFiles:
                 self._end(values)
 
     def _flush(self, values: Values) -> None:
-        """Write what waits of a partition to its file."""
+        """Write a partition's waiting rows to its file."""
         partition = self._partitions[values]
         if partition.tables:
             rows = partition.tables[0]
@@ -150,16 +150,16 @@ class PartitionFiles:
             self._finish(file, values)
 
     def _end(self, values: Values) -> None:
-        """Finish a partition's file, with what waits for it."""
+        """Finish a partition's file, including the rows that wait for it."""
         self._flush(values)
         self._close(self._partitions.pop(values), values)
 
     @staticmethod
     def _own(partition: _Partition) -> None:
-        """Copy rows that are a slice of their piece, which would stay in memory whole."""
+        """Copy rows that are a slice, which would keep their whole piece in memory."""
         if partition.is_fresh and partition.tables:
             last = partition.tables[-1]
-            # Two chunks become one, by copy; of one alone nothing would be copied.
+            # Combining two chunks copies them; a single one would not be copied.
             copied = pa.concat_tables([last, last.slice(0, 0)]).combine_chunks()
             partition.tables[-1] = copied
             partition.is_fresh = False

@@ -40,7 +40,7 @@ def split(table: pa.Table, layout: Layout) -> Iterator[tuple[Values, pa.Table]]:
 def _coded(column: pa.ChunkedArray, item: StructField) -> tuple[list[str | None], pa.Array]:
     """The distinct texts, null first, and each row's index among them.
 
-    By texts and not by values, because some values share one: '' is null in the log.
+    By text rather than by value, because some values share a text: '' is null in the log.
     """
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     rendered = _rendered(encoded.dictionary, item)
@@ -73,12 +73,12 @@ def _rendered(values: pa.Array, item: StructField) -> list[str | None]:
 
 
 def _combined(columns: Sequence[tuple[list[str | None], pa.Array]]) -> pa.Array:
-    """One number a row that orders the rows as their texts do, column after column."""
+    """One number per row, which orders the rows as their texts do, column after column."""
     texts, key = columns[0]
     size = len(texts)
     for more, codes in columns[1:]:
         if size * len(more) >= _CODES:
-            # Dense ranks keep the order and bring the numbers down to the count of rows.
+            # Dense ranks keep the order and bring the numbers down to the number of rows.
             key = pc.rank(key, tiebreaker="dense").cast(pa.int64())
             size = len(key) + 1
         key = pc.add(pc.multiply(key, len(more)), codes)

@@ -12,7 +12,7 @@ from deltasql.spec.schema import ArrayType, DeltaType, MapType, StructField, Str
 if TYPE_CHECKING:
     from deltasql.data.layout import Layout
 
-# Spark's endings of file names.
+# Spark's file name suffixes.
 _ENDINGS = {
     "none": "", "uncompressed": "", "snappy": ".snappy", "gzip": ".gz", "zstd": ".zstd",
     "lz4": ".lz4raw", "brotli": ".br",
@@ -27,7 +27,7 @@ _DEFAULT = "snappy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BloomFilter:
-    """A Bloom filter of a column: sized for so many distinct values in a row group.
+    """A Bloom filter for a column, sized for a number of distinct values in a row group.
 
     `false_positives` is the share of absent values that it may take for present ones.
     """
@@ -43,7 +43,7 @@ class BloomFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnProperties:
-    """What is different for one column; None is as for all columns."""
+    """What differs for one column; None means as for all columns."""
 
     compression: str | None = None
     compression_level: int | None = None
@@ -66,7 +66,7 @@ class ColumnProperties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterProperties:
-    """How Parquet files are written; what is left out is as without it.
+    """How Parquet files are written; what is left out keeps its default.
 
     `row_group_size` is in rows, `data_page_size` and `dictionary_page_size` are in bytes.
     `statistics` are those in the files, by row group; which columns have bounds in the log is a
@@ -95,13 +95,13 @@ class WriterProperties:
 
     @property
     def ending(self) -> str:
-        """What the names of files end with."""
+        """The suffix of file names."""
         return f"{_ENDINGS[self.compression.lower()]}.parquet"
 
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """How the files of one write are made; None is as always."""
+    """How the files of one write are made; None means as usual."""
 
     properties: WriterProperties | None = None
     target_file_size: int | None = None
@@ -183,7 +183,7 @@ def _bloom(given: bool | BloomFilter) -> Any:  # noqa: FBT001
 
 
 def _leaves(layout: Layout) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each leaf by the names that users have for it, and by its path in a file."""
+    """Each leaf by the name that users know, and by its path in a file."""
     for position in layout.stored:
         item = layout.schema.fields[position]
         yield from _inside(item.type, (item.name.lower(),), item.physical_name)
@@ -217,7 +217,7 @@ def _is_within(logical: tuple[str, ...], name: str) -> bool:
     return any(".".join(logical[: n + 1]) == folded for n in range(len(logical)))
 
 
-# --- what may be given ------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------
 
 
 def _check_compression(name: str | None, level: int | None) -> None:

@@ -1,18 +1,18 @@
-"""Which columns repeat their values, so that a dictionary of them pays."""
+"""Which columns repeat their values, so that a dictionary pays off."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Of so many rows the distinct values are counted. A column that has more of them than this share
-# would outgrow the dictionary of a row group: to begin one is a third of the work of encoding.
+# Distinct values are counted in this many rows. If their share is larger than this, a column would
+# outgrow the dictionary of a row group, and to begin one is a third of the work of encoding.
 _SAMPLE = 1 << 16
 _SHARE = 0.95
 
 
 def repeating(table: pa.Table) -> list[str]:
-    """The paths of columns in a file that are encoded by a dictionary; nested ones always are."""
+    """The file paths of columns that a dictionary encodes; nested columns always have one."""
     found: list[str] = []
     for item, column in zip(table.schema, table.columns, strict=True):
         if pa.types.is_nested(item.type):

@@ -1,7 +1,7 @@
 """The `stats` of a data file: row count, bounds and null counts, by physical names.
 
-Bounds hold or are left out: a cut string's maximum is rounded up, a column with NaN has no
-maximum (Spark and SQL order NaN last), infinities and years beyond 1 to 9999 have no JSON.
+Bounds hold or are left out: the maximum of a cut string is rounded up, a column with NaN has no
+maximum (Spark and SQL order NaN last), infinities and years beyond 1 to 9999 have no JSON form.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Collector:
         self._found: list[tuple[int, Bounds]] = [(0, _NOTHING)] * len(leaves)
 
     def add(self, table: pa.Table) -> None:
-        """Count the table's rows in."""
+        """Include the table's rows."""
         rows = table.num_rows
         self._rows += rows
         find = _small_bounds if rows <= _SMALL else _large_bounds
@@ -110,7 +110,7 @@ def indexed(
 
 
 def _limit(text: str | None) -> int:
-    # A value that means nothing came from another writer: the rows are what counts.
+    # A meaningless value came from another writer: it must not stop the rows.
     found = None if text is None else PROPERTIES[NUM_INDEXED].parse(text)
     return DEFAULT_INDEXED if found is None else int(found)
 
@@ -190,17 +190,17 @@ def _small_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
 
 
 def _as_number(kind: str | None) -> pa.DataType | None:
-    """The numbers that stand for times in bounds; None for what is no time."""
+    """The number type that stands for times in bounds; None for other kinds."""
     return None if kind is None else _AS_INTEGER.get(kind)
 
 
 def _numbers_of(column: pa.ChunkedArray, number: pa.DataType) -> list[Any]:
-    """Times as the numbers that they are, not as the objects that Arrow would make."""
+    """Times as plain numbers, instead of the objects that Arrow would make."""
     return [value for chunk in column.chunks for value in chunk.view(number).to_pylist()]
 
 
 def _bounds_of(values: list[Any], kind: str | None) -> Bounds:
-    """The bounds of values among which there is no null."""
+    """The bounds of values without nulls."""
     if kind is None or not values:
         return _NOTHING
     nan = False
@@ -230,7 +230,7 @@ def _inner(tree: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
 
 
 def _rendered(found: Bounds, kind: str) -> tuple[Any, Any]:
-    """Both bounds as JSON has them; None for what can't be said."""
+    """Both bounds as JSON values; None for what JSON can't express."""
     low, high, nan = found
     if kind in _RENDERERS:
         least, most = _RENDERERS[kind]
@@ -255,7 +255,7 @@ def _date(days: int) -> str | None:
 
 
 def _wall_clock(microseconds: int) -> str | None:
-    # Whole milliseconds, towards the past: the spec's rounding for both bounds.
+    # Whole milliseconds, rounded towards the past: the spec's rule for both bounds.
     try:
         moment = _EPOCH + timedelta(milliseconds=microseconds // 1000)
     except OverflowError:

@@ -15,7 +15,7 @@ from deltasql.spec.paths import encode_path
 
 @dataclass(frozen=True, slots=True)
 class WrittenVectors:
-    """Vectors by whatever they were asked for, and the path of their file as the log has it."""
+    """Vectors by the keys they were requested with, and their file's path as the log writes it."""
 
     path: str
     vectors: Mapping[str, DeletionVector]
@@ -39,7 +39,7 @@ def write_vectors(
 
 
 def loosened(stats: str | None) -> str | None:
-    """Stats of a file that lost rows: bounds still hold, but need not be reached."""
+    """Stats of a file that lost rows: bounds still hold, but may no longer be reached."""
     if stats is None:
         return None
     values = codec.loads(stats)

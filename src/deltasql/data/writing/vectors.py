@@ -1,4 +1,4 @@
-"""Rows deleted by marking them: new deletion vectors, all of an operation in one object."""
+"""Rows deleted by marking them: the new deletion vectors of an operation, in one object."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class VectorFile:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A file and all of its rows that are deleted, those of its old vector among them."""
+    """A file and all of its deleted rows, including those of its old vector."""
 
     add: AddFile
     deleted: array[int]
@@ -34,19 +34,19 @@ class Mark:
 
 
 def row_count(add: AddFile) -> int | None:
-    """The physical rows of a file, if it says how many it has."""
+    """The physical rows of a file, if its stats say how many."""
     return record_count(load_stats(add.stats))
 
 
 def live_rows(add: AddFile) -> int | None:
-    """The rows of a file that are not deleted, if it says how many it has."""
+    """The rows of a file that are not deleted, if its stats say how many it has."""
     count = row_count(add)
     vector = add.deletion_vector
     return count if count is None or vector is None else count - vector.cardinality
 
 
 def with_old(objects: ObjectStore, add: AddFile, lost: array[int]) -> array[int]:
-    """The rows that go, and those that are gone already, ascending."""
+    """The rows to delete and those deleted already, ascending."""
     if add.deletion_vector is None:
         return lost
     return array("Q", sorted({*deleted_in(objects, add), *lost}))
@@ -55,7 +55,7 @@ def with_old(objects: ObjectStore, add: AddFile, lost: array[int]) -> array[int]
 def write_vectors(
     objects: ObjectStore, marks: Sequence[Mark], new_id: Callable[[], str]
 ) -> tuple[list[AddFile], list[VectorFile]]:
-    """What stands for marked files from now on, and the object that was written."""
+    """The actions that replace the marked files, and the object that was written."""
     left = [mark for mark in marks if not mark.is_whole]
     if not left:
         return [], []

@@ -29,35 +29,35 @@ from deltasql.spec.paths import encode_path, hive_directory
 
 MIB = 1 << 20
 DEFAULT_FILE_SIZE = 128 * MIB
-# How much of a stream is gathered before its rows are split by partition, or are a row group.
+# How much of a stream is gathered before it is split by partition, or written as a row group.
 _GATHERED = 32 * MIB
-# What is in memory anyway is split in larger pieces: fewer files.
+# Rows that are in memory anyway are split in larger pieces, for fewer files.
 _PIECE = 256 * MIB
 _ROW_GROUP = 64 * MIB
 _ROW_GROUP_ROWS = 1 << 20
 _UPLOADS = 8
-# Finished files on their way, beside the first: a slow store holds up the writer.
+# Finished files being uploaded, besides the first: a slow store makes the writer wait.
 _UPLOAD_BYTES = 64 * MIB
-# Of so few rows a dictionary does not pay, nor do bounds beside those that the log has: to make
-# them is half of the work.
+# With this few rows neither a dictionary nor bounds besides those in the log pay off: making them
+# is half of the work.
 _FEW_ROWS = 64
-# From so many rows on it pays to look which columns repeat their values.
+# From this many rows on it pays to check which columns repeat their values.
 _MANY_ROWS = 1 << 16
-# A file that begins with so much becomes a large one.
+# A file that begins with this many bytes becomes a large one.
 _LARGE = 8 * MIB
 _SUFFIX = "-c000"
 _ENDING = ".snappy.parquet"
 _OPTIONS: dict[str, Any] = {
     "compression": "snappy",
     "version": "2.6",
-    # Spark's own form; and the Arrow schema beside the Parquet one would double small files.
+    # Decimals in Spark's form; and the Arrow schema next to Parquet's would double small files.
     "store_decimal_as_integer": True,
     "store_schema": False,
 }
 
 
 class Naming(NamedTuple):
-    """How new files are called: the beginning of their names, and the folder they lie in."""
+    """How new files are named: the beginning of their names, and their folder."""
 
     beginning: str
     folder: str = ""
@@ -81,8 +81,8 @@ def write_files(
 ) -> list[AddFile]:
     """Write conformed data (see `conform`) as new files; returns their adds, uncommitted.
 
-    When the writing itself fails, `abandon` gets the paths of what may be there; without it,
-    that is left to vacuum.
+    If writing fails, `abandon` gets the paths of what may exist by then; without it, that is left
+    to vacuum.
     """
     try:
         output = _Output(
@@ -116,7 +116,7 @@ def write_partition(
 ) -> list[AddFile]:
     """Write row groups of one partition as they are stored (`to_physical`), in their order.
 
-    They may have more columns than the layout, behind its own. For `abandon` see `write_files`.
+    They may have more columns than the layout, after its own. For `abandon` see `write_files`.
     """
     output = _Output(
         objects,
@@ -136,11 +136,11 @@ class NewFile(Protocol):
 
     @property
     def path(self) -> str:
-        """Its path as the log has it."""
+        """Its path as the log writes it."""
 
 
 def _chunks(data: pa.Table | pa.RecordBatchReader, piece: int | None) -> Iterator[pa.Table]:
-    """The data as tables of bounded size; a table of rows that are not split as it is."""
+    """The data as tables of bounded size; a table whose rows are not split stays as it is."""
     if isinstance(data, pa.Table):
         rows = data.num_rows
         most = rows
@@ -212,7 +212,7 @@ class _Output:
         )
 
     def write_stored(self, groups: Iterable[pa.Table], values: Values) -> list[AddFile]:
-        """Write what belongs to one partition, as it is stored; returns the adds of its files."""
+        """Write the stored form of one partition's rows; returns the adds of its files."""
         return self._finished(map(partial(self._lanes.append, values=values), groups), values)
 
     def _finished(self, steps: Iterable[None], values: Values) -> list[AddFile]:
@@ -223,7 +223,7 @@ class _Output:
             self._uploads.finish()
         except BaseException as error:
             self._uploads.stop()
-            # On Ctrl-C nothing is asked and nothing deleted: vacuum has time.
+            # On Ctrl-C nothing is checked and nothing deleted: that is left to vacuum.
             if self._abandon is not None and isinstance(error, Exception):
                 self._abandon([encode_path(key) for key in self._uploads.keys])
             raise
@@ -271,7 +271,7 @@ class _Output:
 
 
 class _OpenFile:
-    """A Parquet file in the making, in memory: stores take whole objects."""
+    """A Parquet file being written, in memory: stores take whole objects."""
 
     __slots__ = ("_collector", "_options", "_schema", "_sink", "_writer")
 
@@ -315,7 +315,7 @@ def _group_rows(table: pa.Table) -> int:
 
 
 class _Uploads:
-    """Puts of whole files: a single one at once, many with a few under way together."""
+    """Uploads of whole files: a single one directly, of many a few at the same time."""
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -328,7 +328,7 @@ class _Uploads:
     def put(self, key: str, data: Bytes) -> None:
         self.keys.append(key)
         if self._held is None and self._pool is None:
-            # Only the second file is worth a thread.
+            # Only a second file is worth a thread.
             self._held = (key, data)
             return
         if self._pool is None:
@@ -359,6 +359,6 @@ class _Uploads:
             self._pool.shutdown()
 
     def stop(self) -> None:
-        """End what is under way; the error that led here is the one to show."""
+        """Stop the uploads under way; the error that led here is the one to show."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)

@@ -40,7 +40,7 @@ _Object = Mapping[str, Any]
 def adds(batch: pa.RecordBatch, shape: CheckpointShape) -> pa.StructArray:
     """The `add` column for a batch of `rows.FILES_SCHEMA`.
 
-    `dataChange` is false, as the reference implementation has it: a checkpoint only restates.
+    `dataChange` is false, as in the reference implementation: a checkpoint only restates.
     """
     partitions, places = _distinct(batch.column("partition_values"))
     columns: dict[str, pa.Array] = {
@@ -76,7 +76,7 @@ def _stats(batch: pa.RecordBatch, shape: CheckpointShape) -> pa.Array:
 def removes(batch: pa.RecordBatch) -> pa.StructArray:
     """The `remove` column for tombstones, given as JSON of the actions' own objects.
 
-    Stats and tags of removes have no place in a checkpoint.
+    A checkpoint does not hold the stats and tags of removes.
     """
     objects = _loads(batch.column("action").to_pylist())
     makers: dict[str, Callable[[Sequence[_Object | None]], pa.Array]] = {
@@ -92,7 +92,7 @@ def removes(batch: pa.RecordBatch) -> pa.StructArray:
 
 
 def _distinct(texts: pa.Array) -> tuple[list[Any], pa.Array]:
-    """The objects of the distinct texts, and where each row's is among them."""
+    """The objects of the distinct texts, and the index of each row's object among them."""
     encoded = texts.dictionary_encode()
     return _loads(encoded.dictionary.to_pylist()), encoded.indices
 
@@ -101,7 +101,7 @@ def _loads(texts: Sequence[str]) -> list[Any]:
     try:
         found: list[Any] = orjson.loads(f"[{','.join(texts)}]")
     except ValueError:
-        # Unknown fields of a remove may hold numbers that only the codec reads.
+        # Unknown fields of a remove may hold numbers that only our codec reads.
         return [codec.loads(text) for text in texts]
     return found
 
@@ -116,7 +116,7 @@ def _parsed(
 
 
 def _maps(objects: Sequence[_Object | None]) -> pa.MapArray:
-    """Maps of texts, column by column, which is faster than row by row."""
+    """Maps of texts, built column by column, which is faster than row by row."""
     offsets: list[int | None] = [0]
     offsets += accumulate(len(item) if item else 0 for item in objects)
     for place, item in enumerate(objects):
@@ -137,7 +137,7 @@ def _vectors(objects: Sequence[_Object | None]) -> pa.Array:
 
 
 def _typed(objects: Sequence[_Object], types: Mapping[str, Primitive]) -> pa.StructArray:
-    """Typed partition values; a malformed text is an error, because null would mean null."""
+    """Typed partition values; a malformed text is an error, since null would mean null."""
     columns = [
         pa.array([parse_value(item.get(name), kind) for item in objects], arrow_type(kind))
         for name, kind in types.items()
@@ -152,7 +152,7 @@ def _typed(objects: Sequence[_Object], types: Mapping[str, Primitive]) -> pa.Str
 def table_actions(
     state: TableState, txns: Sequence[TxnRecord], domains: Mapping[str, str]
 ) -> dict[str, pa.Array]:
-    """Protocol, metaData, txns and domains by their columns' names, in a settled order."""
+    """Protocol, metaData, txns and domains by their columns' names, in a fixed order."""
     # Null, not empty, unless the version lists features: both mean something to readers.
     protocol = codec.wire_fields(state.protocol)
     seen = sorted(txns, key=lambda txn: txn.app_id)

@@ -1,4 +1,4 @@
-"""A Parquet file of actions, one a row, written row group by row group into a sink."""
+"""A Parquet file of actions, one per row, written row group by row group into a sink."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 
 from deltasql.delta_log.checkpoint.schema import leaf_paths
 
-# More rows cost memory and gain neither time nor space; stats of wide tables are long, so
-# that whichever limit is met first ends a row group.
+# More rows cost memory and gain neither time nor space; stats of wide tables are long, so whichever
+# limit is reached first ends a row group.
 ROW_GROUP_ROWS: Final = 8192
 ROW_GROUP_BYTES: Final = 32 * 1024 * 1024
 
-# Values that repeat from file to file; the others are as distinct as files are.
+# Columns whose values repeat from file to file; the others are as distinct as files are.
 _REPEATING = (
     ".partitionValues.", ".partitionValues_parsed.", ".tags.", ".clusteringProvider",
     ".storageType", ".nullCount.",
@@ -32,7 +32,7 @@ class Sink(Protocol):
 
 
 class ActionFile:
-    """A file under way; complete when its `with` block ends, and without a footer if it fails."""
+    """A file being written; complete when its `with` block ends, without a footer if it fails."""
 
     def __init__(self, sink: Sink, schema: pa.Schema) -> None:
         self.actions: Counter[str] = Counter()
@@ -45,15 +45,16 @@ class ActionFile:
             schema,
             compression="snappy",
             use_dictionary=[path for path in columns if any(part in path for part in _REPEATING)],
-            # Nobody looks for a file by its stats' text; all else helps readers to skip.
+            # Nobody searches by the text of stats; statistics of the other columns help readers to
+            # skip.
             write_statistics=[path for path in columns if path != "add.stats"],
-            # As Spark does; and no Arrow schema beside Parquet's own, which says all.
+            # Decimals as in Spark; and no Arrow schema, since Parquet's own says everything.
             store_decimal_as_integer=True,
             store_schema=False,
         )
 
     def write(self, columns: Mapping[str, pa.Array]) -> None:
-        """One row group: an action a row, kind after kind."""
+        """Write one row group: an action per row, kind after kind."""
         present = {name: column for name, column in columns.items() if len(column)}
         rows = sum(map(len, present.values()))
         if not rows:
@@ -63,7 +64,7 @@ class ActionFile:
         self._writer.write_batch(batch, row_group_size=rows)
         for name, column in present.items():
             self.actions[name] += len(column)
-        # Arrow's allocator would keep what this one took, and take anew for the next.
+        # Arrow's allocator would keep this row group's memory, and take more for the next.
         pa.default_memory_pool().release_unused()
 
     def _column(self, item: pa.Field, present: Mapping[str, pa.Array], rows: int) -> pa.Array:
@@ -86,7 +87,7 @@ class ActionFile:
 
     @property
     def size_in_bytes(self) -> int:
-        """What was written so far, or in all."""
+        """How many bytes were written, so far or in total."""
         return self._stream.tell()
 
     def __enter__(self) -> Self:
@@ -102,7 +103,7 @@ class ActionFile:
 
 
 class _Counted:
-    """A sink as the file that pyarrow wants, which knows how far it got."""
+    """A sink as the file object that pyarrow needs, which counts what it wrote."""
 
     closed = False
 
@@ -128,7 +129,7 @@ class _Counted:
 
 
 def portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that fit a row group and, but for the last, fill it."""
+    """The same rows in batches that fit a row group and, except for the last, fill it."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -154,7 +155,7 @@ def _rows_that_fit(batch: pa.RecordBatch, rows: int, size: int) -> int:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of many; takes them from the list, so that nobody holds both for long."""
+    """Join batches into one; takes them from the list, so that both are not held for long."""
     joined = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     batches.clear()
     return joined

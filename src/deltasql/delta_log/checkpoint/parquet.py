@@ -1,4 +1,4 @@
-"""The Parquet files of checkpoints, read: opened, counted by their footers, decoded."""
+"""Reads the Parquet files of checkpoints: opens them, counts by their footers, decodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.actions import Action
 
-# Structs inside an action, whose absent fields are null in Parquet.
+# Structs in an action, whose absent fields are null in Parquet.
 _STRUCTS: Final = ("deletionVector", "format")
 
 
@@ -24,7 +24,7 @@ _STRUCTS: Final = ("deletionVector", "format")
 def opened(
     objects: ObjectStore, name: str, failure: Callable[[str], DeltaSqlError]
 ) -> Iterator[ParquetFile]:
-    """A file of the log; `failure` makes the error for one that can't be read, from its cause."""
+    """A file of the log; `failure` makes the error for an unreadable one from its cause."""
     with objects.open_input(LOG + name) as source:
         try:
             with open_parquet(source) as file:
@@ -34,7 +34,7 @@ def opened(
 
 
 def values_in(file: ParquetFile, path: str) -> int:
-    """In how many rows a column has a value, by the footer; where that does not say, in all."""
+    """In how many rows a column has a value, by the footer; all rows if it does not say."""
     footer = file.metadata
     places = [at for at in range(footer.num_columns) if footer.schema.column(at).path == path]
     count = 0
@@ -47,7 +47,7 @@ def values_in(file: ParquetFile, path: str) -> int:
 
 
 def decoded(kind: str, batch: pa.StructArray, source: str) -> Iterator[Action]:
-    """The actions of a kind in a batch, null where there is none, one by one."""
+    """The actions of one kind in a batch, one by one; null rows are skipped."""
     for fields in batch.drop_null().to_pylist(maps_as_pydicts="strict"):
         known = _present(fields)
         for name in _STRUCTS:

@@ -1,8 +1,8 @@
 """The columns of a checkpoint, named, typed, ordered and nullable as Delta Spark writes them.
 
-One struct a kind of action, everything in it optional; only the keys of maps are required.
-The schema is fixed by the spec, so that fields of an action which the spec does not know
-stay in the commit files and are not repeated in checkpoints.
+There is one struct for each kind of action, everything in it optional; only the keys of maps
+are required. The schema is fixed by the spec, so fields of an action which the spec does not
+know stay in the commit files and are not repeated in checkpoints.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ SIDECAR: Final = pa.struct(
 
 @dataclass(frozen=True, slots=True)
 class CheckpointShape:
-    """What the checkpoints of a table hold beside the fixed fields, by its properties.
+    """What the checkpoints of a table hold besides the fixed fields, by its properties.
 
-    `stats_parsed` and `partition_values_parsed` are None when they are not wanted; the
-    fields of both have physical names. `stats` may be of files with deletion vectors only.
+    `stats_parsed` and `partition_values_parsed` are None when they are not wanted; the fields of
+    both have physical names. `stats` may be only for files with deletion vectors.
     """
 
     stats: Literal["all", "vectors", "none"]
@@ -152,10 +152,10 @@ class CheckpointShape:
 def shape_of(state: TableState) -> CheckpointShape:
     """The shape of a table's checkpoints.
 
-    Typed stats are written when the table asks for them: that is the spec's default, though
-    not the reference implementation's. They repeat what `stats` says, at a price. A table
-    that wants neither keeps the stats of files with deletion vectors, because readers need
-    their row counts (rule 20) and delta-rs does not read a file without.
+    Typed stats are written if the table asks for them: that is the spec's default, though not the
+    reference implementation's. They repeat what `stats` says, at a price. A table that wants
+    neither keeps the stats of files with deletion vectors, because readers need their row counts
+    (rule 20) and delta-rs does not read such a file without them.
     """
     typed = _flag(state, STATS_AS_STRUCT, default=False)
     as_json = _flag(state, STATS_AS_JSON, default=True)

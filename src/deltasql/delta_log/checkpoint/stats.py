@@ -1,9 +1,9 @@
 """`stats_parsed`: the JSON of stats as typed columns.
 
 Arrow's JSON reader does it for whole batches. It is exact for integers and decimals, but
-laxer than the spec about times and infinities: those are read as text, or checked after.
-Rows that it can't read are found by halving and parsed one by one; what can't be said in
-the column's type becomes null, which readers take for "unknown".
+laxer than the spec about times and infinities: those are read as text, or checked later.
+Rows that it can't read are found by halving and parsed one by one; what can't be expressed
+in the column's type becomes null, which readers take for "unknown".
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import pyarrow.types as pat
 
 from deltasql.log.pruning.stats_keys import stats_date, stats_instant, stats_wall_clock
 
-# Below this many rows halving costs more than parsing them one by one.
+# With fewer rows than this, halving costs more than parsing them one by one.
 _FEW = 64
 _LARGEST_FLOAT = 3.4028234663852886e38
 _INTEGER_BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
-# Writers that render decimals from doubles are off by some units in the last place.
+# Writers that compute decimals from doubles are off by some units in the last place.
 _DECIMAL_SLACK = Decimal("4e-15")
 _WIDE = Context(prec=80)
 
@@ -55,10 +55,10 @@ def _chunks(texts: pa.Array, kind: pa.StructType) -> Iterator[pa.StructArray]:
 def _at_once(texts: pa.Array, kind: pa.StructType) -> pa.StructArray | None:
     """The structs, or None if a row needs a closer look."""
     present = texts if texts.null_count == 0 else pc.fill_null(texts, "{}")
-    # A text that starts no object could shift the rows after it.
+    # A text that does not begin an object could shift the rows after it.
     if not pc.all(pc.starts_with(present, "{")).as_py():
         return None
-    # With some negative exponents the reader takes a decimal for 0.
+    # The reader takes a decimal with certain negative exponents for 0.
     if _has_decimals(kind) and pc.any(pc.match_substring_regex(present, "[0-9][eE]-")).as_py():
         return None
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(present)], present), "\n")
@@ -88,20 +88,20 @@ def _has_decimals(kind: pa.DataType) -> bool:
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:
-    """The type to read: times as text, since the reader takes them with and without a zone."""
+    """The type to read: times as text, since the reader accepts them with and without a zone."""
     if pat.is_struct(kind):
         return pa.struct([pa.field(item.name, _read_as(item.type)) for item in kind])
     return pa.string() if pat.is_date(kind) or pat.is_timestamp(kind) else kind
 
 
 def _refine(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """What was read, as `kind`; `ArrowInvalid` where a text does not say it."""
+    """What was read, as `kind`; `ArrowInvalid` if a text is not of that kind."""
     if pat.is_struct(kind):
         inner = [_refine(column.field(place), item.type) for place, item in enumerate(kind)]
         mask = column.is_null() if column.null_count else None
         return pa.StructArray.from_arrays(inner, fields=list(kind), mask=mask)
     if pat.is_timestamp(kind) and kind.tz is None:
-        # Some writers put a Z behind local times; it means nothing.
+        # Some writers append a Z to local times; it means nothing.
         return pc.utf8_rtrim(column, characters="Z").cast(kind)
     if pat.is_date(kind) or pat.is_timestamp(kind):
         return column.cast(kind)
@@ -113,7 +113,7 @@ def _refine(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _within(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The reader counts the digits of integers before it scales them up."""
+    """Check the digits again: the reader counts those of integers before it scales them up."""
     largest = Decimal((0, (9,) * kind.precision, -kind.scale))
     if pc.any(pc.greater(pc.abs(column), pa.scalar(largest, kind))).as_py():
         raise pa.ArrowInvalid("a decimal has too many digits")
@@ -139,7 +139,7 @@ def _parse(text: str | None, kind: pa.StructType) -> dict[str, Any] | None:
 
 
 def _nothing(_name: str) -> None:
-    """Bare NaN and Infinity are no JSON and no bounds."""
+    """Bare NaN and Infinity are neither JSON nor bounds."""
 
 
 def _value(raw: Any, kind: pa.DataType) -> Any:
@@ -203,6 +203,6 @@ def _text(raw: Any) -> str | None:
     try:
         raw.encode()
     except UnicodeEncodeError:
-        # Half a character, which JSON can say and Parquet can't.
+        # Half a character, which JSON can express but Parquet can't.
         return None
     return raw

@@ -72,9 +72,8 @@ def write_v2_checkpoint(
 ) -> V2Checkpoint:
     """Write the sidecars and, when all of them are closed, the top file that names them.
 
-    `open_sink` takes a name relative to `_delta_log`; leaving its block makes the object
-    visible, or nothing when the block raised. `modification_time` is what the sidecar
-    actions say.
+    `open_sink` takes a name relative to `_delta_log`; the object becomes visible when its block
+    ends, or not at all if the block raises. `modification_time` is that of the sidecar actions.
     """
     state = source.state
     check_readable(state.protocol)

@@ -1,7 +1,7 @@
 """Checkpoints: a table's state at a version as one Parquet file.
 
-Written from what SQL selects, row group by row group, so that memory stays bounded whatever
-the number of files. The first row group holds protocol, metaData, txns and domains: readers
+Written from what SQL selects, row group by row group, so that memory stays bounded however
+many files there are. The first row group holds protocol, metaData, txns and domains: readers
 that only want those skip the rest by its null counts.
 """
 
@@ -24,8 +24,8 @@ from deltasql.store.interface import TxnRecord
 class CheckpointSource:
     """A table at a version, as the store selects it.
 
-    `files` has `rows.FILES_SCHEMA`; `tombstones` one column `action` with JSON of each
-    remove's own object, the expired ones left out. Both are consumed once.
+    `files` has `rows.FILES_SCHEMA`; `tombstones` one column `action` with the JSON of each remove's
+    own object, without the expired ones. Both are consumed once.
     """
 
     state: TableState
@@ -37,7 +37,7 @@ class CheckpointSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSummary:
-    """What `_last_checkpoint` says of a checkpoint: `size` counts actions, in sidecars too."""
+    """What `_last_checkpoint` says about a checkpoint; `size` counts actions, in sidecars too."""
 
     version: int
     size: int
@@ -48,10 +48,10 @@ class CheckpointSummary:
 def write_checkpoint(sink: Sink, source: CheckpointSource) -> CheckpointSummary:
     """Write a classic checkpoint; the object must become visible after `V.json` (rule 22).
 
-    Fields that the spec does not know are not repeated here: the commit files have them.
+    Fields that the spec does not know are not repeated here: they are in the commit files.
     """
     state = source.state
-    # A checkpoint restates what it read, so whoever writes one must be able to read (rule 39).
+    # A checkpoint restates what it read, so its writer must be able to read (rule 39).
     check_readable(state.protocol)
     shape = shape_of(state)
     with ActionFile(sink, shape.classic()) as file:

@@ -1,4 +1,4 @@
-"""Appends of many callers, put together into one file and one commit."""
+"""Appends of many callers, collected into one file and one commit."""
 
 from deltasql.lake.appending.appender import Appender
 

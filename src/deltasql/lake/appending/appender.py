@@ -33,18 +33,19 @@ logger = logging.getLogger("deltasql.appender")
 
 MAX_DELAY: Final = "200ms"
 MAX_ROWS: Final = 100_000
-# So many bytes of rows make a batch, too.
+# A batch is also complete at this many bytes of rows.
 _MAX_BYTES: Final = 64 << 20
 _LONGEST: Final = 86_400.0
-# How many batches may wait: whoever hands in more waits himself.
+# How many batches may wait before callers are blocked.
 _WAITING: Final = 2
-# How long the thread stays when there is nothing to do.
+# How long the thread stays alive with nothing to do.
 _IDLE: Final = 5.0
-# How far a batch looks for appends that may join it past those that may not.
+# How many appends that can't join a batch are skipped in search of those that can.
 _LOOK_PAST: Final = 1000
-# How many failed appends are remembered until somebody asks for them.
+# How many failed appends are remembered until somebody asks about them.
 _REMEMBERED: Final = 100
-# Callers who were just served are waited for: for this share of what the commit took, in seconds.
+# How long to wait for callers who were just served: this share of the time that the commit took,
+# and at most this many seconds.
 _PATIENCE: Final = 0.5
 _LONGEST_PATIENCE: Final = 0.02
 
@@ -53,10 +54,10 @@ _LONGEST_PATIENCE: Final = 0.02
 class Appender:
     """Collects appends: `with table.appender() as a: a.append(rows)`, from any thread.
 
-    A commit takes all that has come while the one before it was under way. When none is, the rows
-    of `append` go at once; those of `submit`, for which nobody waits, stay for company until
-    `max_delay` is over or there are `max_rows`. Whatever is wrong with one append is told to its
-    own caller alone.
+    A commit takes everything that arrived while the previous one was under way. If none is, rows of
+    `append` are committed at once; rows of `submit`, which nobody waits for, are held until
+    `max_delay` is over or `max_rows` are there. An error in one append is reported to its own
+    caller alone.
     """
 
     def __init__(
@@ -73,15 +74,15 @@ class Appender:
         _appenders.add(self)
 
     def _begin(self) -> None:
-        """As a new process: what its parent was handed is the parent's to commit."""
+        """Start empty, as in a new process: what its parent was handed, the parent commits."""
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
         self._queue: deque[Entry] = deque()
         self._rows = self._bytes = 0
-        # The threads that wait for what is in the queue.
+        # The threads that wait for something in the queue.
         self._waiters: set[int] = set()
-        # How many of them there may be soon after the last commit, and until when that is.
+        # How many threads are expected back soon after the last commit, and until when.
         self._company, self._company_until = 0, 0.0
         self._under_way: list[Entry] = []
         self._thread: threading.Thread | None = None
@@ -121,8 +122,8 @@ class Appender:
     ) -> Receipt:
         """Hand in rows without waiting; the future has their version once they are durable.
 
-        Rows that don't fit the table are refused at once. It waits while too many rows wait
-        already. With `app_id` and `app_version` the append happens once.
+        Rows that don't fit the table are refused at once. Blocks while too many rows are waiting.
+        With `app_id` and `app_version` the append happens once.
         """
         entry = self._entry(data, writing.txn_actions(app_id, app_version))
         self._hand_in(entry)
@@ -130,7 +131,7 @@ class Appender:
 
     def _hand_in(self, entry: Entry) -> None:
         with self._lock:
-            # A callback of a receipt runs in the thread that makes room.
+            # A receipt's callback runs in the thread that makes room: it must not wait for itself.
             while not (self._is_closed or self._is_own_thread) and self._queue and self._is_full():
                 self._room.wait()
             if self._is_closed:
@@ -173,7 +174,7 @@ class Appender:
     # --- the end ------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Commit what was handed in so far, and wait for it; raises what nobody asked for."""
+        """Commit what was handed in so far and wait for it; raises errors nobody asked about."""
         self._must_not_wait_for_itself("flush()", remedy="call it from another thread")
         with self._lock:
             for entry in self._queue:
@@ -186,12 +187,12 @@ class Appender:
         self._raise_unheard()
 
     def close(self) -> None:
-        """Commit what was handed in, and take no more; raises what nobody asked for."""
+        """Commit what was handed in, then take no more; raises errors nobody asked about."""
         self._finish()
         self._raise_unheard()
 
     def finish(self) -> None:
-        """Close, and only log what went wrong."""
+        """Close, and only log errors."""
         self._finish()
         for receipt in self._unheard():
             message = "%s: rows that were handed in were not committed: %s"
@@ -257,7 +258,7 @@ class Appender:
                 )
 
     def _next(self) -> list[Entry]:
-        """Wait for the next batch; nothing when there is no more to do."""
+        """Wait for the next batch; empty when there is nothing left to do."""
         while True:
             if self._queue:
                 left = self._due() - time.monotonic()
@@ -272,21 +273,21 @@ class Appender:
                 return []
 
     def _due(self) -> float:
-        """When the queue is to be committed: at once, if a thread waits and no more may come."""
+        """When to commit the queue: at once, if a thread waits and no others are expected."""
         due = self._queue[0].since + self._delay
         if not self._waiters:
             return due
         return min(due, 0.0 if len(self._waiters) >= self._company else self._company_until)
 
     def _expect_company(self, served: list[Entry], seconds: float) -> None:
-        """Threads that were just served come again: without them, two halves would take turns."""
+        """Expect the threads just served to come back: else two halves would take turns."""
         threads = self._waiters.union(entry.waiter for entry in served if entry.waiter is not None)
         self._company = len(threads)
         patience = min(_PATIENCE * seconds, _LONGEST_PATIENCE)
         self._company_until = time.monotonic() + patience
 
     def _taken(self) -> list[Entry]:
-        """The oldest appends. Of an application one transaction at a time: a commit has one."""
+        """The oldest appends; one transaction per application, as a commit can hold only one."""
         taken: list[Entry] = []
         later: list[Entry] = []
         app_ids: set[str] = set()
@@ -313,7 +314,7 @@ class Appender:
 
 
 def _has_failed(receipt: Receipt) -> bool:
-    # By the class itself: this is nobody who asked.
+    # Call the base class: the override would record that somebody asked.
     return not receipt.cancelled() and Future.exception(receipt) is not None
 
 

@@ -1,4 +1,4 @@
-"""A batch of appends as one commit, in which nobody's rows or transaction sinks the others'."""
+"""A batch of appends as one commit, in which no caller's rows or transaction can fail another's."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from deltasql.lake.table import Table
     from deltasql.log.state import TableState
 
-# A schema that changes under an append is read again; more often than this is no accident.
+# If the schema changes during an append, it is read again; more often than this is no accident.
 _SCHEMA_RETRIES: Final = 5
 
 
 def commit(table: Table, entries: Sequence[Entry]) -> None:
-    """Commit appends together; each of them is told what became of it."""
+    """Commit appends together, and tell each caller the outcome."""
     try:
         with table._lake.presence.writing():
             _commit(table, entries)
     except BaseException as error:
-        # Not always an error of ours: whatever it is, nobody is left waiting.
+        # Catch everything, not only our own errors: nobody may be left waiting.
         for entry in entries:
             entry.fail(error)
         if not isinstance(error, Exception):
@@ -66,7 +66,7 @@ def _commit(table: Table, entries: Sequence[Entry]) -> None:
 
 
 def _fitting(entries: Sequence[Entry], metadata: Metadata, limit: str) -> list[Entry]:
-    """Those whose rows fit the table as it is now; the others are told."""
+    """The appends whose rows fit the table as it is now; the others are told."""
     kept = []
     for entry in entries:
         if entry.metadata is not metadata:
@@ -81,7 +81,7 @@ def _fitting(entries: Sequence[Entry], metadata: Metadata, limit: str) -> list[E
 
 
 def _written(table: Table, state: TableState, entries: Sequence[Entry]) -> writing.Write | None:
-    """The rows as files; None if the batch had to be divided, and is dealt with."""
+    """Write the rows as files; None if the batch had to be divided and was dealt with."""
     rows = entries[0].fitted
     if len(entries) > 1:
         rows = pa.concat_tables([entry.fitted for entry in entries]).combine_chunks()
@@ -92,7 +92,7 @@ def _written(table: Table, state: TableState, entries: Sequence[Entry]) -> writi
     except StoreError:
         raise
     except Exception:
-        # A value that no file can hold, such as a text that is no UTF-8, is found only now.
+        # Only now does a value show up that no file can hold, such as text that is not UTF-8.
         if len(entries) == 1:
             raise
         middle = len(entries) // 2
@@ -106,7 +106,7 @@ def _written(table: Table, state: TableState, entries: Sequence[Entry]) -> writi
 
 
 def _leave_out_seen(table: Table, entries: Sequence[Entry]) -> None:
-    """Tell those whose transaction was committed before: the others are sent without them."""
+    """Tell appends whose transaction was committed before; the others go on without them."""
     found = {
         record.app_id: record for record in table._lake.store.txns(table.table_id, table.version)
     }

@@ -1,4 +1,4 @@
-"""What a caller hands to an appender, and how it is told what became of it."""
+"""What a caller hands to an appender, and how it learns the outcome."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deltasql.spec.actions import Metadata, Txn
 
 
 class Receipt(Future[int]):
-    """The version that rows become, or why they don't; it knows whether anybody asked."""
+    """The version that rows become, or why they don't; it remembers whether anybody asked."""
 
     was_asked = False
 
@@ -35,7 +35,7 @@ class Receipt(Future[int]):
 # Not frozen: rows are fitted again if the table's schema changes while they wait.
 @dataclass(slots=True)
 class Entry:
-    """The rows of one call; `fitted` are the same, as a table with that `metadata` takes them."""
+    """The rows of one call; `fitted` is how a table with that `metadata` takes them."""
 
     data: pa.Table
     fitted: pa.Table
@@ -44,16 +44,16 @@ class Entry:
     receipt: Receipt
     since: float
     size: int
-    # The thread that does nothing else until the rows are durable, if one does.
+    # The thread that is blocked until the rows are durable, if any.
     waiter: int | None
 
     @property
     def app_id(self) -> str | None:
-        """The application whose transaction it is."""
+        """The application whose transaction this is."""
         return None if self.txn is None else self.txn.app_id
 
     def fail(self, error: BaseException) -> None:
-        """Tell the caller, with an error of its own: each thread adds its own traceback."""
+        """Tell the caller, with its own copy of the error: each thread adds its own traceback."""
         if self.receipt.done():
             return
         own = copy.copy(error) if isinstance(error, DeltaSqlError) else error

@@ -22,7 +22,7 @@ from deltasql.spec.properties import CHANGE_FEED, FIELD_ID, PHYSICAL_NAME, is_tr
 from deltasql.spec.schema import Primitive, StructField, StructType
 
 _STAMP = pa.timestamp("us", "UTC")
-# Of a column that is in no schema; that of change files in ours.
+# Field id of the one column that is in no schema, as in our own change files.
 _ID = 1 << 30
 
 
@@ -63,7 +63,7 @@ def _rows(
 def _of_version(
     objects: ObjectStore, state: TableState, change: Change
 ) -> Iterator[tuple[str | None, pa.RecordBatch]]:
-    """A version's changes: from change files alone, where it has some."""
+    """A version's changes: from its change files alone, if it has some."""
     told = [action for action in change.actions if isinstance(action, CdcFile)]
     for cdc in told:
         for batch in _in_change_file(objects, state, cdc):
@@ -81,7 +81,7 @@ def _of_version(
 def _moved(
     objects: ObjectStore, state: TableState, change: Change
 ) -> Iterator[tuple[str, AddFile, array[int] | None]]:
-    """Files that came or went; of one that got another deletion vector the rows between both."""
+    """Files added or removed; of a file with a new deletion vector, the rows that it changed."""
     adds = {a.path: a for a in change.actions if isinstance(a, AddFile) and a.data_change}
     names = state.partition_types
     removes = {

@@ -27,7 +27,7 @@ Places = dict[int, "array[int]"]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition: `predicate` is what the log understands of it, by itself all if `is_whole`."""
+    """A condition; `predicate` is the part the log understands, all of it if `is_whole`."""
 
     text: str
     predicate: Predicate | None
@@ -46,7 +46,7 @@ def condition_of(session: Session, state: TableState, text: str) -> Condition:
     try:
         return Condition(text, bind(parse(text), state.schema), is_whole=True)
     except DeltaSqlError:
-        # More than the log has words for.
+        # The log can't express this condition.
         pass
     node = dialect.parse(session.engine, text)
     relation = relation_of(state.schema, TARGET)
@@ -65,7 +65,7 @@ def condition_of(session: Session, state: TableState, text: str) -> Condition:
 def find_rows(
     session: Session, table: TableAt, files: Sequence[AddFile], condition: Condition
 ) -> Places:
-    """The places of a condition's rows, by the number of their file."""
+    """The places of the rows that satisfy a condition, by the number of their file."""
     columns = () if condition.is_whole else condition.columns
     rows = table.rows.read(files, columns=columns, predicate=condition.predicate)
     if condition.is_whole:
@@ -81,7 +81,7 @@ def find_rows(
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Places:
-    """Places from batches of rows and files, those of a file ascending."""
+    """Places from batches of rows and files, ascending within each file."""
     found: Places = {}
     for batch in batches:
         rows, files = batch.column(0), batch.column(1)

@@ -1,4 +1,4 @@
-"""Python values as SQL text, for those who set a column to a value instead of an expression."""
+"""Python values as SQL text, for callers who set a column to a value, not an expression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deltasql.log.predicates.text_literals import literal_of
 
 
 def literal(value: Any) -> str:
-    """The SQL that stands for a value."""
+    """The SQL literal for a value."""
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).upper()
     for kind, render in _RENDERERS:
@@ -41,7 +41,7 @@ _RENDERERS: list[tuple[type, Callable[[Any], str]]] = [
     (Decimal, lambda value: format(value, "f")),
     (str, literal_of),
     (bytes, lambda value: f"X'{value.hex()}'"),
-    # A datetime is a date as well.
+    # Before `date`: a datetime is a date as well.
     (datetime, _moment),
     (date, lambda value: f"DATE '{value.isoformat()}'"),
     (list, lambda value: f"list_value({', '.join(map(literal, value))})"),
@@ -50,7 +50,7 @@ _RENDERERS: list[tuple[type, Callable[[Any], str]]] = [
 
 
 def expressions(given: Mapping[str, Any]) -> dict[str, str]:
-    """Expressions as they are, and every other value as the literal that it is."""
+    """Expressions as they are, and every other value as a literal."""
     return {
         key: value if isinstance(value, str) else literal(value) for key, value in given.items()
     }
@@ -59,7 +59,7 @@ def expressions(given: Mapping[str, Any]) -> dict[str, str]:
 def assignments(
     given: Mapping[str, Any] | None, values: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
-    """What a clause sets: `given` are expressions, `values` are values, of which one is there."""
+    """What a clause sets: either the expressions `given`, or the Python `values`."""
     if given and values:
         raise ValidationError(
             "expressions and values are both given", remedy="set all columns in one of the two"

@@ -18,13 +18,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """What happens to the rows of one side; `values` is None for all columns of the source."""
+    """What happens to the rows of one side; `values` is None to set all columns of the source."""
 
     side: Side
     verb: Verb
     condition: str | None = None
     values: Mapping[str, str] | None = None
-    # Columns of the source that a clause for all of them leaves out.
+    # Source columns that a clause for all columns leaves out.
     without: frozenset[str] = frozenset()
 
 
@@ -47,8 +47,8 @@ class Merge:
 class MergeBuilder(Generic[R]):
     """`table.merge(source, on)`: add clauses, then `execute()`.
 
-    Of the clauses for a row the first one counts whose condition holds. The target is called
-    `target` and the source `source` in every expression, unless they were given other names.
+    The first clause whose condition holds for a row applies to it. In every expression the target
+    is called `target` and the source `source`, unless they were given other names.
     """
 
     def __init__(self, merge: Merge, run: Callable[[Merge], R]) -> None:
@@ -111,14 +111,14 @@ class MergeBuilder(Generic[R]):
         predicate: str | None = None,
         updates: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Set columns of rows of the table that nothing matches."""
+        """Set columns of table rows that no source row matches."""
         side: Side = "not matched by source"
         return self._with(side, "update", (condition, set), (predicate, updates))
 
     def when_not_matched_by_source_delete(
         self, condition: str | None = None, *, predicate: str | None = None
     ) -> Self:
-        """Delete rows of the table that nothing matches."""
+        """Delete table rows that no source row matches."""
         return self._and(Clause("not matched by source", "delete", _text(condition or predicate)))
 
     def with_schema_evolution(self) -> Self:
@@ -135,7 +135,7 @@ class MergeBuilder(Generic[R]):
     withSchemaEvolution = with_schema_evolution  # noqa: N815
 
     def execute(self) -> R:
-        """Merge; returns the version with its metrics, in a transaction the metrics alone."""
+        """Run the merge; returns the version with its metrics, or in a transaction only metrics."""
         if not self._merge.clauses:
             raise ValidationError(
                 "the merge does nothing",
@@ -152,10 +152,10 @@ class MergeBuilder(Generic[R]):
         given: tuple[str | Mapping[str, Any] | None, Mapping[str, Any] | str | None],
         theirs: tuple[str | None, Mapping[str, Any] | None],
     ) -> Self:
-        """A clause by what is given in order, and by the names that delta-rs has for it."""
+        """Add a clause, from positional arguments or from the names that delta-rs uses."""
         condition, values = given
         if isinstance(condition, Mapping):
-            # In delta-rs what to set comes first.
+            # delta-rs takes the values first.
             condition, values = values, condition
         wanted = cast("Mapping[str, Any]", values or theirs[1])
         return self._and(Clause(side, verb, _text(condition or theirs[0]), assignments(wanted)))
@@ -181,7 +181,7 @@ def _text(condition: Any) -> str | None:
 
 
 def _check_order(merge: Merge) -> None:
-    """A clause without a condition takes every row, and nothing is left to those after it."""
+    """Refuse clauses after one without a condition, which leaves them no rows."""
     for side in SIDES:
         for clause in merge.of(side)[:-1]:
             if clause.condition is None:
@@ -193,7 +193,7 @@ def _check_order(merge: Merge) -> None:
 
 
 def merge_params(merge: Merge) -> dict[str, object]:
-    """What the merge was asked for, as the history tells it."""
+    """What the merge was asked to do, as the history records it."""
 
     def told(side: str) -> list[dict[str, str]]:
         return [

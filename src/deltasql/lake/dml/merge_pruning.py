@@ -1,8 +1,8 @@
-"""Which files of the table a merge can touch, from its condition and from the source's keys.
+"""Which files of the table a merge can touch, judged by its condition and the source's keys.
 
-Conjuncts on the table alone skip files as they are. An equality between a column of the table
-and something of the source skips all that lies outside of what the source holds: in SQL by the
-lowest and the highest key, and then, file by file, where no key lies between a file's bounds.
+Conjuncts on the table alone skip files directly. An equality between a column of the table and an
+expression of the source skips everything outside the source's values: in SQL by the lowest and the
+highest key, and then file by file, if no key lies between the file's bounds.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from deltasql.log.state import TableState
 from deltasql.spec.actions import AddFile
 from deltasql.spec.schema import Primitive, StructField
 
-# Types whose order is the same to the engine and to the stats of files.
+# Types that the engine and the stats of files order in the same way.
 _ORDERED = frozenset({"byte", "short", "integer", "long", "string", "date"})
-# More values of a partition column than this are told by their range.
+# With more values of a partition column than this, only their range is used.
 _MOST_VALUES = 500
 
 
@@ -67,7 +67,7 @@ class MergePruning:
         self._target = target
 
     def reach(self, condition: Node) -> tuple[Predicate | None, list[Key]]:
-        """What is known of the rows that match, and the keys that it is known by."""
+        """What is known about the rows that match, and the keys from which it is known."""
         own, _ = understood(condition, self._state.schema, self._own)
         keys = list(self._keys(condition))
         parts = [own] if own is not None else []
@@ -132,7 +132,7 @@ class MergePruning:
         )
 
     def with_keys(self, files: Sequence[AddFile], keys: Sequence[Key]) -> list[AddFile]:
-        """Those of the files that may hold one of the source's keys, by their stats."""
+        """The files that may hold one of the source's keys, judged by their stats."""
         partitions = {name.lower() for name in self._state.partition_columns}
         kept = list(files)
         for key in keys:
@@ -165,7 +165,7 @@ class MergePruning:
 
 
 def _is_plain(key: Key, *values: Any) -> bool:
-    """Whether Python has the values: DuckDB gives dates beyond its years as texts."""
+    """Whether the values are Python's: DuckDB returns dates that Python can't hold as text."""
     wanted = date if key.item.type == Primitive("date") else int | str
     return all(isinstance(value, wanted) for value in values)
 

@@ -1,4 +1,4 @@
-"""A merge, run: the rows that match are found once, then files are written anew."""
+"""Runs a merge: the matching rows are found once, then files are rewritten."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _KEPT = -1
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A merge whose source is loaded: it can be run, and on a newer version run again."""
+    """A merge whose source is loaded; it can be run, and run again on a newer version."""
 
     session: Session
     merge: Merge
@@ -54,7 +54,7 @@ class Prepared:
 
 
 def prepared(session: Session, merge: Merge) -> Prepared:
-    """Load the source of a merge; in `session`, which has to stay open."""
+    """Load the source of a merge into `session`, which has to stay open."""
     return Prepared(session, merge, MergeSource(session, merge.source, merge.source_alias))
 
 
@@ -74,7 +74,7 @@ class _Run:
         self._numbers = [numbers_of(item) for item in state.schema.fields if is_identity(item)]
 
     def outcome(self) -> Outcome:
-        """Find what is touched, write what comes in its place."""
+        """Find what is touched, and write what replaces it."""
         merge, engine = self._merge, self._session.engine
         both = self._session.translator(self._target, self._source.relation)
         node = dialect.parse(engine, merge.condition)
@@ -104,7 +104,7 @@ class _Run:
         return write, metrics
 
     def _changed(self) -> list[Action]:
-        """The changes of metadata, with how far the identity columns have come."""
+        """The metadata changes, including how far the identity columns have advanced."""
         before = self._table.state.metadata
         after = with_marks(before, marks_of(self._numbers))
         return writing.numbered(before, after, self._changes)
@@ -115,7 +115,7 @@ class _Run:
         self, node: dialect.Node, both: dialect.Translator
     ) -> tuple[list[AddFile], Predicate | None]:
         snapshot, state = self._table.snapshot, self._table.state
-        # A row that the condition does not speak of is one that the source lacks.
+        # Rows that the condition excludes are rows that the source lacks: every file counts.
         if self._merge.of("not matched by source"):
             return list(snapshot.adds(None)), None
         pruning = MergePruning(self._session, state, self._source, both, self._merge.target_alias)
@@ -125,7 +125,7 @@ class _Run:
     def _find(
         self, candidates: Sequence[AddFile], condition: str, both: dialect.Translator
     ) -> None:
-        """Make the table of pairs: each row that matches or changes, and the clause for it."""
+        """Make the table of pairs: each row that matches or changes, and its clause."""
         matched = self._clause("matched", both)
         lost = self._clause("not matched by source", both) if self._lacks else str(_KEPT)
         used = [name for alias, name in both.used if alias == self._merge.target_alias]
@@ -134,7 +134,7 @@ class _Run:
         clause = f"CASE WHEN {source_row} IS NOT NULL THEN {matched} ELSE {lost} END"
         engine, reader = self._session.engine, self._table.rows
         engine.rows(f"DROP TABLE IF EXISTS {PAIRS}")
-        # The source is what a join is built of: it is known, and mostly the smaller side.
+        # Build the join on the source: its size is known, and it is usually the smaller side.
         with (
             engine.joining_as_written(),
             engine.reading(
@@ -148,7 +148,7 @@ class _Run:
                 f"{'LEFT' if self._lacks else 'INNER'} JOIN {self._source.sql} ON {condition}) "
                 f"WHERE {SOURCE_ROW} IS NOT NULL OR {CLAUSE} >= 0"
             )
-        # As in Delta it does not matter whether one of the pairs would change anything.
+        # As in Delta, pairs count even if they would change nothing.
         if (self._merge.of("matched") or self._lacks) and not _deletes_all(self._merge):
             self._must_be_unique()
 
@@ -199,7 +199,7 @@ class _Run:
         )
 
     def _used(self, candidates: Sequence[AddFile], lost: Places) -> list[AddFile]:
-        """The files that the outcome rests on: that nothing was inserted rests on what matches."""
+        """The files the outcome rests on: what was not inserted rests on the rows that match."""
         numbers = set(lost)
         if self._merge.of("not matched"):
             found = self._session.engine.rows(f"SELECT DISTINCT {FILE} FROM {PAIRS}")  # noqa: S608
@@ -248,7 +248,7 @@ class _Run:
     def _updated(
         self, clauses: Sequence[int], candidates: Sequence[AddFile], places: Places
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of the table with what their clauses make of them."""
+        """Rows of the table as their clauses update them."""
         engine, hidden = self._session.engine, self._table.hidden
         both = self._session.translator(self._target, self._source.relation)
         only = self._session.translator(self._target)
@@ -266,7 +266,7 @@ class _Run:
             for name in self._target.columns
         ]
         if hidden:
-            # The same row, as of this version.
+            # The row keeps its id, and was last changed by this version.
             chosen += [f"{self._alias}.{quoted(hidden[0])}", _nothing(hidden[1])]
         always = explicit[0].intersection(*explicit)
         reader = self._table.rows
@@ -300,7 +300,7 @@ class _Run:
             f"SELECT {CLAUSE}, count(*) FROM ({absent}) WHERE {CLAUSE} >= 0 GROUP BY 1"  # noqa: S608
         )
         self._inserted = dict(counted)
-        # Also where no row is inserted: what can't be set is told.
+        # Even if no row is inserted: this reports what can't be set.
         always = explicit[0].intersection(*explicit)
         handed = self._handed_out(sum(self._inserted.values()), always)
         made = {
@@ -318,7 +318,7 @@ class _Run:
         yield from self._rows.made(query, always, partly=set().union(*explicit) - always)
 
     def _handed_out(self, count: int, explicit: set[str]) -> dict[str, str]:
-        """The numbers of so many inserted rows, as SQL, for identity columns that need some."""
+        """SQL for the numbers of `count` inserted rows, for identity columns that need them."""
         return {
             item.name: _number(item, count) for item in self._numbers if item.name not in explicit
         }
@@ -333,7 +333,7 @@ class _Run:
         missing = [
             item.name
             for item in wanted
-            # What is computed need not be set.
+            # Computed columns need not be set.
             if item.name.lower() not in there
             and not is_identity(item)
             and GENERATION_EXPRESSION not in item.metadata
@@ -352,7 +352,7 @@ class _Run:
 
 
 def _cased(clause: str, values: dict[int, str]) -> str:
-    """The value for the clause of a row."""
+    """The value for each row, chosen by its clause."""
     if len(values) == 1:
         return next(iter(values.values()))
     parts = [f"WHEN {number} THEN {sql}" for number, sql in values.items()]
@@ -373,12 +373,12 @@ def _nothing(name: str) -> str:
 
 
 def _deletes_all(merge: Merge) -> bool:
-    """Whether every row that matches is deleted, however often it does."""
+    """Whether every matching row is deleted, however often it matches."""
     return [(c.verb, c.condition) for c in merge.of("matched")] == [("delete", None)]
 
 
 def _evolved(table: TableAt, prepared: Prepared) -> tuple[TableAt, list[Action]]:
-    """The table as the merge leaves it: with the source's new columns, if it may grow."""
+    """The table as the merge leaves it: with the source's new columns, if it may gain any."""
     merge, incoming = prepared.merge, prepared.source.schema
     if not merge.evolves:
         return table, []

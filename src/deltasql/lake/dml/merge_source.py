@@ -1,4 +1,4 @@
-"""The source of a merge: loaded once into the engine, whatever it came from."""
+"""The source of a merge: loaded once into the engine, whatever its form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltasql.errors import SchemaMismatchError
 
 SOURCE_ROW = f"{OWN}source"
 SOURCE_TABLE = f"{OWN}source_rows"
-# What Arrow has and Delta has not, as what a table would hold it.
+# Types that Arrow has and Delta lacks, and the types in which a table would hold them.
 _AS_DELTA = {
     "UTINYINT": "SMALLINT",
     "USMALLINT": "INTEGER",
@@ -27,7 +27,7 @@ _AS_DELTA = {
 
 
 class MergeSource:
-    """A table of the engine with the source's rows, each with a number."""
+    """An engine table with the source's rows, each with a number."""
 
     def __init__(self, session: Session, data: Any, alias: str) -> None:
         rows = as_arrow(data)

@@ -1,4 +1,4 @@
-"""What an operation on rows did, under the names that stock Delta has for it."""
+"""What an operation on rows did, under the names that stock Delta uses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Clock:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time spent in a phase, added up."""
+        """Add the time spent in the block to a phase."""
         began = time.monotonic()
         try:
             yield
@@ -37,7 +37,7 @@ class Clock:
 
 
 class FileChanges:
-    """Files that went and files that came; one that merely lost rows to a vector is both."""
+    """Files removed and files added; one that merely lost rows to a vector is both."""
 
     def __init__(
         self, gone: Iterable[AddFile], added: Iterable[AddFile], changes: Iterable[CdcFile] = ()
@@ -61,7 +61,7 @@ class FileChanges:
         return total(map(row_count, self.new))
 
     def of_rows(self) -> dict[str, int]:
-        """As a delete or an update tells it."""
+        """As a delete or an update reports it."""
         return {
             "numAddedFiles": len(self.new),
             "numAddedBytes": sum(add.size for add in self.new),
@@ -72,7 +72,7 @@ class FileChanges:
         }
 
     def of_merge(self) -> dict[str, int]:
-        """As a merge tells it."""
+        """As a merge reports it."""
         return {
             "numTargetFilesAdded": len(self.new),
             "numTargetFilesRemoved": len(self._removed),
@@ -84,15 +84,15 @@ class FileChanges:
 
 
 class ClauseLike(Protocol):
-    """A clause of a merge, whoever runs it."""
+    """A clause of a merge, whichever engine runs it."""
 
     @property
     def side(self) -> str:
-        """Whether it is for rows that match, and if not, for those of which side."""
+        """Whether it is for rows that match, and if not, for which side's rows."""
 
     @property
     def verb(self) -> str:
-        """What it does to them."""
+        """What it does to these rows."""
 
 
 def write_metrics(
@@ -100,9 +100,9 @@ def write_metrics(
     gone: Sequence[AddFile] | None = None,
     kept: Sequence[AddFile] | None = None,
 ) -> dict[str, int]:
-    """The metrics of an append, or of an overwrite, in whose place files are `gone`.
+    """The metrics of an append, or of an overwrite that replaced the files `gone`.
 
-    Of one with a condition the rows that stayed are in the files `kept`, which are some of the new.
+    If the overwrite has a condition, `kept` are those new files that hold the rows which stayed.
     """
     adds = [item for item in files if isinstance(item, AddFile)]
     found: dict[str, int | None] = {
@@ -126,7 +126,7 @@ def change_metrics(
 ) -> dict[str, int]:
     """The metrics of a delete or an update; `rows` are those Deleted, Updated and Copied.
 
-    What is not known is left out.
+    Unknown numbers are left out.
     """
     return _known(
         {
@@ -172,7 +172,7 @@ def rows_in(files: Iterable[AddFile]) -> int | None:
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """A sum; None if one of the numbers is not known."""
+    """A sum; None if one of the numbers is unknown."""
     found = 0
     for count in counts:
         if count is None:

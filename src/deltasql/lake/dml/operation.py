@@ -1,4 +1,4 @@
-"""One operation on the rows of a table: what it reads, what it takes out, what it writes."""
+"""One operation on the rows of a table: what it reads, removes and writes."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ class TableAt:
         return self.snapshot.state
 
     def with_state(self, state: TableState) -> TableAt:
-        """The same under other metadata, such as with new columns."""
+        """The same table under other metadata, for example with new columns."""
         return replace(self, snapshot=self.snapshot.with_state(state))
 
     @property
     def rows(self) -> PlacedRows:
-        """What reads its rows with their places."""
+        """A reader of its rows with their places."""
         return PlacedRows(self.objects, self.state)
 
     @property
     def hidden(self) -> list[str]:
-        """The columns of row ids, where the table tracks its rows."""
+        """The row id columns, if the table tracks its rows."""
         return [item.name for item in id_columns(self.state)]
 
 
 class RowFiles:
-    """Takes rows out of files and writes others; everything that it wrote, for the commit."""
+    """Takes rows out of files and writes others; keeps what it wrote for the commit."""
 
     def __init__(self, table: TableAt) -> None:
         self._table = table
@@ -77,12 +77,12 @@ class RowFiles:
 
     @property
     def has_feed(self) -> bool:
-        """Whether changes are written down row by row."""
+        """Whether changes are recorded row by row."""
         return self._table.state.has_change_feed
 
     @contextmanager
     def or_nothing(self) -> Iterator[None]:
-        """What was written is deleted if the operation fails half-way."""
+        """Delete what was written if the operation fails half-way."""
         try:
             yield
         except Exception:
@@ -92,9 +92,9 @@ class RowFiles:
     def replace(
         self, candidates: Sequence[AddFile], lost: Places, *new: Callable[[], Batches]
     ) -> list[list[AddFile]]:
-        """Take rows out of the candidates, by their numbers, and write new ones.
+        """Take rows out of the candidates, given by file number, and write new ones.
 
-        Returns the files of each kind of new rows, where there is a feed that has to tell them.
+        Returns the files of each kind of new rows, if a change feed has to report them.
         """
         marked = {
             number: rows for number, rows in lost.items() if self._can_mark(candidates[number])
@@ -104,32 +104,32 @@ class RowFiles:
         kept = self._kept(candidates, copied)
         self.gone += rewritten(candidates[number] for number in lost)
         if self.has_feed:
-            # Each for itself: the feed is read from the files of what was inserted or updated.
+            # Separate files: the feed reads inserted and updated rows from them.
             self._write(kept)
             return [self._write(self._fitted(batches())) for batches in new]
         self._write(chain(kept, *(self._fitted(batches()) for batches in new)))
         return []
 
     def take_whole(self, files: Sequence[Removable]) -> None:
-        """Take out files all of whose rows go."""
+        """Remove files that lose all of their rows."""
         self.gone += files
 
     def write_changes(self, *parts: tuple[str, Iterator[pa.RecordBatch]]) -> None:
-        """Write rows for the feed, with the kind of change that they are."""
+        """Write rows for the feed, with their kind of change."""
         writer = self.feed()
         found = writer.write(*parts)
         self.changes += found
         self.files += found
 
     def feed(self) -> ChangeWriter:
-        """What writes the change feed."""
+        """The writer of the change feed."""
         table = self._table
         return ChangeWriter(
             table.objects, table.state, new_id=writing.new_id, now_ms=writing.now_ms
         )
 
     def rows_at(self, candidates: Sequence[AddFile], places: Places) -> Iterator[pa.RecordBatch]:
-        """Rows of the candidates by their places, as the table has them."""
+        """Rows of the candidates at some places, in the table's schema."""
         width = len(self._table.state.schema.fields)
         for batch in self._table.rows.read(candidates, only=places):
             yield batch.select(list(range(width)))
@@ -150,7 +150,7 @@ class RowFiles:
         self.files += files
 
     def _kept(self, candidates: Sequence[AddFile], lost: Places) -> Iterator[pa.RecordBatch]:
-        """The rows that stay, of files that lose others and are written anew."""
+        """The rows that stay, of files that lose others and are rewritten."""
         objects = self._table.objects
         without = {
             number: with_old(objects, candidates[number], rows) for number, rows in lost.items()
@@ -165,11 +165,11 @@ class RowFiles:
     def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             self.copied += batch.num_rows
-            # Without the two columns of its place.
+            # Drop the two columns that hold the row's place.
             yield batch.select(list(range(batch.num_columns - 2)))
 
     def _fitted(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """New rows with the table's types, none missing that it must have, no text too long."""
+        """New rows in the table's types; refuses missing required values and overlong texts."""
         layout = row_layout(self._table.state)
         for batch in batches:
             rows = conform(pa.table(batch), layout.schema, arrow_schema=layout.logical)
@@ -193,7 +193,7 @@ class RowFiles:
     # --- what it comes to ---------------------------------------------------------------
 
     def changed(self) -> FileChanges:
-        """Which files went and which came."""
+        """Which files were removed and which added."""
         return FileChanges(self.gone, self.added, self.changes)
 
     def outcome(
@@ -206,7 +206,7 @@ class RowFiles:
         changes: Sequence[Action] = (),
         metrics: Mapping[str, int],
     ) -> writing.Write | None:
-        """What the operation commits; None when nothing changed."""
+        """What the operation commits; None if nothing changed."""
         removed = removes(self.gone, deletion_timestamp=writing.now_ms())
         actions: list[Action] = [*changes, *removed, *self.added, *self.changes]
         if not removed and not self.added:
@@ -229,7 +229,7 @@ def _under(batches: Batches, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def row_layout(state: TableState) -> Layout:
-    """How rows that are moved lie in files: with their ids, where the table tracks them."""
+    """How moved rows lie in files: with their ids, if the table tracks them."""
     base = layout_of(state.metadata)
     hidden = id_columns(state)
     if not hidden:

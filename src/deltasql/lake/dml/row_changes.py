@@ -1,4 +1,4 @@
-"""`delete` and `update`: which rows they mean, and what is written in their place."""
+"""`delete` and `update`: which rows they affect, and what is written in their place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Outcome = tuple[writing.Write | None, Mapping[str, int]]
 
 
 def delete(session: Session, table: TableAt, where: str | None) -> Outcome:
-    """Delete the rows of a condition, by default all; no write when there are none."""
+    """Delete the rows that satisfy a condition, by default all; no write if there are none."""
     clock, files = Clock(), RowFiles(table)
     if where is None:
         files.take_whole(every_row(table.snapshot.adds(None)))
@@ -38,7 +38,7 @@ def delete(session: Session, table: TableAt, where: str | None) -> Outcome:
         whole, candidates = found.whole, found.partial
         lost = find_rows(session, table, candidates, condition)
         if lost and whole and files.has_feed:
-            # Beside change files there is no other word for rows that went: they are read, too.
+            # Readers of change files look at nothing else, so rows of whole files are read, too.
             whole, candidates = [], [*whole, *candidates]
             lost = find_rows(session, table, candidates, condition)
     with clock.phase("rewriteTimeMs"), files.or_nothing():
@@ -54,7 +54,7 @@ def delete(session: Session, table: TableAt, where: str | None) -> Outcome:
 def update(
     session: Session, table: TableAt, where: str | None, values: Mapping[str, str]
 ) -> Outcome:
-    """Set columns in the rows of a condition, by default in all; no write when there are none."""
+    """Set columns in the rows of a condition, by default all; writes nothing if there are none."""
     clock, files = Clock(), RowFiles(table)
     condition = condition_of(session, table.state, "TRUE" if where is None else where)
     rows = _Updated(session, table, values)
@@ -86,11 +86,11 @@ class _Updated:
         self._explicit = self._rows.set_names(values, TARGET)
 
     def made(self, candidates: Sequence[AddFile], places: Places) -> Iterator[pa.RecordBatch]:
-        """The new rows in place of those at some places."""
+        """The new rows that replace those at some places."""
         chosen = [f"{sql} AS {quoted(name)}" for name, sql in self._values.items()]
         hidden = self._table.hidden
         if hidden:
-            # The same row, as of this version.
+            # The row keeps its id, and was last changed by this version.
             chosen += [f"{quoted(TARGET)}.{quoted(hidden[0])}", _nothing(hidden[1])]
         reader = self._table.rows
         batches = reader.read(candidates, only=places, ids=True)

@@ -1,4 +1,4 @@
-"""`delete`, `update` and `merge` of a table, committed at once or with a transaction."""
+"""`delete`, `update` and `merge` of a table, committed at once or in a transaction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Operation = Callable[[Session, TableAt], row_changes.Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """How an operation is committed: how often it is tried again, and what is said of it."""
+    """How an operation is committed: how often it is retried, and what is recorded about it."""
 
     retries: int
     metadata: Mapping[str, Any] | None
@@ -60,8 +60,8 @@ class TableVerbs:
     ) -> WriteResult:
         """Delete the rows of a condition, by default all; returns the version, with metrics.
 
-        A conflict with another writer runs it again, on the newer version, up to `retries` times
-        (`max_commit_retries` is the same). With `app_id` and `app_version` it happens once,
+        After a conflict with another writer it is run again on the newer version, up to `retries`
+        times (`max_commit_retries` is the same). With `app_id` and `app_version` it happens once,
         however often it is called. `writer` and `target_file_size` say how files are written.
         """
         wanted = one_of(where, predicate, condition)
@@ -90,10 +90,10 @@ class TableVerbs:
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> WriteResult:
-        """Set columns in the rows of a condition, by default in all.
+        """Set columns in the rows that satisfy a condition, by default in all.
 
-        `update("id = 200", {"amount": "amount + 1"})`: texts are SQL expressions; in `new_values`
-        they are texts. Returns and repeats as `delete` does.
+        `update("id = 200", {"amount": "amount + 1"})`: strings are SQL expressions; in `new_values`
+        they are plain strings. Results and retries are those of `delete`.
         """
         wanted = one_of(where, predicate, condition)
         values = assignments(one_of(set, updates), new_values)
@@ -125,7 +125,7 @@ class TableVerbs:
     ) -> MergeBuilder[WriteResult]:
         """Merge rows into the table; see `MergeBuilder` for the clauses, then `execute()`.
 
-        `merge_schema` is `with_schema_evolution()` under the name that delta-rs has for it.
+        `merge_schema` is delta-rs' name for `with_schema_evolution()`.
         """
         txn = writing.txn_actions(app_id, app_version)
         merge = merge_of(source, one_of(on, predicate, condition), source_alias, target_alias)
@@ -183,7 +183,7 @@ class TransactionVerbs:
         updates: Mapping[str, Any] | None = None,
         new_values: Mapping[str, Any] | None = None,
     ) -> Mapping[str, int]:
-        """Set columns in the rows of a condition, by default in all."""
+        """Set columns in the rows that satisfy a condition, by default in all."""
         wanted, values = (
             one_of(where, predicate, condition),
             assignments(one_of(set, updates), new_values),
@@ -219,7 +219,7 @@ class TransactionVerbs:
 
 
 def retries_of(ours: int, theirs: int | None) -> int:
-    """How often an operation is run again, under our name or that of delta-rs."""
+    """How often an operation is retried, under our name for it or delta-rs'."""
     found = ours if theirs is None else theirs
     if found < 0:
         raise ValidationError(f"retries can't be {found}", remedy="pass 0 or more")
@@ -243,7 +243,7 @@ def _at(
 
 
 def new_session(memory_limit: str) -> Session:
-    """An engine for one operation, at the present instant."""
+    """An engine for one operation, whose current time is now."""
     return Session(memory_limit)
 
 

@@ -1,4 +1,4 @@
-"""One thing under several names: deltasql's own, delta-spark's and those of delta-rs."""
+"""One thing under several names: deltasql's own, delta-spark's and delta-rs'."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def one_of(*given: T | None) -> T | None:
 def schema_mode_of(
     schema_mode: str | None, *, merge_schema: bool = False, overwrite_schema: bool = False
 ) -> str | None:
-    """What becomes of the schema, as one word: `merge`, `overwrite`, or None for nothing."""
+    """What happens to the schema, as one word: `merge`, `overwrite`, or None for nothing."""
     return one_of(
         schema_mode, "merge" if merge_schema else None, "overwrite" if overwrite_schema else None
     )

@@ -1,4 +1,4 @@
-"""`lake.write`: rows for a table by its name, whether there is one already or not."""
+"""`lake.write`: rows for a table by its name, whether it exists already or not."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class LakeWrites:
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> WriteResult:
-        """Write rows to a table, made where it is absent; returns the version, with metrics.
+        """Write rows to a table, created if it is absent; returns the version, with metrics.
 
-        Of a table that exists `mode` is `append`, `overwrite` (of the rows of `where`, which
-        delta-rs calls `predicate`), `error`, or `ignore`, which leaves it as it is. `partition_by`
-        and `properties` are a new table's. With `app_id` and `app_version` an append happens once.
+        For an existing table, `mode` is `append`, `overwrite` (the rows of `where`, which delta-rs
+        calls `predicate`), `error`, or `ignore`, which leaves it as it is. `partition_by` and
+        `properties` are for a new table. With `app_id` and `app_version` an append happens once.
         """
         lake, rows = cast("Lake", self), new_table.rows_of(data)
         where = one_of(where, predicate)
@@ -59,7 +59,7 @@ class LakeWrites:
         by = tuple(partition_by or ())
         if lake.store.table(name) is None:
             if app_id is not None:
-                # Its rows are a commit of their own: one that happens once.
+                # The rows get a commit of their own, which happens once.
                 schema = new_table.schema_of(None, rows)
                 lake.create_table(name, schema, by, properties, exists_ok=True)
             else:
@@ -67,7 +67,7 @@ class LakeWrites:
                     made = lake.create_table(name, None, by, properties, data=rows, **how)
                     return _first(made)
                 except TableExistsError:
-                    # Somebody was faster.
+                    # Somebody else created it first.
                     if mode in _ERROR:
                         raise
         elif mode in _ERROR:
@@ -119,7 +119,7 @@ def _check_partitions(table: Table, partition_by: Sequence[str] | None) -> None:
 
 
 def _first(table: Table) -> WriteResult:
-    """What the first version of a table says of its rows."""
+    """What the first version of a table says about its rows."""
     (change,) = table.changes(0, 0)
     (info,) = (item for item in change.actions if isinstance(item, CommitInfo))
     told = info.extra.get("operationMetrics") or {}

@@ -1,4 +1,4 @@
-"""What was committed, when and by whom, over all tables."""
+"""What was committed, when and by whom, across all tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _END = datetime(9999, 12, 31, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """A version of some table, for the audit; `changed` only where it was asked for."""
+    """A version of some table, for the audit; `changed` is set only on request."""
 
     table: str
     entry: HistoryEntry
@@ -43,7 +43,7 @@ def audit(
     if since is not None:
         if start is not None:
             raise ValidationError("start and since were both given", remedy="give one of the two")
-        # By the database's clock, whose times the versions have.
+        # By the database's clock, which also stamps the versions.
         begin = lake.store.clock_ms() - _milliseconds(since)
     else:
         begin = to_ms(_BEGINNING if start is None else start)

@@ -1,4 +1,4 @@
-"""What a table is, at one look."""
+"""What a table is, at a glance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `deltasql doctor` looks at: each finding with its remedy."""
+"""What `deltasql doctor` checks: each finding with its remedy."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _DRIVERS: Final = ("psycopg", "duckdb", "pyspark", "fastapi")
 _CLOCKS_APART: Final = 5.0
-# Of how many tables the newest commit files are read.
+# For how many tables the newest commit files are read.
 _SAMPLED: Final = 20
 State = Literal["ok", "note", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; a problem has a remedy."""
+    """One thing that was checked; a problem has a remedy."""
 
     check: str
     state: State
@@ -40,9 +40,9 @@ class Finding:
 def examine(
     configuration: Configuration, more: Callable[[], Iterator[Finding]] = lambda: iter(())
 ) -> Iterator[Finding]:
-    """Look at everything that a lake needs, in the order in which it is needed.
+    """Check everything that a lake needs, in the order in which it is needed.
 
-    `more` looks at what other layers know of, such as Spark.
+    `more` checks what other layers know about, such as Spark.
     """
     yield _versions()
     yield from more()

@@ -1,4 +1,4 @@
-"""What notebooks show: plain HTML tables, that nothing in a value can break out of."""
+"""What notebooks show: plain HTML tables that no value can break out of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from deltasql.errors import DeltaSqlError
 
 T = TypeVar("T")
-# Nobody reads more in a cell of a notebook.
+# Nobody reads more in a notebook cell.
 _MOST_ROWS: Final = 20
 _LONGEST: Final = 200
 
@@ -26,7 +26,7 @@ class Listing(list[T]):
 
 
 def more(count: int) -> str:
-    """What is said of rows that are not shown."""
+    """The note about rows that are not shown."""
     return f"{count:,} in all, the first {_MOST_ROWS} shown" if count > _MOST_ROWS else ""
 
 
@@ -44,7 +44,7 @@ def html_table(
 
 
 def html_record(title: str, values: Mapping[str, Any]) -> str:
-    """One thing: its properties line by line, without those that are empty."""
+    """One object: its properties line by line, without empty ones."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{_text(key)}</th><td>{_text(value)}</td></tr>"
         for key, value in values.items()
@@ -60,12 +60,12 @@ def schema_html(schema: Any) -> str:
 
 
 def failed(title: str, error: DeltaSqlError) -> str:
-    """What a notebook shows of a thing that can't be looked at: showing must not fail."""
+    """What a notebook shows for an object that can't be read: showing must not fail."""
     return html_record(title, {"problem": error.problem, "cause": error.cause})
 
 
 def _columns(item: object) -> list[str]:
-    """The fields of a value, those of an entry within it in their place."""
+    """The fields of a value; those of an entry inside it take that entry's place."""
     if not is_dataclass(item):
         return ["name", "location"] if hasattr(item, "location") else ["value"]
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""The questions that people ask of a whole lake: which tables, what changed, what was dropped."""
+"""Questions that people ask about a whole lake: which tables, what changed, what was dropped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LakeLooks:
         return sorted(LAKE)
 
     def tables(self, pattern: str | None = None) -> list[Table]:
-        """The tables, by name; with a pattern such as `silver.*` those whose names it fits.
+        """The tables, by name; with a pattern such as `silver.*`, those whose names match it.
 
         `table.kind` tells which are read-only or released; `dropped` lists those that are gone.
         """
@@ -47,11 +47,11 @@ class LakeLooks:
         table: str | None = None,
         changes: bool = False,
     ) -> list[AuditEntry]:
-        """What was committed from `start` up to `end`, by whom, over all tables, in order.
+        """What was committed from `start` up to `end`, by whom, across all tables, in order.
 
-        `since` is how long ago instead, such as `1d`; `table` a pattern of names, such as
-        `sales.*`. With `changes` each entry has the files, bytes and rows that it added and
-        removed.
+        `since` says instead how long ago to begin, such as `1d`; `table` is a pattern of names,
+        such as `sales.*`. With `changes`, each entry has the files, bytes and rows that it added
+        and removed.
         """
         return auditing.audit(
             cast("Lake", self), start=start, end=end, since=since, table=table, changes=changes
@@ -71,7 +71,7 @@ class LakeLooks:
     def undrop(self, table: str | int, *, new_name: str | None = None) -> Table:
         """Bring back a table that was dropped and not purged, by its name or id.
 
-        With all of its versions, where it was; under `new_name` if the name is taken by now.
+        It returns to its place with all its versions; use `new_name` if its name is taken by now.
         """
         lake = cast("Lake", self)
         if new_name is not None:

@@ -1,4 +1,4 @@
-"""`table.plot()`: files, bytes and commits over time, where matplotlib is at hand."""
+"""`table.plot()`: files, bytes and commits over time, if matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from deltasql.store.interface import VersionRecord
 
 _BARS: Final = 60
-# How often a table that is being written is looked at, until two looks agree.
+# How often to read a table that is being written, until two readings agree.
 _LOOKS: Final = 5
-# The stretches that commits are counted by, the first that gives few enough bars.
+# The intervals to count commits by: the first that gives few enough bars is used.
 _STRETCHES: Final = tuple(
     timedelta(seconds=seconds) for seconds in (0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400)
 )
@@ -65,7 +65,7 @@ def moments_of(table: Table, limit: int | None = None) -> list[Moment]:
         after = store.table_sums(table.table_id)
         if after == sums:
             break
-        # Somebody committed meanwhile.
+        # Somebody committed in between.
         sums = after
     if not found:
         return []
@@ -83,7 +83,7 @@ def moments_of(table: Table, limit: int | None = None) -> list[Moment]:
 
 
 def _new_figure() -> tuple[Figure, Any]:
-    """A figure, and the class of its labels for times."""
+    """A figure, and the class that labels its times."""
     try:
         from matplotlib.dates import ConciseDateFormatter
         from matplotlib.figure import Figure
@@ -95,7 +95,7 @@ def _new_figure() -> tuple[Figure, Any]:
         ) from error
 
     class TableFigure(Figure):
-        """Shown by notebooks without `%matplotlib`, and kept by no global state."""
+        """Shown by notebooks without `%matplotlib`, and kept in no global state."""
 
         def _repr_png_(self) -> bytes:
             picture = BytesIO()

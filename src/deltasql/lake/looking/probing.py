@@ -14,7 +14,7 @@ from deltasql.settings.object_store import SCHEMES
 
 _NAME: Final = "_deltasql_probe"
 _BYTES: Final = b"deltasql was here, and could not delete this; it may go\n"
-# The right that each step takes, by the kind of the store; see docs/permissions.md.
+# The right that each step needs, by the kind of the store; see docs/permissions.md.
 _RIGHTS: Final = {
     "s3": {
         "write": "s3:PutObject",
@@ -38,7 +38,7 @@ _RIGHTS: Final = {
 
 
 def probe(objects: ObjectStore) -> None:
-    """Write, list, read and delete an object; raises `StoreError` that tells what is missing."""
+    """Write, list, read and delete an object; raises a `StoreError` that names what is missing."""
     name = f"{_NAME}/{uuid.uuid4().hex}"
     _step("write", objects, lambda: objects.put_if_absent(name, _BYTES))
     try:
@@ -84,7 +84,7 @@ def _listed(objects: ObjectStore, name: str) -> None:
 
 
 def _written_once(objects: ObjectStore, name: str) -> None:
-    """The mirror needs a store that lets nobody write a name twice."""
+    """The mirror needs a store that refuses to write a name twice."""
     if objects.put_if_absent(name, b"twice"):
         raise StoreError(
             "the store lets two writers create the same object",

@@ -1,6 +1,6 @@
 """The public names of a lake and of a table: what `dir` shows, and docs/api lists.
 
-Everything else that these objects have is for deltasql's own modules.
+Everything else on these objects is for deltasql's own modules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The questions that people ask of one table: how big, of what kind, how it grew."""
+"""Questions that people ask about one table: how big, of what kind, how it grew."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class TableLooks:
 
     @property
     def kind(self) -> str:
-        """`live`, `released` for one handed back to plain Delta, or `read-only`."""
+        """`live`, `released` for a table handed back to plain Delta, or `read-only`."""
         return kind_of(cast("Table", self).read_only)
 
     @property
     def size(self) -> TableSums:
-        """The newest version in numbers: rows, files, bytes, partitions, and what is old."""
+        """The newest version in numbers: rows, files, bytes, partitions, and old files."""
         table = cast("Table", self)
         return table._lake.store.table_sums(table.table_id)
 
     def head(self, rows: int = 5) -> pa.Table:
-        """Some rows, to see what they look like; no more files are read than that takes."""
+        """Some rows, to see what they look like; reads no more files than that takes."""
         return cast("Table", self).scan(limit=rows).to_arrow()
 
     def count(self, where: str | None = None) -> int:
@@ -65,16 +65,16 @@ class TableLooks:
         return cast("Table", self).snapshot().count(where)
 
     def partitions(self) -> list[dict[str, str | None]]:
-        """The values of the partition columns that there are rows of, as the log has them."""
+        """The values of the partition columns that have rows, as the log writes them."""
         return cast("Table", self).snapshot().partitions()
 
     def detail(self) -> dict[str, Any]:
-        """What the table is, at one look: as DESCRIBE DETAIL of Delta has it."""
+        """What the table is, at a glance, as in Delta's DESCRIBE DETAIL."""
         table = cast("Table", self)
         return detail_of(table.snapshot(), table.name, table.location, table.sources)
 
     def plot(self, limit: int | None = 1000) -> Figure:
-        """Live files, their bytes, and commits over time, as a figure of matplotlib's.
+        """Live files, their bytes, and commits over time, as a matplotlib figure.
 
         `limit` is how many versions to go back at most. Files that were vacuumed and have left the
         log are not counted for the versions that had them. `ConfigError` without matplotlib.

@@ -1,4 +1,4 @@
-"""What the statements of one commit tell about themselves, told together."""
+"""The commitInfo of several statements, merged into that of their one commit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _METRICS = "operationMetrics"
 
 
 def joined_info(first: CommitInfo, second: CommitInfo) -> CommitInfo:
-    """One commitInfo for both: metrics are added up, of the rest the later one counts."""
+    """One commitInfo for both: metrics are added up; otherwise the later one counts."""
     metrics = _sums(first.extra.get(_METRICS) or {}, second.extra.get(_METRICS) or {})
     extra = {**first.extra, **second.extra}
     if metrics:
@@ -20,7 +20,7 @@ def joined_info(first: CommitInfo, second: CommitInfo) -> CommitInfo:
 
 
 def _sums(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Counts, as the texts that Delta keeps them as; what is no number is the later one's."""
+    """Sums of counts, as the texts that Delta uses; of other values the later one."""
     found = dict(first)
     for name, value in second.items():
         texts = str(found.get(name, "0")), str(value)

@@ -56,7 +56,7 @@ class TransactionTable(TransactionVerbs):
         self._removes: list[RemoveFile] = []
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
-        # By what there may be one of in a commit: the last one counts.
+        # Keyed by what a commit may have only one of: the last one counts.
         self._others: dict[object, Action] = {}
         self._info: CommitInfo | None = None
         self._written: list[NewFile] = []
@@ -101,7 +101,7 @@ class TransactionTable(TransactionVerbs):
 
     @property
     def staged(self) -> Sequence[Action]:
-        """What is to be committed so far, metadata and protocol left out."""
+        """What is to be committed so far, except metadata and protocol."""
         return [*self._others.values(), *self._removes, *self._overlay.adds.values()]
 
     @property
@@ -116,7 +116,7 @@ class TransactionTable(TransactionVerbs):
         return found
 
     def _pinned(self) -> Snapshot:
-        # A scan that was taken before a write doesn't show that write.
+        # A scan that was begun before a write must not show that write.
         overlay = self._overlay.copy()
         found = self._table.snapshot_with(version=self._version, overlay=overlay)
         if self._metadata is None and self._protocol is None:
@@ -184,7 +184,7 @@ class TransactionTable(TransactionVerbs):
         writer: WriterProperties | None = None,
         target_file_size: int | None = None,
     ) -> None:
-        """Put rows in place of those that satisfy `where`, by default of all of them."""
+        """Replace the rows that satisfy `where`, by default all, with new ones."""
         self._must_be_open()
         abandon = self._table.abandon(self._version)
         self.take(
@@ -218,7 +218,7 @@ class TransactionTable(TransactionVerbs):
         )
 
     def request(self, transaction_id: str, txn: Sequence[Action] = ()) -> CommitRequest:
-        """All that was written, as one commit, its change feed complete."""
+        """Everything that was written, as one commit with a complete change feed."""
         self._pay_feed_debt()
         operation, params = self._operations[0]
         if len(self._operations) > 1:
@@ -242,7 +242,7 @@ class TransactionTable(TransactionVerbs):
         return request
 
     def abandon(self, after: int) -> Abandon:
-        """For whoever may commit: what deletes files, written from now on, that no commit has."""
+        """A function that deletes files, written from now on, that belong to no commit."""
         return self._table.abandon(after)
 
     def must_be_open(self) -> None:
@@ -251,11 +251,11 @@ class TransactionTable(TransactionVerbs):
 
     @property
     def memory_limit(self) -> str:
-        """How much memory the engine of an operation may use."""
+        """How much memory the engine may use for an operation."""
         return self._lake.settings.duckdb_memory_limit
 
     def discard_files(self, request: CommitRequest | None = None) -> None:
-        """Delete the files that were written, if `request`, when it was sent, was not committed."""
+        """Delete the files that were written, unless `request` was sent and committed."""
         paths = [file.path for file in self._written]
         if request is not None:
             paths += request.rebased_files
@@ -284,7 +284,7 @@ class TransactionTable(TransactionVerbs):
                 self._add(action)
             elif isinstance(action, RemoveFile):
                 key = (action.path, action.dv_id)
-                # What this transaction added itself was never there.
+                # A file that this transaction added itself was never in the table.
                 if self._overlay.adds.pop(key, None) is None or key in restated:
                     self._overlay.removes.add(key)
                     self._removes.append(action)
@@ -300,13 +300,13 @@ class TransactionTable(TransactionVerbs):
     def _add(self, add: AddFile) -> None:
         key = (add.path, add.dv_id)
         if key in self._overlay.removes:
-            # Removed before, and there again: one commit can say the last of it only.
+            # Removed before, and back again: one commit can record only the last of the two.
             self._overlay.removes.remove(key)
             self._removes = [item for item in self._removes if (item.path, item.dv_id) != key]
         self._overlay.adds[key] = add
 
     def _restated(self, actions: Sequence[Action]) -> set[FileKey]:
-        """Files to be removed that this transaction said anew, but that were there before it."""
+        """Files to be removed that this transaction added again, but that existed before it."""
         removed = {(item.path, item.dv_id) for item in actions if isinstance(item, RemoveFile)}
         for item in actions if removed else ():
             if isinstance(item, AddFile) and (item.path, item.dv_id) in removed:
@@ -332,7 +332,7 @@ class TransactionTable(TransactionVerbs):
 
 
 def _only_one(action: Action) -> object:
-    """What one commit may say one time only, by key."""
+    """A key for what one commit may say only once."""
     if isinstance(action, Txn):
         return "txn", action.app_id
     if isinstance(action, DomainMetadata):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Statement:
-    """A statement of the application's own that a transaction runs when it commits.
+    """One of the application's own statements, run by a transaction when it commits.
 
     `rows` is what it returned, once the transaction has committed.
     """
@@ -93,10 +93,10 @@ class Transaction:
     def sql_execute(self, statement: str, parameters: Sequence[Any] = ()) -> Statement:
         """Run a statement on the application's own tables, in the lake's database.
 
-        It runs when the transaction commits, in the same database transaction, after the
-        tables of the lake: all of it counts, or none. It is not run when `app_id` and
-        `app_version` say that the transaction has happened already. What ends or steers a
-        transaction, such as COMMIT, is refused.
+        It runs when the transaction commits, in the same database transaction, after the tables of
+        the lake: all of it counts, or none. It is not run if `app_id` and `app_version` say that
+        the transaction has happened already. Statements that end or control a transaction, such as
+        COMMIT, are refused.
         """
         self._must_be_open()
         refuse_transaction_control(statement)
@@ -110,7 +110,7 @@ class Transaction:
         return self.at(self._lake.table(name))
 
     def at(self, table: Table) -> TransactionTable:
-        """A table that was found before, as this transaction sees it."""
+        """A table that was looked up before, as this transaction sees it."""
         self._must_be_open()
         if self._cut is None:
             heads = self._lake.store.heads()
@@ -129,7 +129,7 @@ class Transaction:
 
     @property
     def tables(self) -> Sequence[TransactionTable]:
-        """The tables that were used so far."""
+        """The tables used so far."""
         return tuple(self._tables.values())
 
     def _must_be_open(self) -> None:
@@ -147,7 +147,7 @@ class Transaction:
             inside = self._execute if self._statements else None
             done = self._lake.commits.commit_all(requests, inside=inside)
         except CommitStateUnknownError:
-            # The files may belong to versions: they stay. So they do on Ctrl-C.
+            # The files may belong to versions, so they stay; on Ctrl-C as well.
             raise
         except DeltaSqlError:
             self._discard_files(requests)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class TableAlter:
-    """What changes a table without writing rows. Every method returns the version."""
+    """Changes to a table that write no rows. Every method returns the version."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class TableAlter:
         first: bool = False,
         after: str | None = None,
     ) -> int:
-        """Add a column, null in the rows that are there; `address.zip` adds it to a struct."""
+        """Add a column, null in existing rows; `address.zip` adds it to a struct."""
         metadata = {} if comment is None else {"comment": comment}
         parent, _, last = name.rpartition(".")
         snapshot = _snapshot(self)
@@ -78,7 +78,7 @@ class TableAlter:
         self,
         schema: pa.Schema | StructType | Mapping[str, pa.DataType | str] | str | list[pa.Field],
     ) -> int:
-        """Add several columns behind the last one; a text has them as CREATE TABLE does."""
+        """Add several columns after the last one; a text lists them as in CREATE TABLE."""
         snapshot = _snapshot(self)
         if isinstance(schema, str):
             schema = parse_columns(schema)
@@ -98,8 +98,8 @@ class TableAlter:
     ) -> int:
         """Give a column another name; the files stay as they are.
 
-        That takes column mapping: with `enable_column_mapping` a table without it gets it first,
-        by a commit of its own, and its readers must know it from then on.
+        This needs column mapping: with `enable_column_mapping` a table without it gets it first, in
+        a commit of its own, and its readers must support it from then on.
         """
 
         def changed(found: Snapshot) -> StructType:
@@ -121,7 +121,7 @@ class TableAlter:
         return _commit(self, snapshot, metadata, "RENAME COLUMN", params)
 
     def drop_column(self, name: str, *, enable_column_mapping: bool = False) -> int:
-        """Take a column away; its values stay in the files and are read no more.
+        """Remove a column; its values stay in the files but are no longer read.
 
         For `enable_column_mapping` see `rename_column`.
         """
@@ -142,7 +142,7 @@ class TableAlter:
         return _commit_schema(self, snapshot, schema, "CHANGE COLUMN", {"order": list(names)})
 
     def set_nullable(self, column: str, nullable: bool = True) -> int:  # noqa: FBT001, FBT002
-        """Let a column have nulls; that it has none can be said of a table without files only."""
+        """Allow nulls in a column; they can be forbidden only while the table has no files."""
         snapshot = _snapshot(self)
         schema = edits.change(
             snapshot.state.schema, column, lambda item: replace(item, nullable=nullable)
@@ -152,7 +152,7 @@ class TableAlter:
         )
 
     def set_comment(self, comment: str | None, column: str | None = None) -> int:
-        """Describe a column, or the table itself; None takes the comment away."""
+        """Describe a column, or the table itself; None removes the comment."""
         snapshot = _snapshot(self)
         if column is None:
             metadata = replace(snapshot.metadata, description=comment)
@@ -171,8 +171,8 @@ class TableAlter:
     ) -> int:
         """Give a column a wider type, such as long for integer; the files stay as they are.
 
-        With `enable_type_widening` a table without that feature gets it in the same commit, and
-        its readers must know it from then on.
+        With `enable_type_widening` a table without that feature gets it in the same commit, and its
+        readers must support it from then on.
         """
         snapshot = _snapshot(self)
         state = snapshot.state
@@ -197,7 +197,7 @@ class TableAlter:
     # --- properties, constraints, features ------------------------------------------------
 
     def set_properties(self, properties: Mapping[str, str]) -> int:
-        """Set table properties; the protocol is raised where one of them asks for it."""
+        """Set table properties; the protocol is raised if one of them requires it."""
         snapshot = _snapshot(self)
         rules.must_be_plain(properties)
         wanted = canonical(properties)
@@ -224,7 +224,7 @@ class TableAlter:
         )
 
     def unset_properties(self, keys: Iterable[str], *, if_exists: bool = False) -> int:
-        """Take table properties away."""
+        """Remove table properties."""
         snapshot = _snapshot(self)
         wanted = list(canonical(dict.fromkeys(keys, "")))
         rules.must_be_plain(dict.fromkeys(wanted, ""))
@@ -242,7 +242,7 @@ class TableAlter:
         return _commit(self, snapshot, metadata, "UNSET TBLPROPERTIES", params)
 
     def add_constraint(self, name: str, expression: str) -> int:
-        """Add a CHECK constraint, once every row that is there satisfies it."""
+        """Add a CHECK constraint, after checking that every existing row satisfies it."""
         snapshot = _snapshot(self)
         key = rules.constraint_key(name)
         if key in snapshot.properties:
@@ -261,11 +261,11 @@ class TableAlter:
         configuration = {**snapshot.properties, key: expression}
         metadata = replace(snapshot.metadata, configuration=configuration)
         params = {"name": name, "expr": expression}
-        # Rows that somebody adds meanwhile were not looked at.
+        # Rows that others add meanwhile were not checked.
         return _commit(self, snapshot, metadata, "ADD CONSTRAINT", params, reads=Reads.all())
 
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> int:
-        """Take a CHECK constraint away."""
+        """Remove a CHECK constraint."""
         snapshot = _snapshot(self)
         key = rules.constraint_key(name)
         if key not in snapshot.properties:
@@ -281,7 +281,7 @@ class TableAlter:
         return _commit(self, snapshot, metadata, "DROP CONSTRAINT", params)
 
     def enable_feature(self, name: str) -> int:
-        """Add a feature to the table's protocol, with those that it rests on."""
+        """Add a feature to the table's protocol, with those that it depends on."""
         snapshot = _snapshot(self)
         feature = rules.known_feature(name)
         protocol = upgraded(
@@ -340,8 +340,8 @@ def _commit_schema(
 def _mapped(
     target: TableAlter, doing: str, change: Callable[[Snapshot], object], *, enable: bool
 ) -> Snapshot:
-    """A snapshot with column mapping, turned on if the caller says so and the change can be made:
-    no commit turns it off again.
+    """A snapshot with column mapping, turned on if the caller allows it and the change is possible,
+    since no commit turns it off again.
     """
     snapshot = _snapshot(target)
     if enable and snapshot.state.column_mapping == "none":
@@ -369,7 +369,7 @@ def _commit(
     reads: Reads | None = None,
     asked: Mapping[str, str] | None = None,
 ) -> int:
-    """Commit new metadata, and the protocol that it needs; `asked` has wishes for that, too."""
+    """Commit new metadata and the protocol it needs, or that the properties `asked` for need."""
     schema = parse_schema(metadata.schema_string)
     needed = upgraded(snapshot.protocol, schema, asked or metadata.configuration)
     actions: list[Action] = [] if metadata == snapshot.metadata else [metadata]

@@ -1,7 +1,7 @@
-"""Upkeep in the background: what is due is queued in SQL, and done by whichever worker is free.
+"""Upkeep in the background: what is due is queued in SQL, and done by any worker that is free.
 
 A kind of work is registered here with when it is due and how it is done; the queue, the limit on
-bytes and the worker know nothing else of it.
+bytes and the worker know nothing else about it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("deltasql.maintenance")
 
 _HOUR: Final = 3600.0
-# How long a job is its holder's: whatever it is, it may be done twice, and goes on where it was.
+# How long a job belongs to its holder: any job may be done twice, and resumes where it was.
 _CLAIM: Final = _HOUR
 _REMEMBERED: Final = 30 * 24 * _HOUR
-# How long a worker that stops waits for the job that is under way.
+# How long a worker that stops waits for the job under way.
 _PATIENCE: Final = 10.0
 _FAILED: Final = "failed: "
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of a job, in words, and how many bytes it deleted or wrote."""
+    """The outcome of a job, in words, and how many bytes it deleted or wrote."""
 
     outcome: str
     size_bytes: int = 0
@@ -46,7 +46,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class TableWork:
-    """A kind of work on a table: `due` says why it should be done now, None if it should not."""
+    """A kind of work on a table; `due` says why it should be done now, or None."""
 
     name: str
     due: Callable[[Table, Settings], str | None]
@@ -129,14 +129,14 @@ class LakeMaintenance:
         self._kinds = KINDS if kinds is None else kinds
 
     def queue(self) -> list[MaintenanceJob]:
-        """What waits, what is under way, and what was done in the last thirty days."""
+        """The jobs that wait, are under way, or were done in the last thirty days."""
         return [_job(record) for record in self._lake.store.jobs()]
 
     def run(self, stopped: threading.Event | None = None) -> list[MaintenanceJob]:
-        """Queue what is due, and do what waits; returns what this call did.
+        """Queue what is due and do what waits; returns what this call did.
 
-        Stops when `maintenance.bytes_per_hour` is used up, or when `stopped` is set: what waits
-        is for the next call.
+        Stops when `maintenance.bytes_per_hour` is used up, or when `stopped` is set; the rest is
+        left to the next call.
         """
         store, done = self._lake.store, []
         self._fill()
@@ -210,7 +210,7 @@ class LakeMaintenance:
 
 @contextmanager
 def upkeep_beside(lake: Lake, stopped: threading.Event) -> Iterator[None]:
-    """Upkeep in a thread while the block runs, if `maintenance.auto` is on."""
+    """Do upkeep in a thread while the block runs, if `maintenance.auto` is on."""
     settings = lake.engine.settings
     if settings.maintenance_auto != "on":
         yield
@@ -230,7 +230,7 @@ def upkeep_beside(lake: Lake, stopped: threading.Event) -> Iterator[None]:
         yield
     finally:
         stopped.set()
-        # What is under way goes on with the next worker, wherever it is cut off.
+        # Wherever the job under way is cut off, the next worker resumes it.
         thread.join(_PATIENCE)
 
 

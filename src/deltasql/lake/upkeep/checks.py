@@ -22,18 +22,18 @@ Progress = Callable[[CheckProgress], None]
 
 
 class LakeChecks:
-    """What a lake can say of its own log."""
+    """What a lake can check about its own log."""
 
     __slots__ = ()
 
     def check(
         self, table: str | None = None, *, full: bool = False, progress: Progress | None = None
     ) -> CheckReport:
-        """Replay the stored commits of a table, by default of all, against everything else.
+        """Replay a table's stored commits, by default every table's, and compare with the rest.
 
-        Rows of live and dead files, transactions, domains, metadata, heads, and the mirror's
-        checkpoints. It begins where an earlier check ended, if the rows up to there are still the
-        ones it saw; with `full` at the very beginning. Nothing is changed.
+        The rest is the rows of live and dead files, transactions, domains, metadata, heads, and the
+        mirror's checkpoints. It begins where an earlier check ended, if the rows up to there are
+        unchanged since; with `full`, at the very beginning. Nothing is changed.
         """
         lake = cast("Lake", self)
         tables = lake.tables() if table is None else [lake.table(table)]
@@ -44,16 +44,16 @@ class LakeChecks:
                     lake.store, item.objects, _target(item), full=full, progress=progress
                 )
             except TableNotFoundError:
-                # Either it was dropped meanwhile, or its head is what it lost.
+                # Either it was dropped meanwhile, or it has lost its head.
                 if still_there(lake, item):
                     found[item.name] = _without_head(item.name)
         return CheckReport(found)
 
     def rebuild(self, name: str, *, progress: Progress | None = None) -> RebuildReport:
-        """Make the rows of a table anew from its stored commits, in one transaction.
+        """Rebuild the rows of a table from its stored commits, in one transaction.
 
-        Commits to the table wait meanwhile. Whatever was lost of the commits themselves can't be
-        made anew: then nothing is changed.
+        Commits to the table wait meanwhile. Commits that are themselves lost can't be rebuilt: then
+        nothing is changed.
         """
         lake = cast("Lake", self)
         table = lake.table(name)
@@ -69,5 +69,5 @@ def _without_head(name: str) -> TableCheck:
 
 
 def _target(table: Table) -> Target:
-    """The table as the mirror knows it, also when its metadata can't be read."""
+    """The table as the mirror knows it, even if its metadata can't be read."""
     return Target(table.table_id, table.name, table.location)

@@ -1,8 +1,8 @@
 """Shallow clones: a table of its own whose files are those of another, by absolute paths.
 
-What the clone writes goes to its own place. Vacuum and purge of the source spare what a clone of
-the same lake names: a pin holds the files until the clone is there, and it is created under a lock
-of its source, so that whoever deletes sees the one or the other.
+What the clone writes goes to its own place. Vacuum and purge of the source spare what a clone in
+the same lake names: a pin holds the files until the clone exists, and the clone is created under a
+lock of its source, so that whoever deletes sees either the pin or the clone.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _actions(snapshot: Snapshot, files: list[AddFile]) -> list[Action]:
     configuration = {key: value for key, value in state.properties.items() if key not in _SINCE} | {
         TIMESTAMPS: "true"
     }
-    # A property that was set later, before that was refused, has not opened the source.
+    # The protocol decides: setting the property later, as was once possible, removed no fence.
     is_fenced = FENCE_FEATURE in implied_features(state.protocol)[1]
     fence = is_fenced or configuration.get(FENCE, "true").lower() != "false"
     protocol = protocol_for(state.schema, configuration, fence=fence)
@@ -118,7 +118,7 @@ def _named(path: str, root: str) -> str:
 
 
 def _uri(location: str) -> str:
-    """A store's location as the log writes it: percent-encoded, as those of local disks are."""
+    """A store's location as the log writes it: percent-encoded, as local ones already are."""
     scheme = scheme_of(location)
     if scheme in (None, "file"):
         return location.rstrip("/")

@@ -1,4 +1,4 @@
-"""`table.drop_feature`: what a table no longer needs leaves its protocol."""
+"""`table.drop_feature`: takes what a table no longer needs out of its protocol."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
 
-# How often it is looked again whether the feature is unused, when others commit meanwhile.
+# How often to check again that the feature is unused, if others commit meanwhile.
 _TRIES: Final = 5
 
 
 class TableFeatures:
-    """What takes features out of a table's protocol."""
+    """Takes features out of a table's protocol."""
 
     __slots__ = ()
 
     def drop_feature(self, name: str, *, truncate_history: bool = False) -> int:
         """Take a feature out of the protocol, once nothing needs it; returns the version.
 
-        First the table stops using it: properties are changed, files written anew. If readers
-        have to know it, the versions that used it must have expired, in SQL and in the mirror, by
+        First the table stops using it: properties are changed, files rewritten. If readers have to
+        know the feature, the versions that used it must have expired, in SQL and in the mirror, by
         the table's own retention; with `truncate_history` by that of
-        `delta.dropFeatureTruncateHistory.retentionDuration`, a day by default. Until then it
-        raises `ValidationError`, and goes on when it is called again.
+        `delta.dropFeatureTruncateHistory.retentionDuration`, a day by default. Until then it raises
+        `ValidationError`, and continues when it is called again.
         """
         table = cast("Table", self)
         feature = rules.droppable(name)
@@ -48,7 +48,7 @@ class TableFeatures:
                 operation="DROP FEATURE",
                 operation_params=params,
                 read_version=snapshot.version,
-                # Whatever comes meanwhile may make use of it.
+                # A commit in between may use the feature.
                 expected_head=snapshot.version,
                 dropping=frozenset({feature}),
             )
@@ -62,7 +62,7 @@ class TableFeatures:
         raise AssertionError("the last try returns or raises")
 
     def _stop_using(self, table: Table, feature: str) -> None:
-        """Bring the head to where it makes no use of the feature."""
+        """Make the head stop using the feature."""
         found = rules.property_to_clear(feature, table.snapshot().properties)
         if found is not None:
             table.set_properties(dict([found]))
@@ -94,7 +94,7 @@ class TableFeatures:
 
 
 def _uses(snapshot: Snapshot, feature: str) -> bool:
-    """Whether a version makes use of a feature, by whichever commit."""
+    """Whether a version uses a feature, whichever commit brought it in."""
     if rules.property_to_clear(feature, snapshot.properties) is not None:
         return True
     return feature == rules.VECTORS and any(

@@ -1,4 +1,4 @@
-"""One work for every table of a lake, in which no table stands in the way of the others."""
+"""One task for every table of a lake, in which no table holds up the others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Result = TypeVar("Result")
 
 
 def on_every_table(lake: Lake, work: Callable[[Table], Result]) -> list[Result]:
-    """What the work returns, by name, for every table that deltasql may write.
+    """The results of the work, by name, for every table that deltasql may write.
 
-    Tables that are dropped meanwhile are left out. What fails is raised when the others are done.
+    Tables that are dropped meanwhile are left out. A failure is raised after the others are done.
     """
     found: list[Result] = []
     failed: list[DeltaSqlError] = []

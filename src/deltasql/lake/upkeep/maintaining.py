@@ -51,9 +51,9 @@ R = TypeVar("R")
 class SessionInfo:
     """A process that writes, by the database's clock.
 
-    `writing_since` is when the oldest write began that was under way when the process was last
-    heard of. A process that was silent for ten minutes is not `is_alive`. `holds` are the
-    versions it keeps open, as (table, version).
+    `writing_since` is when its oldest write began, of those under way when it was last heard from.
+    A process that was silent for ten minutes is not `is_alive`. `holds` are the versions it keeps
+    open, as (table, version).
     """
 
     session_id: str
@@ -75,7 +75,7 @@ class LakeUpkeep(LakeChecks, LakeRetention):
 
     @cached_property
     def presence(self) -> Presence:
-        """What this process is doing with the lake, as far as vacuum has to know."""
+        """What this process is doing with the lake, as far as vacuum must know."""
         lake = cast("Lake", self)
         return Presence(lake.store, committer=lake.committer)
 
@@ -129,7 +129,7 @@ class LakeUpkeep(LakeChecks, LakeRetention):
         ]
 
     def pins(self) -> list[PinRecord]:
-        """The versions that somebody holds open: vacuum keeps their files."""
+        """The versions that somebody keeps open: vacuum keeps their files."""
         return cast("Lake", self).store.pins()
 
 
@@ -148,18 +148,18 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
         clock_margin: timedelta = CLOCK_MARGIN,
         progress: Callable[[int], None] | None = None,
     ) -> VacuumReport:
-        """Delete the files that no version within the retention needs; by default only tell.
+        """Delete the files that no version within the retention needs; by default only report.
 
         `retention` is a duration, a text such as `7 days`, or a number of hours; by default that
         of `delta.deletedFileRetentionDuration`. A shorter one needs
         `enforce_retention_duration=False`, and one shorter than a write under way is refused.
-        Orphans, files that no version knows, are looked for by a listing unless `find_orphans`
-        is False; they must be older than the retention and than every live writer's writes, by
-        `clock_margin` at least, since their times come from another clock.
+        Orphans, files that no version knows, are searched for by a listing unless `find_orphans` is
+        False; they must be older than the retention and every live writer's writes by at least
+        `clock_margin`, since their times come from another clock.
         """
         table = cast("Table", self)
         lake = table._lake
-        # As it is now: what this process wrote a moment ago is committed.
+        # Report the present state: what this process wrote a moment ago is committed by now.
         lake.presence.beat()
         subject = run.Subject(
             table_id=table.table_id,
@@ -181,11 +181,11 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
     def restore(
         self, version: int | None = None, timestamp: Timestamp | None = None
     ) -> RestoreReport:
-        """Make the table what it was at a version or at a time, as a new commit.
+        """Restore the table to a version or a time, as a new commit.
 
-        Files and metadata are those of then; the versions in between stay in the history. A file
-        that is gone stops it before anything is committed. A commit of somebody else meanwhile is
-        a conflict, and nothing is lost.
+        Files and metadata become what they were; the versions in between stay in the history. If a
+        file is gone, nothing is committed. A concurrent commit of another writer is a conflict, and
+        nothing is lost.
         """
         if (version is None) == (timestamp is None):
             raise ValidationError(
@@ -206,8 +206,8 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
     ) -> Table:
         """A shallow clone: a new table whose rows are this one's, without copying a file.
 
-        Each goes its own way from there. Vacuum and purge of this table spare what a clone in the
-        same lake still names.
+        The two are independent from then on. Vacuum and purge of this table spare what a clone in
+        the same lake still names.
         """
         table = cast("Table", self)
         return cloning.clone(table, table.snapshot(version, timestamp), name, location)
@@ -223,7 +223,7 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
     ) -> Iterator[Snapshot]:
         """A snapshot whose files vacuum keeps until the block ends, however long that takes.
 
-        The pin outlives a process that dies by `ttl` at most.
+        If the process dies, the pin outlives it by `ttl` at most.
         """
         table = cast("Table", self)
         snapshot = table.snapshot(version, timestamp)
@@ -272,7 +272,7 @@ def restore(
 def writes(
     method: Callable[Concatenate[Table, P], R],
 ) -> Callable[Concatenate[Table, P], R]:
-    """A method that writes files and commits them: vacuum spares them meanwhile."""
+    """Wrap a method that writes files and commits them: vacuum spares them meanwhile."""
 
     @wraps(method)
     def writing(self: Table, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -283,7 +283,7 @@ def writes(
 
 
 def must_be_ready(lake: Lake, targets: Sequence[Target], requests: Sequence[CommitRequest]) -> None:
-    """Raise if one of the mirrors is ahead of SQL, or if files of the commits are gone, or lie
+    """Raise if one of the mirrors is ahead of SQL, or if files of the commits are gone or lie
     where their tables may not read.
     """
     for target, request in zip(targets, requests, strict=True):
@@ -295,7 +295,7 @@ def must_be_ready(lake: Lake, targets: Sequence[Target], requests: Sequence[Comm
 
 
 def _must_still_exist(objects: ObjectStore, request: CommitRequest) -> None:
-    """Raise `CommitError` if vacuum took this process for dead, and deleted what it wrote."""
+    """Raise `CommitError` if vacuum took this process for dead and deleted what it wrote."""
     for action in request.actions:
         if not isinstance(action, AddFile | CdcFile) or is_elsewhere(action.path):
             continue

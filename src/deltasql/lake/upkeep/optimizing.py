@@ -55,14 +55,14 @@ class TableOptimize:
         dead_share: float = DEAD_SHARE,
         progress: Callable[[int, int], None] | None = None,
     ) -> OptimizeReport:
-        """Write small files, and those with many deleted rows, together; no row changes.
+        """Combine small files, and those with many deleted rows, into larger ones; no row changes.
 
         `where` chooses partitions. `target_size` is in bytes, or a text such as `256 MB`; by
-        default `delta.targetFileSize`, or 128 MiB. `zorder_by` puts the rows of all files in the
-        order of several columns; a clustered table is put in the order of its own. With `purge`
-        every file with deleted rows is written anew, and nothing else. Several processes that ask
-        for the same share the work: one commit a bin, which never disturbs an append. `progress`
-        is called with how many bins are done, and how many were planned.
+        default `delta.targetFileSize`, or 128 MiB. `zorder_by` orders the rows of all files by
+        several columns; a clustered table is ordered by its own. With `purge` every file with
+        deleted rows is rewritten, and nothing else. Several processes that ask for the same share
+        the work: each bin is one commit, which never disturbs an append. `progress` is called with
+        how many bins are done, and how many were planned.
         """
         table = cast("Table", self)
         state = table._lake.states.refresh(table.table_id)
@@ -96,12 +96,12 @@ class TableOptimize:
     def reorg(
         self, where: str | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> OptimizeReport:
-        """Write every file with deleted rows anew without them: stock Delta's REORG … PURGE."""
+        """Rewrite every file with deleted rows without them: stock Delta's REORG … PURGE."""
         return self.optimize(where, purge=True, progress=progress)
 
 
 def files_to_optimize(table: Table) -> int:
-    """How many files `Table.optimize` would write together; none if it can't."""
+    """How many files `Table.optimize` would combine; 0 if it can't."""
     snapshot = table.snapshot()
     state = snapshot.state
     try:
@@ -248,7 +248,7 @@ def _columns(given: Sequence[str], state: TableState) -> tuple[str, ...]:
 
 
 def _clustering(table: Table, state: TableState) -> tuple[str, ...]:
-    """The clustering columns, by their logical names; none that lies inside another."""
+    """The clustering columns, by their logical names, without those nested in others."""
     if "clustering" not in state.writer_features:
         return ()
     text = table._lake.store.domains(table.table_id, state.version).get(CLUSTERING_DOMAIN)

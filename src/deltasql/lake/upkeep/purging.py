@@ -1,7 +1,7 @@
-"""Purging: a dropped table's own files deleted, then its rows; nothing else at its place.
+"""Purging: deletes a dropped table's own files, then its rows; nothing else at its place.
 
-That the purge has begun is written down first, and the rows, which say what is to be deleted, go
-last: whoever is killed between the two has only to be run again.
+The start of the purge is recorded first, and the rows, which say what is to be deleted, go last: a
+purge that was killed in between only has to be run again.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DroppedTable:
 
     @property
     def kind(self) -> str:
-        """`dropped`: what `Table.kind` is for tables that are there."""
+        """`dropped`: like `Table.kind` of tables in the lake."""
         return "dropped"
 
 
@@ -84,7 +84,7 @@ def dropped(lake: Lake) -> list[DroppedTable]:
 
 
 def must_be_allowed(store: LogStore) -> None:
-    """Raise `DatabaseError` if the database would not let us delete the rows in the end."""
+    """Raise `DatabaseError` if the database would not let us delete the rows at the end."""
     if not store.may_purge():
         raise DatabaseError(
             "permission denied: this role can't purge tables",
@@ -96,7 +96,7 @@ def must_be_allowed(store: LogStore) -> None:
 def must_not_be_ahead(lake: Lake, table_id: int, name: str, location: str) -> None:
     """Raise `MirrorError` if the log has versions that SQL does not know.
 
-    Asked before anything is written down: the table can still be repaired, or adopted again.
+    Checked before anything is recorded: the table can still be repaired, or adopted again.
     """
     own = [claim for claim in lake.store.claims(location) if claim.place == place_of(location)]
     if [claim.table_id for claim in own] != [table_id]:
@@ -144,7 +144,7 @@ def undrop(lake: Lake, table: str | int, new_name: str | None) -> Table:
 
 
 def drop_and_purge(lake: Lake, table: Table) -> PurgeReport:
-    """See `Lake.drop_table`: the table is dropped if its purge may begin, in one transaction."""
+    """See `Lake.drop_table`: drops the table if its purge may begin, in one transaction."""
     if table.read_only is None:
         must_not_be_ahead(lake, table.table_id, table.name, table.location)
     check = _nobody_needs(lake, table)
@@ -172,8 +172,8 @@ def _carry_out(lake: Lake, begun: PurgeRecord) -> PurgeReport:
 
 
 def _nobody_needs(lake: Lake, table: DroppedRecord | Table) -> Check:
-    """Raises `ValidationError` if another table, such as a shallow clone, needs the files, or if
-    somebody reads them; what takes long of it is done now, the rest when it is called.
+    """A check that raises `ValidationError` if another table, such as a shallow clone, needs the
+    files, or if somebody reads them; its slow part is done now, the rest when it is called.
     """
     place = Place(table.location, is_local=place_of(table.location).startswith(LOCAL))
     elsewhere = Elsewhere(place, but=table.table_id)
@@ -207,7 +207,7 @@ def _delete_files(lake: Lake, record: DroppedRecord) -> PurgeReport:
     # No publish run may be under way: it would write log files again.
     with held_leases(lake.engine, lake.store, target) as leases:
         if lake.store.begin_purge(record.table_id) is None:
-            # Somebody else was done while we waited; what is left of it are our leases.
+            # Somebody else finished the purge while we waited; only our leases are left.
             lake.store.purge_table(record.table_id)
             raise _gone(record.name)
         return PurgeRun(lake.store, objects, record, leases).run()

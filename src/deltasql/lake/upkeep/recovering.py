@@ -1,4 +1,4 @@
-"""A lake whose database is lost, made anew from the mirrors of its tables: `lake.recover`."""
+"""A lake whose database is lost, rebuilt from the mirrors of its tables: `lake.recover`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class RecoveredTable:
     """What became of one place.
 
     `status` is `adopted`, `present` (it was in the lake already), `found` (in a dry run), or
-    `failed`; then `problem` says why and `remedy` what to do. `table` is its name, None where
-    a folder could not be searched, or has a name that is no text.
+    `failed`; then `problem` says why and `remedy` what to do. `table` is its name, None if a folder
+    could not be searched, or has a name that is not text.
     """
 
     location: str
@@ -42,7 +42,7 @@ class RecoveredTable:
     remedy: str | None = None
 
 
-# Called after each table: how many are done, of how many found so far, and what became of it.
+# Called after each table: how many are done, how many were found so far, and the outcome.
 RecoveryProgress: TypeAlias = Callable[[int, int, RecoveredTable], None]
 
 
@@ -85,10 +85,11 @@ def recover(
 ) -> RecoveryReport:
     """Adopt every Delta table below a location, by default the lake's, under its folder's name.
 
-    `sales/orders` becomes `sales.orders`, counted from the lake's location where that holds it.
-    What can't be taken is in the report and stops nothing else. Run again, it goes on: tables of
-    the lake are passed by, adoptions that were cut off resumed. A dry run only reads. `fence`,
-    `validate` and `allow` are those of `adopt`; `parallelism` is how many tables are read at once.
+    `sales/orders` becomes `sales.orders`, counted from the lake's location if that contains it.
+    Tables that can't be adopted are in the report, and don't stop the others. Run again, it
+    continues: tables of the lake are skipped, interrupted adoptions resumed. A dry run only reads.
+    `fence`, `validate` and `allow` are those of `adopt`; `parallelism` is how many tables are read
+    at once.
     """
     place = location or lake.location
     if place is None:
@@ -116,7 +117,7 @@ class _How:
 
 
 class _StoppedError(Exception):
-    """Another table's failure, or Ctrl-C, ends all of it."""
+    """Another table's failure, or Ctrl-C, ends the whole run."""
 
 
 class _Recovery:
@@ -137,7 +138,7 @@ class _Recovery:
         self._is_over = threading.Event()
 
     def run(self) -> RecoveryReport:
-        """From the outside in: what lies inside another table depends on what became of that."""
+        """Outside in: what may lie inside a table depends on what became of that table."""
         found = find_tables(self._objects)
         if "" in found.unread:
             raise found.unread[""]
@@ -182,7 +183,7 @@ class _Recovery:
     # --- one table ------------------------------------------------------------------------
 
     def _expected(self, folder: str) -> RecoveredTable:
-        """What is to become of a folder, or why it can't be tried."""
+        """What should become of a folder, or why it can't be tried."""
         location = self._location(folder)
         if not _is_text(folder):
             return _failed(
@@ -198,7 +199,7 @@ class _Recovery:
         wanted = RecoveredTable(location=location, table=name, status="found")
         others = self._claims[name] - {location}
         if others:
-            # Which of them is meant, nobody but the user can say.
+            # Only the user can say which of them is meant.
             return _failed(
                 wanted,
                 problem=f"{min(others)} has the name {name} as well",
@@ -229,7 +230,7 @@ class _Recovery:
                 wanted, status="adopted", version=table.version, read_only=table.read_only
             )
         except StoreError as error:
-            # Where nothing can be asked any more, the rest would fail one by one.
+            # If the database no longer answers, stop here: the rest would fail one by one.
             lake.store.clock_ms()
             return _refused(wanted, error)
         except DeltaSqlError as error:
@@ -242,7 +243,7 @@ class _Recovery:
     # --- tables inside tables ---------------------------------------------------------------
 
     def _inside(self, folder: str, outer: RecoveredTable) -> Iterable[str]:
-        """What is to be tried inside the folder; where tables may not be, they are told of."""
+        """What to try inside the folder; tables where none may be are reported."""
         is_sound = outer.status != "failed"
         found = find_inside(self._objects, folder, is_sound=is_sound)
         self._not_searched(found)
@@ -277,12 +278,12 @@ class _Recovery:
 
     def _name(self, folder: str) -> str:
         parts = [*self._above, *filter(None, folder.split("/"))]
-        # A location that is a table itself, outside of the lake's: its own last folder.
+        # The location is itself a table, outside the lake's: use its own last folder.
         return ".".join(parts) or unquote(self._objects.location).rstrip("/").rpartition("/")[2]
 
 
 def _folders_above(lake: Lake, location: str) -> list[str]:
-    """The folders from the lake's location down to this one; none where it is elsewhere."""
+    """The folders from the lake's location down to this one; none if it is elsewhere."""
     if lake.location is None:
         return []
     root, here = place_of(lake.location), place_of(location)

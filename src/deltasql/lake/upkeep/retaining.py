@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TableRetention:
-    """What a table does with versions that nobody needs any more."""
+    """What a table does with versions that are no longer needed."""
 
     __slots__ = ()
 
@@ -28,17 +28,17 @@ class TableRetention:
         clean_mirror: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> ExpireReport:
-        """Let versions older than the retention leave the history; by default only tell.
+        """Let versions older than the retention leave the history; by default only report.
 
         `retention` is a duration, a text such as `30 days`, or a number of hours; by default that
         of `delta.logRetentionDuration`, whose cutoff is midnight UTC. A shorter one needs
         `enforce_retention_duration=False`. The table stays readable from its newest checkpoint
-        before the cutoff on; a pinned version and all after it stay. With `clean_mirror`, the
-        mirror's log is cleaned up as well, which goes by the property alone.
+        before the cutoff on; a pinned version and all later ones stay. With `clean_mirror`, the
+        mirror's log is cleaned up as well, by the property alone.
         """
         table = cast("Table", self)
         lake = table._lake
-        # As it is now: what this process wrote a moment ago is committed.
+        # Report the present state: what this process wrote a moment ago is committed by now.
         lake.presence.beat()
         wish = ExpireWish(
             retention=retention,

@@ -1,7 +1,7 @@
-"""Where a table may read files outside of its own folder: its sources.
+"""Where a table may read files outside its own folder: its sources.
 
-A log is somebody's text: an absolute path in it is followed only into places that were named when
-the table was adopted, cloned, or allowed to.
+A log may be written by anybody: an absolute path in it is followed only into places that were named
+when the table was adopted or cloned, or allowed later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def places(location: str, allow: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
-    """Folders that a caller allows the table at `location` to read, each in its one spelling."""
+    """Folders that a caller allows the table at `location` to read, in canonical spelling."""
     found = []
     for item in allow:
         text = os.fspath(item)
@@ -63,7 +63,7 @@ def absolute_paths(actions: Iterable[Action]) -> list[str]:
 
 
 def outside(actions: Iterable[Action], location: str, sources: Sequence[str]) -> list[str]:
-    """The folders of what actions add neither below the location nor below the sources.
+    """The folders of added files that lie neither below the location nor below the sources.
 
     `ValidationError` for one in another kind of store.
     """
@@ -85,7 +85,7 @@ def outside(actions: Iterable[Action], location: str, sources: Sequence[str]) ->
 def must_be_allowed(lake: Lake, target: Target, request: CommitRequest) -> None:
     """Raise `ValidationError` if a commit adds files that its table may not read.
 
-    Files of other tables of the lake it may: whoever commits can read those.
+    Files of other tables of the lake are allowed: whoever commits can read those anyway.
     """
     if not absolute_paths(request.actions):
         return

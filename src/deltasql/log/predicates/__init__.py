@@ -1,1 +1,1 @@
-"""Predicates: text, tree, and columns they are bound to."""
+"""Predicates: their text, their tree, and the columns they are bound to."""

@@ -1,8 +1,8 @@
-"""Predicates as frozen values, and the logic that every reader of them shares.
+"""Predicates as frozen values, and the logic that all of their users share.
 
-Truth has three values, as in SQL: a comparison with null is neither true nor false. Floats
-are totally ordered, as in Spark, PostgreSQL and DuckDB: NaN equals NaN and is greater than
-every other number, so that `NOT x < 5` is `x >= 5` for them too.
+Truth has three values, as in SQL: a comparison with null is neither true nor false. Floats are
+totally ordered, as in Spark, PostgreSQL and DuckDB: NaN equals NaN and is greater than every other
+number, so `NOT x < 5` is `x >= 5` for them, too.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ _BY_ORDER: dict[str, Callable[[int], bool]] = {
 
 
 def columns(predicate: Predicate) -> frozenset[tuple[str, ...]]:
-    """The paths of the columns that the predicate looks at."""
+    """The paths of the columns that the predicate uses."""
     return frozenset(column.path for column in _columns(predicate))
 
 
@@ -168,7 +168,7 @@ def satisfies(operator: str, left: Any, right: Any) -> bool:
 
 
 def like_parts(pattern: str) -> list[str]:
-    """The pattern cut up: `%`, `_`, or a literal character as `=c`."""
+    """The pattern in parts: `%`, `_`, or a literal character as `=c`."""
     parts: list[str] = []
     characters = iter(pattern)
     for character in characters:
@@ -188,7 +188,7 @@ def like_parts(pattern: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def like_prefix(pattern: str) -> tuple[str, bool]:
-    """What every match starts with, and whether that is all of it."""
+    """What every match starts with, and whether that is the whole match."""
     parts = like_parts(pattern)
     length = next((n for n, part in enumerate(parts) if part[0] != "="), len(parts))
     return "".join(part[1] for part in parts[:length]), length == len(parts)

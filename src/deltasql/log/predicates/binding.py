@@ -1,4 +1,4 @@
-"""A predicate met with a schema: columns resolved, literals made the column's type."""
+"""Binds a predicate to a schema: columns are resolved, literals converted to their types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from deltasql.spec.schema import DeltaType, Primitive, StructType
 _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 _FLOATS = ("float", "double")
-# Beyond it every long is on one side, however it is rounded.
+# Beyond this, every long is on one side, however it is rounded.
 _LARGEST = 2**64
 
 
@@ -83,17 +83,17 @@ def _bind_in(column: Column, values: tuple[Any, ...]) -> Predicate:
 
 
 def _rounds(value: Any, column: Column) -> bool:
-    """Whether longs beside a literal lose digits: as in Spark, beside a double they are doubles."""
+    """Whether longs lose digits next to a literal: as in Spark, a double makes them doubles."""
     is_long = isinstance(column.type, Primitive) and column.type.name == "long"
     is_double = isinstance(value, float | WithExponent)
     return is_long and is_double and 2**53 <= abs(value) <= _LARGEST
 
 
 def _as_doubles(operator: str, column: Column, literal: float) -> Predicate:
-    """A comparison of longs with a double, told by the longs that are that double."""
+    """A comparison of longs with a double, expressed by the longs that round to that double."""
     low = high = int(literal)
     step = int(math.ulp(literal))
-    # Between a double and the next there are so many longs, and half of them are as near to it.
+    # There are `step` longs between one double and the next, and half of them round to it.
     while float(low - 1) == literal:
         low = _last(low, -step, literal)
     while float(high + 1) == literal:
@@ -115,7 +115,7 @@ def _as_doubles(operator: str, column: Column, literal: float) -> Predicate:
 
 
 def _last(start: int, step: int, literal: float) -> int:
-    """The farthest long in a direction that is still this double."""
+    """The farthest long in a direction that still rounds to this double."""
     found = start
     while step:
         if float(found + step) == literal:
@@ -129,7 +129,7 @@ def _last(start: int, step: int, literal: float) -> int:
 
 
 def resolve(column: Column, schema: StructType) -> Column:
-    """The column by its exact logical path, whatever case it was written in."""
+    """The column by its exact logical path, in whatever case it was written."""
     found: DeltaType = schema
     path: list[str] = []
     for name in column.path:
@@ -223,7 +223,7 @@ def _number(value: Any, kind: Primitive) -> int | Decimal | float | None:
         return _float(value)
     number = value
     if isinstance(value, str) and kind.decimal is None and _WHOLE.fullmatch(value) is None:
-        # As in Spark, where the text is cast to the column's type.
+        # As in Spark, which casts the text to the column's type.
         return None
     if isinstance(value, str) and _NUMBER.fullmatch(value) and len(value) <= 400:
         number = Decimal(value.strip())
@@ -239,7 +239,7 @@ def _number(value: Any, kind: Primitive) -> int | Decimal | float | None:
 
 
 def _float(value: Any) -> float | None:
-    """The nearest double; beyond its range is refused rather than called infinite."""
+    """The nearest double; a number beyond its range is refused rather than made infinite."""
     if isinstance(value, str):
         if re.fullmatch(r"[+-]?(?:nan|inf|infinity)", value.strip(), re.IGNORECASE):
             return float(value)
@@ -280,7 +280,7 @@ def _date(value: Any, kind: Primitive) -> date | None:
         day: date | None = _parsed(value, kind)
         return day if day is not None else _date(_parsed(value, Primitive("timestamp_ntz")), kind)
     if isinstance(value, datetime):
-        # A day is no instant: only a midnight without a zone is surely that day.
+        # A day is not an instant: only a midnight without a zone certainly means that day.
         return value.date() if value.time() == time() and value.tzinfo is None else None
     return value if isinstance(value, date) else None
 
@@ -300,7 +300,7 @@ def _timestamp(value: Any, kind: Primitive) -> datetime | None:
 
 def _timestamp_ntz(value: Any, kind: Primitive) -> datetime | None:
     if isinstance(value, str):
-        # Partition values ignore a zone; what a user writes is refused if it has one.
+        # Partition values ignore a zone, so a zone in the user's text is refused.
         zoned = re.search(r":.*(?:z|utc|[+-][0-9:]+)\s*$", value, re.IGNORECASE)
         value = None if zoned else _parsed(value, kind)
     elif isinstance(value, date) and not isinstance(value, datetime):

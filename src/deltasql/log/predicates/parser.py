@@ -1,4 +1,4 @@
-"""The text of a predicate, parsed: recursive descent over tokens with their positions."""
+"""Parses the text of a predicate: recursive descent over tokens with their positions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from deltasql.log.predicates.text_literals import LITERAL, RAW, value_of
 from deltasql.spec.partition_values import parse_value
 from deltasql.spec.schema import Primitive
 
-# Enough for any sane text, and far from Python's recursion limit in every walk of the tree.
+# Enough for any sane text, and far from Python's recursion limit in all recursion over trees.
 MAX_DEPTH = 64
-# A number of more digits, or further from one, is beyond every Delta type.
+# A number with more digits, or a larger exponent, is beyond every Delta type.
 _MAX_DIGITS, _MAX_EXPONENT = 400, 400
 
 _TOKEN = re.compile(
@@ -61,7 +61,7 @@ class _Token(NamedTuple):
 
 
 def parse(text: str) -> Predicate:
-    """The predicate that a WHERE clause's text says; `ValidationError` shows where it fails."""
+    """The predicate in a WHERE clause's text; `ValidationError` shows where it fails."""
     parser = _Parser(text)
     predicate = parser.predicate(parser.any_of())
     if parser.token.kind != "end":
@@ -129,7 +129,7 @@ class _Parser:
         return token
 
     def take(self, *names: str) -> str | None:
-        """The keyword or symbol that is next, if it is one of these."""
+        """The next keyword or symbol, if it is one of these."""
         name = self.token.text.upper()
         if self.token.kind in ("keyword", "symbol") and name in names:
             self.advance()
@@ -236,7 +236,7 @@ class _Parser:
         return self.fold(operator, left.value, right.value)
 
     def fold(self, operator: str, left: Any, right: Any) -> Predicate:
-        """Two literals: generated texts have `1 = 1`."""
+        """A comparison of two literals: generated texts contain `1 = 1`."""
         if left is None or right is None:
             return Constant(left is right if operator == "<=>" else None)
         numbers = (int, Decimal)
@@ -340,7 +340,7 @@ class _Parser:
 
     def typed(self, kind: str) -> date | datetime:
         position, text = self.token.position, self.string().strip()
-        # A time without a zone stays without: the column's type decides what it means.
+        # A time without a zone stays that way: the column's type decides what it means.
         zoned = re.search(r":.*(?:[zZ]|[+-][0-9:]+)$", text) is not None
         try:
             name = "timestamp_ntz" if kind == "timestamp" and not zoned else kind

@@ -1,4 +1,4 @@
-"""Texts in SQL as Spark reads and writes them: a backslash begins an escape."""
+"""Strings in SQL as Spark reads and writes them: a backslash begins an escape."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 from deltasql.errors import ValidationError
 
-# A literal from quote to quote, for the patterns of tokens; without escapes where it is raw.
+# A literal from quote to quote, for token patterns; a raw one has no escapes.
 LITERAL = r"'(?:[^'\\]|\\[\s\S]|'')*'"
 RAW = r"[rR]'[^']*'"
 _ESCAPE = re.compile(r"''|\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|([\s\S]))")
-# Every other character stands for itself; before % and _ the backslash stays, for LIKE.
+# Every other character stands for itself; before % and _ the backslash is kept, for LIKE.
 _SPECIAL = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"} | {
     "%": "\\%",
     "_": "\\_",
@@ -18,12 +18,12 @@ _SPECIAL = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"} 
 
 
 def value_of(literal: str) -> str:
-    """The text that a literal stands for, whose quotes are still around it."""
+    """The text of a literal that still has its quotes."""
     if literal[0] in "rR":
         return literal[2:-1]
     try:
         found = _ESCAPE.sub(_unescaped, literal[1:-1])
-        # Two escapes may be the halves of one character.
+        # Two escapes may be the two halves of one character.
         found = found.encode("utf-16", "surrogatepass").decode("utf-16")
     except (UnicodeError, ValueError, OverflowError):
         raise _refused(literal, "an escape in it stands for no character") from None
@@ -33,7 +33,7 @@ def value_of(literal: str) -> str:
 
 
 def literal_of(value: str) -> str:
-    """A literal that stands for a text."""
+    """The literal for a text."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 

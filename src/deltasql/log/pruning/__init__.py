@@ -1,1 +1,1 @@
-"""Which files a predicate may match, surely matches, or can not match."""
+"""Which files a predicate may match, surely matches, or can't match."""

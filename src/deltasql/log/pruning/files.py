@@ -1,8 +1,8 @@
-"""Exact pruning: what a predicate says of a file's rows, by its partition values and stats.
+"""Exact pruning: what a predicate says about a file's rows, by its partition values and stats.
 
-Of a file's rows none may match, some, or surely all. Only partition values can say "all": they
-are what the rows hold, while stats are what some writer said of them. Stats rule files out, which
-costs an answer if they are wrong; nothing is deleted on their word.
+Of a file's rows none, some or certainly all may match. Only partition values can say "all": they
+are what the rows hold, while stats are what some writer said about them. Stats only rule files out,
+which costs an answer if they are wrong; nothing is deleted because of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Domains = Mapping[tuple[str, ...], Domain]
 
 
 class Match(Enum):
-    """How many of a file's rows satisfy a predicate; a row of which it is null does not."""
+    """How many of a file's rows satisfy a predicate; a row for which it is null does not."""
 
     NONE = "none"
     SOME = "some"
@@ -45,7 +45,7 @@ class Match(Enum):
 
 
 class Pruner:
-    """A predicate made ready to be asked about many files."""
+    """A predicate prepared for checking many files."""
 
     __slots__ = ("_predicate", "_sources")
 
@@ -57,7 +57,7 @@ class Pruner:
     def may_match(
         self, *, partition_values: Mapping[str, str | None], stats: str | None = None
     ) -> bool:
-        """Never False for a file that has a matching row."""
+        """Whether a file may have a matching row; never False for one that has."""
         domains = self._partition_domains(partition_values)
         parsed: dict[str, Any] | None = None
         for source in self._sources:
@@ -69,7 +69,7 @@ class Pruner:
     def match(
         self, *, partition_values: Mapping[str, str | None], stats: str | None = None
     ) -> Match:
-        """`NONE` and `ALL` for certain, `SOME` for all that is left to the rows to say."""
+        """`NONE` and `ALL` are certain; `SOME` means that the rows must be read."""
         if _surely(self._predicate, self._partition_domains(partition_values)):
             return Match.ALL
         if self.may_match(partition_values=partition_values, stats=stats):
@@ -93,7 +93,7 @@ def may_match(
     partition_values: Mapping[str, str | None],
     stats: str | None,
 ) -> bool:
-    """Whether a file may have a matching row; `Pruner` asks about many files faster."""
+    """Whether a file may have a matching row; `Pruner` is faster for many files."""
     pruner = Pruner(bound_predicate, schema)
     return pruner.may_match(partition_values=partition_values, stats=stats)
 
@@ -118,7 +118,7 @@ def matching_partitions(
 
 
 def is_partition_only(predicate: Predicate, partition_columns: Collection[str]) -> bool:
-    """Whether the predicate looks at nothing but partition columns."""
+    """Whether the predicate uses only partition columns."""
     wanted = {name.lower() for name in partition_columns}
     return all(len(path) == 1 and path[0].lower() in wanted for path in columns(predicate))
 
@@ -182,7 +182,7 @@ def _may_not(test: Predicate, domains: _Domains) -> bool:
             return domain.may_be_null or _may_compare("<>", value, domain)
         case In(column, values):
             domain = domains.get(column.path, UNKNOWN)
-            # A null in the list leaves every miss unknown, so that NOT IN is never true.
+            # A null in the list makes every miss unknown, so NOT IN is never true.
             return None not in values and all(_may_compare("<>", v, domain) for v in values)
         case Like(column, pattern):
             domain = domains.get(column.path, UNKNOWN)
@@ -196,7 +196,7 @@ def _may_not(test: Predicate, domains: _Domains) -> bool:
 
 
 def _surely(predicate: Predicate, domains: _Domains) -> bool:
-    """Whether the predicate is true, neither false nor null, for whatever the columns hold."""
+    """Whether the predicate is true, neither false nor null, whatever the columns hold."""
     match predicate:
         case And(parts):
             return all(_surely(part, domains) for part in parts)

@@ -1,7 +1,7 @@
 """A predicate weakened to ranges of partition values: for an index in the database.
 
-What comes out holds for every partition that may match, and for some that don't: whoever asks
-decides about those with `matching_partitions`.
+The result holds for every partition that may match, and for some that don't: the caller decides
+about those with `matching_partitions`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from deltasql.log.pruning.stats_columns import kind_of
 from deltasql.log.pruning.stats_keys import FLOAT_SLACK, FLOAT_TINY
 from deltasql.spec.schema import Primitive, StructType
 
-# Texts are compared by so many characters: an index has no room for long ones.
+# Texts are compared by this many characters: an index has no room for long ones.
 PREFIX: Final = 100
-# More intervals of a column cost the database more than they spare.
+# More intervals for a column cost the database more than they save.
 MAX_INTERVALS: Final = 1000
-# The form that texts of a kind have, see `form_of`; any text will do for a text.
+# The form that values of a kind must have, see `form_of`; a text may have any form.
 FORMS: Final = {
     "text": "text",
     "date": "day",
@@ -60,7 +60,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """So do the first characters of a date, year first; what has another form is kept."""
+    """The same for the first characters of a date, year first; other forms are kept."""
 
     name: str
     intervals: tuple[Interval, ...]
@@ -68,7 +68,7 @@ class Days:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The number that the text is lies in one of the intervals; what is no number is kept."""
+    """The text's number lies in one of the intervals; what is not a number is kept."""
 
     name: str
     intervals: tuple[Interval, ...]
@@ -76,7 +76,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """There is no value, or a text that is none of the column's type: neither day nor number."""
+    """There is no value, or its text is not of the column's type: neither day nor number."""
 
     name: str
     form: str
@@ -103,7 +103,7 @@ _Ranged: TypeAlias = Texts | Days | Numbers
 def partition_ranges(
     bound_predicate: Predicate, schema: StructType, partition_columns: Collection[str]
 ) -> PartitionRanges | None:
-    """What the partitions of matching rows have in common; None when that is nothing."""
+    """What the partitions of matching rows have in common; None if nothing."""
     wanted = {name.lower() for name in partition_columns}
     places: _Places = {
         (item.name,): (item.physical_name, item.type)
@@ -177,7 +177,7 @@ def _ranged(name: str, kind: Primitive, low: Any, high: Any) -> PartitionRanges 
         case "date":
             return _days(name, low, high, slack=0)
         case "timestamp" | "timestamp_ntz":
-            # A text may have a zone of its own: another day by the clock.
+            # A text may have a zone of its own, and be another day by the clock.
             return _days(name, low, high, slack=1)
         case "number" | "float":
             return _numbers(name, low, high, is_float=kind_of(kind) == "float")
@@ -198,14 +198,14 @@ def _is_plain(text: str) -> bool:
 
 
 def _after(prefix: str) -> str | None:
-    """A text that none with the prefix exceeds by its first characters."""
+    """A text that no text with the prefix exceeds in its first characters."""
     return prefix[:PREFIX].ljust(PREFIX, _LAST_CHARACTER) if prefix else None
 
 
 def _days(name: str, low: Any, high: Any, *, slack: int) -> PartitionRanges | None:
     try:
         least = None if low is None else (_day(low) - timedelta(days=slack)).isoformat()
-        # Whatever follows the day of the month is less than a character that no text has there.
+        # Whatever follows the day of the month sorts before "~", which no text has there.
         most = None if high is None else (_day(high) + timedelta(days=slack)).isoformat() + "~"
     except OverflowError:
         return None
@@ -238,7 +238,7 @@ def _numbers(name: str, low: Any, high: Any, *, is_float: bool) -> PartitionRang
 
 
 def _both(parts: Iterable[PartitionRanges | None]) -> PartitionRanges | None:
-    """The parts together; those of one column are one, so that an index has both its ends."""
+    """All parts; those of one column are merged, so that an index gets both ends."""
     columns: dict[tuple[type, str], _Ranged] = {}
     others: list[PartitionRanges] = []
     for part in _flat(parts, Both):
@@ -283,7 +283,7 @@ def _flat(
 
 
 def _meet(a: _Ranged, b: _Ranged) -> _Ranged:
-    """What lies in an interval of both."""
+    """What lies in intervals of both."""
     if len(a.intervals) * len(b.intervals) > MAX_INTERVALS:
         return min(a, b, key=lambda item: len(item.intervals))
     found = tuple(
@@ -295,7 +295,7 @@ def _meet(a: _Ranged, b: _Ranged) -> _Ranged:
 
 
 def _bounded(ranged: _Ranged) -> _Ranged:
-    """The same, or what surrounds it where it has too many intervals."""
+    """The same, or what surrounds it if it has too many intervals."""
     intervals = tuple(dict.fromkeys(ranged.intervals))
     if len(intervals) > MAX_INTERVALS:
         lows = [low for low, _ in intervals]

@@ -46,7 +46,7 @@ from deltasql.log.pruning.stats_keys import (
 )
 from deltasql.spec.schema import StructType
 
-# More conditions cost the database more than they spare it, and parameters are limited.
+# More conditions cost the database more than they save, and parameters are limited.
 MAX_CONDITIONS = 256
 MAX_INTERVALS = 16
 
@@ -56,7 +56,7 @@ _Places = Mapping[tuple[str, ...], StatsColumn]
 def to_ranges(
     bound_predicate: Predicate, schema: StructType, columns: Sequence[StatsColumn]
 ) -> Ranges:
-    """What a file's keys must meet if any row of it may satisfy the predicate."""
+    """What a file's keys must satisfy if any of its rows may match the predicate."""
     known = {(column.path, column.kind): column for column in columns}
     places = {
         leaf.path: known[leaf.physical_path, kind]
@@ -109,7 +109,7 @@ def _test(test: In | IsNull | Like, place: StatsColumn) -> Ranges:
 
 
 def _in(place: StatsColumn, values: Sequence[Any]) -> Ranges:
-    """An interval a value, or a value's neighbourhood when there are many."""
+    """One interval for each value, or for neighbouring values if there are many."""
     intervals = sorted({(_low(place.kind, value), _high(place.kind, value)) for value in values})
     gaps = sorted(
         (before[1] - after[0], n) for n, (before, after) in enumerate(pairwise(intervals), start=1)
@@ -149,7 +149,7 @@ def _comparison(operator: str, place: StatsColumn, value: Any) -> Ranges:
 def _before(kind: str, key: float) -> float:
     """A step down, for strict comparisons: min key <= minimum < value <= key.
 
-    Not for texts, of which many share a key, nor at the ends, where infinity and NaN are.
+    Not for texts, since many share a key, nor at the ends, where infinity and NaN are.
     """
     return key if kind == "text" or abs(key) == LARGEST else math.nextafter(key, -math.inf)
 
@@ -165,7 +165,7 @@ def _high(kind: str, value: Any) -> float:
 
 
 def _number(kind: str, value: Any) -> Any:
-    """The value's place on the number line, exactly."""
+    """The value's exact place on the number line."""
     match kind:
         case "text":
             return text_key(value)

@@ -1,6 +1,6 @@
-"""What a file's keys must meet for the file to be worth reading.
+"""What a file's keys must satisfy for the file to be worth reading.
 
-Pure values that each SQL dialect renders in its own words; `holds` says what they mean.
+Pure values that each SQL dialect renders in its own words; `holds` defines what they mean.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ EVERYTHING, NOTHING = Everything(), Nothing()
 
 
 def holds(ranges: Ranges, keys: FileKeys) -> bool:
-    """Whether a file may have a matching row: what the SQL of every dialect must equal."""
+    """Whether a file may have a matching row; the SQL of every dialect must agree with this."""
     match ranges:
         case AtLeast(ordinal, key):
             found = _at(keys.max_keys, ordinal)
@@ -99,7 +99,7 @@ def _at(values: Sequence[Any], ordinal: int) -> Any:
 
 
 def all_of(parts: Iterable[Ranges]) -> Ranges:
-    """The parts together, in as few as possible."""
+    """All parts together, in as few as possible."""
     kept = _flat(parts, AllOf)
     if NOTHING in kept:
         return NOTHING
@@ -127,7 +127,7 @@ def _flat(parts: Iterable[Ranges], kind: type[AllOf] | type[AnyOf]) -> list[Rang
 
 
 def _tightest(parts: list[Ranges], *, sign: int) -> list[Ranges]:
-    """One bound a column and side: the tightest for sign 1, the loosest for -1."""
+    """One bound per column and side: the tightest for sign 1, the loosest for -1."""
     kept: dict[Any, Ranges] = {}
     for part in parts:
         match part:

@@ -1,7 +1,7 @@
-"""Which columns of a table have stats keys in the database, and at which place.
+"""Which columns of a table have stats keys in the database, and at which ordinal.
 
-A file's keys are kept in arrays; a column's ordinal is its index there. Rows written long
-ago are read with today's list, so that a place is never given to another column.
+A file's keys are kept in arrays; a column's ordinal is its index there. Rows written long ago are
+read with today's list, so an ordinal is never given to another column.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from deltasql.spec.schema import Primitive, StructType
 
 MAX = 32
 
-# Floats are apart from numbers because of NaN and of 32-bit rounding, and times without a
-# zone from instants because a stats text without an offset means something to them alone.
+# Floats are separate from numbers because of NaN and 32-bit rounding, and times without a zone from
+# instants because a stats text without an offset has a meaning only for the former.
 KINDS = ("number", "float", "text", "date", "timestamp", "timestamp_ntz", "boolean")
 _KIND_OF = {
     **dict.fromkeys(INTEGER_BITS, "number"),
@@ -34,7 +34,7 @@ _KIND_OF = {
 
 # A tuple, because lists of them are looked up for every commit.
 class StatsColumn(NamedTuple):
-    """A column with keys: where they are, its physical path, and how values become keys."""
+    """A column with keys: its ordinal, its physical path, and how values become keys."""
 
     ordinal: int
     path: tuple[str, ...]
@@ -42,16 +42,16 @@ class StatsColumn(NamedTuple):
 
 
 def kind_of(column_type: Primitive) -> str | None:
-    """The kind of keys that a type has; None where there is no order worth keeping."""
+    """The kind of keys that a type has; None if it has no order worth keeping."""
     return "number" if column_type.decimal is not None else _KIND_OF.get(column_type.name)
 
 
 def stats_columns(
     schema: StructType, partition_columns: Collection[str], previous: Sequence[StatsColumn] = ()
 ) -> tuple[StatsColumn, ...]:
-    """The columns to keep keys for: `previous` as they are, new leaves of the first MAX after.
+    """The columns to keep keys for: `previous` as they are, then new ones of the first MAX leaves.
 
-    Columns that the schema no longer has stay listed, so that their places stay taken.
+    Columns that the schema no longer has stay listed, so that their ordinals are not reused.
     """
     partitions = {name.lower() for name in partition_columns}
     wanted = [
@@ -68,7 +68,7 @@ def stats_columns(
 
 
 def dump_stats_columns(columns: Sequence[StatsColumn]) -> str:
-    """A JSON list of `[kind, name, …]`; the place in the list is the ordinal."""
+    """A JSON list of `[kind, name, …]`; the position in the list is the ordinal."""
     return codec.dumps([[column.kind, *column.path] for column in columns]).decode()
 
 

@@ -1,12 +1,12 @@
 """Stats as order-preserving float8 keys, so that every SQL dialect prunes with numbers alone.
 
 Keys are rounded outward: a min key is never above the key of the true minimum, a max key
-never below. What can't be said is None, and the file is kept.
+never below that of the maximum. What can't be expressed is None, and the file is kept.
 
 `tightBounds: false` changes nothing here. Deletion vectors only take rows away: min and max
 still hold for the rest, a null count of zero still means no nulls, one that equals
-numRecords (physical rows, by the spec) still means nothing but nulls, and counts between
-the two are used for neither.
+numRecords (physical rows, by the spec) still means only nulls, and counts in between
+are not used for either.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ import orjson
 from deltasql.log.pruning.stats_columns import StatsColumn
 
 LARGEST = 1.7976931348623157e308
-# All rows null: an empty range, which no comparison can meet.
+# All rows are null: an empty range, which no comparison can meet.
 EMPTY_LOW, EMPTY_HIGH = LARGEST, -LARGEST
 
 EXACT = 2**53
 HUGE = 1e300
-# Decimals arrive as the nearest double, from writers that divided doubles themselves (delta-rs)
-# a few units in the last place off.
+# Decimals arrive as the nearest double, or a few units in the last place off from writers that
+# divided doubles themselves (delta-rs).
 _DECIMAL_SLACK = 4e-15
-# A 32-bit float is printed with the digits that tell it from other 32-bit floats: the double
-# read from them is up to half a 32-bit unit off. Doubles share the slack, because a column
+# A 32-bit float is printed with just enough digits to tell it from other 32-bit floats: the double
+# read from them is up to half a 32-bit unit off. Doubles get the same slack, because a column
 # widened from float has the stats that were written before.
 FLOAT_SLACK, FLOAT_TINY = 1.2e-7, 1.5e-45
-# Stats hold milliseconds, cut off.
+# Stats hold milliseconds; the rest is cut off.
 CUT_MICROS = 999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_WALL = _EPOCH.replace(tzinfo=None)
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _KEY_BYTES = 6
-# On the hot path of large commits: looked up once.
+# On the hot path of large commits, so looked up once.
 _integer, _parse_time = int.from_bytes, datetime.fromisoformat
 
 
 class FileKeys(NamedTuple):
-    """A file's keys by ordinal; what is missing at the end of a list is unknown."""
+    """A file's keys by ordinal; ordinals beyond the end of a list are unknown."""
 
     num_records: int | None
     min_keys: list[float | None]
@@ -55,7 +55,7 @@ class FileKeys(NamedTuple):
 
 
 class KeyMaker:
-    """Makes the keys of files, as many as a commit has; `columns` are looked at once."""
+    """Makes the keys of any number of files; `columns` are looked at once."""
 
     __slots__ = ("_plan",)
 
@@ -70,7 +70,7 @@ class KeyMaker:
         return self.of_parsed(load_stats(stats))
 
     def of_parsed(self, parsed: dict[str, Any]) -> FileKeys:
-        """The keys in stats that were read already; empty ones for a file without."""
+        """The keys in stats that were parsed already; an empty dict for a file without stats."""
         if not parsed:
             return FileKeys(None, [], [], [])
         records = record_count(parsed)
@@ -97,13 +97,13 @@ class KeyMaker:
         for values in (min_keys, max_keys, null_counts):
             while values and values[-1] is None:
                 values.pop()
-        # Without the constructor, which is Python and as slow as two keys.
+        # Without the constructor, which is Python code and as slow as two keys.
         return tuple.__new__(FileKeys, (records, min_keys, max_keys, null_counts))
 
 
 @lru_cache(maxsize=256)
 def key_maker(columns: tuple[StatsColumn, ...]) -> KeyMaker:
-    """The maker for these columns, remembered: small commits come in thousands."""
+    """The maker for these columns, cached: small commits come in thousands."""
     return KeyMaker(columns)
 
 
@@ -116,7 +116,7 @@ def file_keys(stats: str | None, columns: Sequence[StatsColumn]) -> FileKeys:
 
 
 def load_stats(stats: str | None) -> dict[str, Any]:
-    """The object in a stats text; empty when there is none."""
+    """The object in a stats text; empty if there is none."""
     if not stats:
         return {}
     try:
@@ -144,7 +144,7 @@ def bounds(parsed: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict
 
 
 def dig(found: Any, path: tuple[str, ...]) -> Any:
-    """What is at a path of nested objects."""
+    """The value at a path of nested objects."""
     for name in path:
         if type(found) is not dict:
             return None
@@ -153,7 +153,7 @@ def dig(found: Any, path: tuple[str, ...]) -> Any:
 
 
 def null_count(nulls: Any, records: int | None, *, empty: bool) -> int | None:
-    """The null count if it can be believed: "all null" beside a min or max can't."""
+    """The null count if it is plausible: "all null" next to a min or max is not."""
     if type(nulls) is not int or nulls < 0:
         return None
     if records is not None and (nulls > records or (nulls == records and not empty)):
@@ -216,7 +216,7 @@ def _high_float(_raw: Any) -> None:
 
 def text_key(text: str) -> float:
     """The first bytes of the text's UTF-8, whose order is that of the code points."""
-    # A character has at least a byte: the rest of a long text need not be encoded.
+    # A character has at least one byte: the rest of a long text need not be encoded.
     start = text[:_KEY_BYTES].encode()
     if len(start) != _KEY_BYTES:
         start = start[:_KEY_BYTES].ljust(_KEY_BYTES, b"\0")
@@ -233,12 +233,12 @@ def _low_text(raw: Any) -> float | None:
 
 
 def _high_text(raw: Any) -> float | None:
-    """One step up: the data may go on where a maximum was cut."""
+    """One step up: where a maximum was cut, the data may go on."""
     return text_key(raw) + 1.0 if type(raw) is str else None
 
 
 def stats_date(raw: Any) -> date | None:
-    """A day of the stats."""
+    """A day in the stats."""
     try:
         return date.fromisoformat(raw) if type(raw) is str else None
     except ValueError:
@@ -246,7 +246,7 @@ def stats_date(raw: Any) -> date | None:
 
 
 def stats_instant(raw: Any) -> datetime | None:
-    """An instant of the stats; without an offset nobody knows which one is meant."""
+    """An instant in the stats; without an offset it is ambiguous, so None."""
     try:
         found = _parse_time(raw) if type(raw) is str else None
     except ValueError:
@@ -255,7 +255,7 @@ def stats_instant(raw: Any) -> datetime | None:
 
 
 def stats_wall_clock(raw: Any) -> datetime | None:
-    """A time without a zone; some writers put a Z behind it that means nothing."""
+    """A time without a zone; some writers append a Z, which means nothing."""
     try:
         found = datetime.fromisoformat(raw) if type(raw) is str else None
     except ValueError:
@@ -271,7 +271,7 @@ def days(value: date) -> int:
 
 
 def micros(value: datetime) -> int:
-    """Microseconds since 1970, in UTC or on the wall."""
+    """Microseconds since 1970, in UTC or by the wall clock."""
     return (value - (_EPOCH_WALL if value.tzinfo is None else _EPOCH)) // _MICROSECOND
 
 

@@ -1,7 +1,7 @@
 """The keys of many files at once, column by column: a commit may have a hundred thousand.
 
-Only for stats that are plain: numbers, texts and instants of the expected types, known for every
-file and column. All that is odd in any way is left to `KeyMaker`, one file at a time.
+Only for plain stats: numbers, texts and instants of the expected types, known for every
+file and column. Anything odd is left to `KeyMaker`, one file at a time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ManyKeysMaker:
             columns: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
             for name, low_keys, high_keys in self._names:
                 nulls = [item[name] for item in counts]
-                # A column of nothing but nulls has other keys.
+                # A column with only nulls has other keys.
                 if not _are(int, nulls) or min(nulls) < 0 or min(map(sub, records, nulls)) <= 0:
                     return None
                 columns[0].append(low_keys([item[name] for item in lows]))
@@ -78,7 +78,7 @@ class ManyKeysMaker:
 
 
 def _by_file(columns: list[list[Any]]) -> list[list[Any]]:
-    """The values file by file; columns at the end of which nothing is known are left out."""
+    """The values file by file, without trailing columns of which nothing is known."""
     known = len(columns)
     while known and columns[known - 1][0] is None:
         known -= 1
@@ -127,7 +127,7 @@ def _high_instants(values: list[Any]) -> list[float] | None:
 
 
 def _micros(values: list[Any]) -> list[int]:
-    """Microseconds since 1970; empty when any is no instant, one without an offset for example."""
+    """Microseconds since 1970; empty if any is not an instant, such as one without an offset."""
     try:
         return [(datetime.fromisoformat(value) - _EPOCH) // _MICROSECOND for value in values]
     except (TypeError, ValueError):

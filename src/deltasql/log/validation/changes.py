@@ -1,6 +1,6 @@
-"""Whether the files that are there can be read by the metadata that a commit brings.
+"""Whether existing files can be read under the metadata that a commit brings.
 
-Without files anything goes, so that what is found here counts only where files stay.
+Without files any change is possible, so these findings count only if files stay.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def breaking_change(after: TableState, before: TableState) -> ValidationError | 
 
 
 def turns_on_row_ids(after: TableState, before: TableState) -> bool:
-    """Whether readers may ask for the ids of rows that so far need have none."""
+    """Whether readers may now ask for row ids that rows did not need to have so far."""
     return after.has_row_ids and not before.has_row_ids
 
 
 def _other_partitions(after: TableState, before: TableState) -> str:
-    # By the names that partition values use, which readers take letter by letter.
+    # By the names that partition values use, which readers compare exactly.
     if before.partition_types.keys() == after.partition_types.keys():
         return ""
     was, now = (", ".join(state.partition_columns) or "nothing" for state in (before, after))
@@ -53,14 +53,14 @@ def _other_partitions(after: TableState, before: TableState) -> str:
 
 
 class _Comparison:
-    """Two schemas of a table, column by column, as its files know the columns."""
+    """Two schemas of a table, compared column by column, as its files name the columns."""
 
     def __init__(self, after: TableState, before: TableState) -> None:
         self._old, self._new = before.schema, after.schema
         self._widens = is_true(after.properties, TYPE_WIDENING) and not FEATURES.isdisjoint(
             after.writer_features
         )
-        # When columns get physical names, the files that are there have only the plain ones.
+        # When columns get physical names, existing files have only the plain ones.
         self._begins_mapping = before.column_mapping == "none" and after.column_mapping != "none"
         if self._begins_mapping:
             self._old_key: Key = _by_name
@@ -70,7 +70,7 @@ class _Comparison:
             self._old_key = self._new_key = _by_id if is_mapped else _by_name
 
     def faults(self) -> Iterator[str]:
-        """What is wrong, one sentence for each column."""
+        """What is wrong, in one sentence for each column."""
         yield from self._struct(self._old, self._new, "")
 
     def _struct(self, old: StructType, new: StructType, inside: str) -> Iterator[str]:
@@ -85,14 +85,14 @@ class _Comparison:
                 yield f"the new column {name!r:.80} has the physical name of another one in them"
             elif not item.nullable:
                 yield f"the new column {name!r:.80} is NOT NULL, and their rows have no value in it"
-        # A column of nothing but nulls is in no file.
+        # A column with only nulls is in no file.
         lost = next((item for item in known.values() if item.type != _VOID), None)
         if lost is None or self._old_key is _by_id:
             return
         if self._begins_mapping:
             yield f"no column has the physical name {lost.name!r:.80}, which it has in them"
         else:
-            # They would show it again under the next column of that name, whatever its type.
+            # Its values would show up again under the next column of that name, whatever its type.
             gone = f"{inside}{lost.name}"
             yield f"column {gone!r:.80} is missing; without column mapping none can be dropped"
 
@@ -103,7 +103,7 @@ class _Comparison:
             if old.physical_name != new.physical_name:
                 yield f"column {name!r:.80} has another physical name in them"
         elif old.name != (new.physical_name if self._begins_mapping else new.name):
-            # Readers look for it letter by letter, and would find nothing but nulls.
+            # Readers compare names exactly, and would find only nulls.
             yield f"column {name!r:.80} is written {old.name!r:.80} in them"
         yield from self._type(old.type, new.type, new, (), name)
 
@@ -115,7 +115,7 @@ class _Comparison:
         place: tuple[str, ...],
         name: str,
     ) -> Iterator[str]:
-        """`column` is the field that tells of changes, `place` the way from it to the type."""
+        """`column` is the field that records changes, `place` the path from it to the type."""
         if old in (new, _VOID):
             return
         match old, new:

@@ -1,7 +1,7 @@
 """Whether a commit may be made at all: checked before any lock is taken.
 
-The order of checks is from the cheap and general to the particular; the first fault found
-is the one that is raised.
+Checks go from the cheap and general to the particular; the first fault found is the one
+that is raised.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from deltasql.spec.codec import check_types
 from deltasql.spec.properties import CLUSTERING_DOMAIN, DELTA_PREFIX, ROW_TRACKING_DOMAIN
 from deltasql.spec.protocol import check_writable
 
-# The system's own domains, and the feature without which nobody may touch them.
+# The system's own domains, and the feature that is required for each.
 SYSTEM_DOMAINS = {ROW_TRACKING_DOMAIN: "rowTracking", CLUSTERING_DOMAIN: "clustering"}
 
 _OF_CHECKPOINTS = frozenset({"checkpointMetadata", "sidecar"})
 _ONE_OF_A_KIND = {Metadata: "metaData", Protocol: "protocol", CommitInfo: "commitInfo"}
-# Kinds of which a commit may have any number.
+# Actions of which a commit may have any number.
 _FILES = frozenset({AddFile, RemoveFile, CdcFile})
 
 
@@ -66,7 +66,7 @@ def validate_commit(
 def _table_after(
     found: dict[type, list[Any]], state: TableState | None, dropping: Collection[str]
 ) -> TableState:
-    """The state that the commit leaves, checked where it differs from the one before."""
+    """The state that the commit leaves, checked where it differs from the previous one."""
     metadata: Metadata | None = found.get(Metadata, [None])[0]
     protocol: Protocol | None = found.get(Protocol, [None])[0]
     if state is None:
@@ -92,7 +92,7 @@ def _table_after(
         return state
     after = replace(state, metadata=metadata or state.metadata, protocol=protocol or state.protocol)
     if protocol is not None:
-        # What the commit itself no longer needs it may drop.
+        # The commit may drop what its own metadata no longer needs.
         before = replace(state, metadata=metadata) if dropping and metadata else state
         check_protocol(protocol, before, dropping=dropping)
     if metadata is not None:
@@ -103,7 +103,7 @@ def _table_after(
 def _check_files(found: dict[type, list[Any]], table: TableState, state: TableState | None) -> None:
     if _FILES.isdisjoint(found):
         return
-    # A commit can't lift the restriction and break it at once.
+    # A commit can't lift the restriction and break it at the same time.
     append_only = table.is_append_only or (state is not None and state.is_append_only)
     files = FileChecks(table, append_only=append_only)
     check_add, check_remove = files.add, files.remove

@@ -1,4 +1,4 @@
-"""Whether the file actions of a commit may stand in it. On the hot path: 100,000 a commit."""
+"""Whether a commit may contain its file actions. On the hot path: up to 100,000 of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PathCheck: TypeAlias = Callable[[str], None]
 
 
 class FileChecks:
-    """What a commit's files have to fit, and what was seen of them so far."""
+    """What a commit's files must fit, and what was seen of them so far."""
 
     def __init__(self, table: TableState, *, append_only: bool) -> None:
         self._partitions = table.partition_types
@@ -33,7 +33,8 @@ class FileChecks:
         self._known_values: set[tuple[tuple[str, str | None], ...]] = set()
         self._added: dict[str, str] = {}
         self._removed: dict[str, str] = {}
-        # Added paths that no new file may have: what others wrote may get another vector.
+        # Added paths that no new file may have; a file that others wrote may still get a new
+        # vector.
         self._odd: dict[str, ValidationError] = {}
 
     def add(self, add: AddFile) -> None:
@@ -66,7 +67,7 @@ class FileChecks:
     def remove(self, remove: RemoveFile) -> None:
         """Check one remove, and that it is the only one of its path (rule 6).
 
-        Its partition values are those of a file that may be older than the partitioning.
+        Its partition values may be older than the table's partitioning.
         """
         path = remove.path
         _check_path(path)
@@ -121,7 +122,7 @@ class FileChecks:
             _check_rest(cdc, path)
 
     def finish(self) -> None:
-        """Check what only the whole commit can tell: no add and remove of one logical file."""
+        """Check what concerns the whole commit: no add and remove of one logical file."""
         for path, error in self._odd.items():
             if path not in self._removed:
                 raise error
@@ -158,7 +159,7 @@ class FileChecks:
     def _check_partition_value(self, name: str, text: str, path: str) -> None:
         kind = self._partitions[name]
         try:
-            # A column of another type can't be partitioned by: metadata is checked for that.
+            # Other types can't partition a table: the check of the metadata reports that.
             if isinstance(kind, Primitive):
                 parse_value(text, kind)
         except UnrepresentableValueError:
@@ -215,7 +216,7 @@ def _check_path(path: str, check: PathCheck = check_path) -> None:
 
 
 def _check_stats(stats: str, path: str) -> int | None:
-    """The number of physical rows, if the stats tell it."""
+    """The number of physical rows, if the stats have it."""
     if "\0" in stats or len(stats) > MAX_TEXT:
         check_text(stats, f"the stats of {path!r:.200}")
     try:

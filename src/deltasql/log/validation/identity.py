@@ -1,4 +1,4 @@
-"""Whether identity columns can number rows: whole numbers, each of them once."""
+"""Whether identity columns can number rows: with integers, each used once."""
 
 from __future__ import annotations
 

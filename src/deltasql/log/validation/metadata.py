@@ -1,4 +1,4 @@
-"""Whether a metaData action and a protocol action may become a table's own."""
+"""Whether a metaData action and a protocol action may become those of a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ROW_ID_COLUMNS = (
     ROW_ID_COLUMN,
     ROW_COMMIT_VERSION_COLUMN,
 )
-# Three levels of JSON a struct: a hundred structs inside each other.
+# Each struct takes three levels of JSON: a hundred nested structs.
 _SCHEMA_DEPTH = 300
 _LONGEST_TYPE_NAME = 40
 _MAX_PRECISION = 38
@@ -38,7 +38,7 @@ _MAX_PRECISION = 38
 def check_protocol(
     protocol: Protocol, before: TableState | None, *, dropping: Collection[str] = ()
 ) -> None:
-    """A protocol deltasql can write, which lacks nothing that the one before it had."""
+    """Check that deltasql can write the protocol, and that it keeps what the previous one had."""
     for name in (*(protocol.reader_features or ()), *(protocol.writer_features or ())):
         check_text(name, "protocol")
     check_json(protocol.extra, "protocol")
@@ -69,7 +69,7 @@ def check_protocol(
 
 
 def check_metadata(after: TableState, before: TableState | None) -> None:
-    """The metadata of `after` on its own, against its protocol, and against `before`."""
+    """Check the metadata of `after` by itself, against its protocol, and against `before`."""
     metadata = after.metadata
     _check_plain_fields(metadata)
     schema = _checked_schema(metadata)

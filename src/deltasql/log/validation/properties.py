@@ -1,7 +1,7 @@
 """Whether the properties of a table may be set as a commit sets them.
 
-Only what a commit sets is checked: a property that was there before, in a table that others
-wrote, is no reason to refuse every later change of its metadata.
+Only what a commit sets is checked: a property that was there before, in a table that others wrote,
+is no reason to refuse every later change to its metadata.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deltasql.spec.properties import (
 
 
 def check_properties(after: TableState, before: TableState | None) -> None:
-    """Raise `ValidationError` unless every property that is new or changed means something."""
+    """Raise `ValidationError` unless every new or changed property has a valid value."""
     known: Mapping[str, str] = {} if before is None else before.properties
     for key, value in after.properties.items():
         if known.get(key) != value:
@@ -48,9 +48,9 @@ def _check_one(key: str, value: str) -> None:
 
 
 def _check_enablement(after: TableState, before: TableState | None) -> None:
-    """Since when versions have their time inside is for the commit that began it to say.
+    """Only the commit that turns in-commit timestamps on may say since when they exist.
 
-    That commit gets the two properties by itself; they go along with the metadata after it.
+    That commit gets the two properties automatically; later metadata carries them along.
     """
     found, known = enablement(after.properties), enablement(before.properties if before else {})
     if not after.in_commit_timestamps or not found or found == known:
@@ -64,6 +64,6 @@ def _check_enablement(after: TableState, before: TableState | None) -> None:
 
 
 def enablement(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that tell since when versions have their time inside, if they are there."""
+    """The properties that say since when there are in-commit timestamps, if they are set."""
     keys = (TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME)
     return {key: properties[key] for key in keys if key in properties}

@@ -1,4 +1,4 @@
-"""Texts and nested values that every store and every reader of the mirror can hold."""
+"""Checks for texts and nested values that every store and reader of the mirror can hold."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from deltasql.errors import ValidationError
 
 MAX_TEXT: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 100
-# Lists that hold one another many times over are small in memory and endless when written.
+# Lists that contain one another many times over are small in memory but endless when written.
 MAX_PARTS: Final = 200_000
 # About 1,200 digits; Python itself stops printing at 4,300.
 MAX_INTEGER_BITS: Final = 4096
 
 
 def check_text(text: str, where: str) -> None:
-    """No NUL, no half of a surrogate pair, no absurd length."""
+    """Refuse NUL, half a surrogate pair, and absurd lengths."""
     if "\0" in text:
         raise ValidationError(
             f"{where} holds a NUL character",
@@ -47,7 +47,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def check_texts(values: Mapping[str, str | None], where: str) -> None:
-    """The same for the keys and values of a map."""
+    """Check the keys and values of a map in the same way."""
     for key, value in values.items():
         check_text(key, where)
         if value is not None:
@@ -55,7 +55,7 @@ def check_texts(values: Mapping[str, str | None], where: str) -> None:
 
 
 def check_json(value: Any, where: str, *, max_depth: int = MAX_DEPTH) -> None:
-    """Plain JSON data through and through, not too deep and not too much of it."""
+    """Require plain JSON data throughout, neither too deep nor too much of it."""
     todo = [(value, 1)]
     parts = 0
     while todo:

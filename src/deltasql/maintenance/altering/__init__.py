@@ -1,1 +1,1 @@
-"""Changes of a table that write no rows: columns, properties, constraints, features."""
+"""Changes to a table that write no rows: columns, properties, constraints, features."""

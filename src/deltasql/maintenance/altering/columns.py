@@ -27,7 +27,7 @@ _COMMENT: Final = "comment"
 
 
 def path_of(schema: StructType, name: str) -> Path:
-    """The path that a name means: a column of just that name, or the way into a struct."""
+    """The path that a name means: a column of just that name, or the path into a struct."""
     return (name,) if schema.field(name) is not None else tuple(name.split("."))
 
 
@@ -37,7 +37,7 @@ def find(schema: StructType, name: str) -> StructField:
 
 
 def fields_to(schema: StructType, name: str) -> list[StructField]:
-    """The column of a name, last, and those that it lies in."""
+    """The column of a name, last, after the columns that contain it."""
     path = path_of(schema, name)
     found = _fields_along(schema, path, name)
     if found[-1][0] != len(path):
@@ -46,7 +46,7 @@ def fields_to(schema: StructType, name: str) -> list[StructField]:
 
 
 def around(schema: StructType, name: str) -> StructField:
-    """The column of a name; of what an array or a map holds the column that it is in."""
+    """The column of a name; for what an array or a map holds, the column around it."""
     return _fields_along(schema, path_of(schema, name), name)[-1][1]
 
 
@@ -58,7 +58,7 @@ def add(
     first: bool = False,
     after: str | None = None,
 ) -> StructType:
-    """With new fields, in the schema itself or in a struct of it."""
+    """The schema with new fields, in itself or in one of its structs."""
     new = tuple(fields)
 
     def join(inside: StructType) -> StructType:
@@ -86,12 +86,12 @@ def add(
 
 
 def change(schema: StructType, name: str, how: Callable[[StructField], StructField]) -> StructType:
-    """With one column as `how` makes it."""
+    """The schema with one column as `how` makes it."""
     return _at(schema, path_of(schema, name), name, how)
 
 
 def rename(schema: StructType, name: str, new_name: str) -> StructType:
-    """With a column under another name."""
+    """The schema with a column under another name."""
     *inside, old = path_of(schema, name)
 
     def renamed(struct: StructType) -> StructType:
@@ -108,7 +108,7 @@ def rename(schema: StructType, name: str, new_name: str) -> StructType:
 
 
 def drop(schema: StructType, name: str) -> StructType:
-    """Without a column."""
+    """The schema without a column."""
     *inside, last = path_of(schema, name)
 
     def leave(struct: StructType) -> StructType:
@@ -127,7 +127,7 @@ def drop(schema: StructType, name: str) -> StructType:
 
 
 def reorder(schema: StructType, names: Sequence[str]) -> StructType:
-    """With these columns first, in this order; the others follow as they are."""
+    """The schema with these columns first, in this order; the others follow as they are."""
     first = []
     for name in names:
         found = schema.field(name)
@@ -140,7 +140,7 @@ def reorder(schema: StructType, names: Sequence[str]) -> StructType:
 
 
 def describe(schema: StructType, name: str, comment: str | None) -> StructType:
-    """With a column's comment; None takes it away."""
+    """The schema with a column's comment; None removes it."""
 
     def told(item: StructField) -> StructField:
         metadata = {key: value for key, value in item.metadata.items() if key != _COMMENT}
@@ -152,9 +152,9 @@ def describe(schema: StructType, name: str, comment: str | None) -> StructType:
 
 
 def widen(schema: StructType, name: str, new: Primitive) -> StructType:
-    """With a column of a wider type, and the change written down as the spec wants it."""
+    """The schema with a column of a wider type, and the change recorded as the spec requires."""
     path = path_of(schema, name)
-    # Changes inside arrays and maps are told by the field around them.
+    # Changes inside arrays and maps are recorded in the field around them.
     depth, _ = _fields_along(schema, path, name)[-1]
     place = tuple(step.lower() for step in path[depth:])
 
@@ -247,7 +247,7 @@ def _inside(
 
 
 def _fields_along(schema: StructType, path: Path, name: str) -> list[tuple[int, StructField]]:
-    """The fields on a path, each with the steps that lead to it."""
+    """The fields on a path, each with the number of steps that lead to it."""
     found: list[tuple[int, StructField]] = []
     kind: DeltaType = schema
     for number, step in enumerate(path, 1):

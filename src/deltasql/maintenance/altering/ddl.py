@@ -1,4 +1,4 @@
-"""Columns as CREATE TABLE has them: `id BIGINT NOT NULL, tags ARRAY<STRING> COMMENT 'words'`."""
+"""Columns as in CREATE TABLE: `id BIGINT NOT NULL, tags ARRAY<STRING> COMMENT 'words'`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SQL_TYPES: Final = {
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<quoted>`(?:[^`]|``)+`)|(?P<text>'(?:[^'\\]|\\.|'')*')|(?P<word>\w+)|(?P<mark>[<>(),:]))"
 )
-# What only an engine can evaluate, or has to be spelt in the field's metadata.
+# What only an engine can evaluate, or what must be given as the field's metadata.
 _ELSEWHERE: Final = frozenset({"default", "generated", "as", "primary", "unique", "check"})
 
 
@@ -137,7 +137,7 @@ class _Parser:
         return re.sub(r"\\(.)|''", lambda match: match[1] or "'", token[1:-1])
 
     def accept(self, word: str) -> bool:
-        """Go past a word or mark if it comes next."""
+        """Skip a word or mark if it comes next."""
         is_next = self._peek().lower() == word
         self._at += is_next
         return is_next
@@ -162,7 +162,7 @@ class _Parser:
             raise self.wrong(f"{word.upper()!r} is wanted before {self._peek() or 'the end'!r:.40}")
 
     def wrong(self, cause: str, remedy: str = "") -> ValidationError:
-        """The error for a text that declares no columns."""
+        """The error for a text that is not a list of columns."""
         return ValidationError(
             f"{self._text!r:.80} is no list of columns",
             cause=cause,

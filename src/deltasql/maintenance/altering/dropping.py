@@ -1,8 +1,8 @@
-"""Features that a table can lose again, and what must be gone before: stock Delta's rules.
+"""Features that a table can drop again, and what must be gone before: stock Delta's rules.
 
-Whoever reads a table replays commits from a checkpoint on. A feature that readers must know may
-leave the protocol only when nothing in the history needs it: no commit that SQL still has, none
-that the mirror still has, and no checkpoint. What only writers must know concerns the head alone.
+Readers replay commits from a checkpoint on. A feature that readers must know may leave the protocol
+only when nothing in the history needs it: no commit that is still in SQL or in the mirror, and no
+checkpoint. A feature that only writers must know concerns the head alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ V2_CHECKPOINTS: Final = "v2Checkpoint"
 
 
 def droppable(name: str) -> str:
-    """A feature's name as Delta writes it; raises unless a table can lose it."""
+    """A feature's name as Delta writes it; raises unless a table can drop it."""
     found = next((known for known in FEATURES if known.lower() == name.lower()), None)
     if found in (CHECK_CONSTRAINTS, *_TRACES):
         return found
@@ -49,7 +49,7 @@ def droppable(name: str) -> str:
 
 
 def must_be_unused(state: TableState, feature: str) -> None:
-    """Raise if the table lacks the feature, or if another one or the schema rests on it."""
+    """Raise if the table lacks the feature, or if another one or the schema depends on it."""
     if feature not in state.writer_features:
         raise ValidationError(
             f"the table has no feature {feature}",
@@ -82,12 +82,12 @@ def must_be_unused(state: TableState, feature: str) -> None:
 
 
 def needs_clean_history(feature: str) -> bool:
-    """Whether readers have to know it, so that no older commit may make use of it either."""
+    """Whether readers have to know it, so that no older commit may use it either."""
     return FEATURES[feature].reader
 
 
 def property_to_clear(feature: str, properties: Mapping[str, str]) -> tuple[str, str] | None:
-    """The property that keeps the feature in use, and what it has to be."""
+    """The property that keeps the feature in use, and the value that it must get."""
     if feature == VECTORS and is_true(properties, DELETION_VECTORS):
         return DELETION_VECTORS, "false"
     if feature == V2_CHECKPOINTS and properties.get(CHECKPOINT_POLICY, "").lower() == "v2":
@@ -96,7 +96,7 @@ def property_to_clear(feature: str, properties: Mapping[str, str]) -> tuple[str,
 
 
 def last_trace(feature: str, commits: Iterable[CommitRecord]) -> int | None:
-    """The newest of the commits that makes use of the feature."""
+    """The newest of the commits that uses the feature."""
     uses, newest = _TRACES[feature], None
     for commit in commits:
         if any(uses(action) for action in codec.decode_commit(commit.body)):
@@ -105,7 +105,7 @@ def last_trace(feature: str, commits: Iterable[CommitRecord]) -> int | None:
 
 
 def trace_in_mirror(feature: str, listing: LogListing, *, since: int) -> str | None:
-    """What lies in the mirror's log from before the version `since`, or needs the feature."""
+    """What in the mirror's log is older than the version `since`, or needs the feature."""
     if feature == V2_CHECKPOINTS:
         for name, _ in listing.of_kind(LogKind.V2_CHECKPOINT):
             return name.name

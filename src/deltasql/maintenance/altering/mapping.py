@@ -17,7 +17,7 @@ from deltasql.spec.schema import (
 def named_as_in_files(
     schema: StructType, *, known: StructType | None = None, highest: int = 0
 ) -> tuple[StructType, int]:
-    """A schema without column mapping as one with it, and the highest id in use.
+    """A schema without column mapping turned into one with it, and the highest id in use.
 
     `known` is the schema of the same table with column mapping: its columns keep their ids.
     """

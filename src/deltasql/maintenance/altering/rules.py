@@ -22,12 +22,12 @@ from deltasql.spec.properties import (
 from deltasql.spec.protocol import implied_features
 from deltasql.spec.schema import StructType
 
-# The rows of some columns.
+# Reads the rows, with some columns only.
 Scan: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 
 
 def must_be_mapped(state: TableState, doing: str) -> None:
-    """Raise unless columns have names apart from those in the files."""
+    """Raise unless column mapping makes columns independent of the names in the files."""
     if state.column_mapping == "none":
         raise ValidationError(
             f"without column mapping no column can be {doing}",
@@ -42,7 +42,7 @@ def must_be_mapped(state: TableState, doing: str) -> None:
 
 
 def must_be_plain(properties: Mapping[str, str]) -> None:
-    """Raise unless these are texts, and properties that may be set as such."""
+    """Raise unless the values are texts, and the properties may be set directly."""
     for key, value in properties.items():
         if type(key) is not str or type(value) is not str:
             raise ValidationError(
@@ -65,7 +65,7 @@ def must_be_plain(properties: Mapping[str, str]) -> None:
 
 
 def fence_must_stay(state: TableState, properties: Mapping[str, str]) -> None:
-    """Raise if properties say otherwise of the fence than the table's protocol does."""
+    """Raise if properties contradict the table's protocol about the fence."""
     is_fenced = FENCE_FEATURE in implied_features(state.protocol)[1]
     wanted = properties.get(FENCE, "true").lower() != "false"
     if wanted != is_fenced:
@@ -80,7 +80,7 @@ def fence_must_stay(state: TableState, properties: Mapping[str, str]) -> None:
 
 
 def constraint_key(name: str) -> str:
-    """The property that holds a constraint; Delta's names have no case."""
+    """The property that holds a constraint; Delta ignores the case of names."""
     if not name or not name.isprintable() or len(name) > 255:
         raise ValidationError(
             f"{name!r:.80} can't be the name of a constraint", remedy="choose a plain name"

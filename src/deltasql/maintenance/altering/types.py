@@ -1,4 +1,4 @@
-"""Types and schemas as callers and commits say them."""
+"""Types and schemas as callers and commits express them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from deltasql.spec.schema import DeltaType, StructField, StructType, render_sche
 
 
 def delta_type(kind: pa.DataType | str) -> DeltaType:
-    """A type by Delta's name or SQL's, or as Arrow has it."""
+    """A type, given by Delta's or SQL's name or as an Arrow type."""
     if isinstance(kind, pa.DataType):
         return from_arrow(pa.schema([pa.field("column", kind)])).fields[0].type
     try:
@@ -35,12 +35,12 @@ def delta_type(kind: pa.DataType | str) -> DeltaType:
 
 
 def rendered(field: StructField) -> Any:
-    """A field's type as a schema has it."""
+    """A field's type as a schema writes it."""
     return codec.loads(render_schema(StructType((field,))))["fields"][0]["type"]
 
 
 def changed_column(schema: StructType, column: str) -> dict[str, Any]:
-    """What CHANGE COLUMN tells of itself."""
+    """What CHANGE COLUMN records about itself."""
     found = around(schema, column)
     told = codec.loads(render_schema(StructType((found,))))["fields"][0]
     return {"column": {**told, "name": column}}

@@ -1,4 +1,4 @@
-"""Who uses a column: constraints, generated columns, the layout. Such a column stays as it is."""
+"""What uses a column: constraints, generated columns, the layout. A column in use can't change."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from deltasql.spec.schema import StructField
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """Something that names columns: these, or those of a text in Spark's SQL."""
+    """Something that names columns: these, or those in a text of Spark's SQL."""
 
     who: str
     text: str
     named: Collection[Path] | None = None
 
     def needs(self, path: Path) -> bool:
-        """Whether it may look at the column of a path, or at something within it."""
+        """Whether it may use the column of a path, or something inside it."""
         wanted = _lower(path)
         try:
             named = columns(parse(self.text)) if self.named is None else self.named
         except ValidationError:
-            # Spark's SQL has more than we parse. Whatever it names, it names by its column.
+            # Spark's SQL is more than we parse. Whatever it uses, it names the top-level column.
             first = wanted[0]
             text = self.text.lower()
             return first in text or first.replace("`", "``") in text
@@ -72,7 +72,7 @@ def _uses(state: TableState, column: StructField) -> Iterator[_Use]:
 
 
 def must_not_shape_the_table(state: TableState, name: str, domains: Mapping[str, str]) -> None:
-    """Raise if the table is partitioned or clustered by the column, or by something within it."""
+    """Raise if the table is partitioned or clustered by the column, or by something inside it."""
     way = fields_to(state.schema, name)
     physical = tuple(item.physical_name for item in way)
     by = {part.lower() for part in state.partition_columns}
@@ -93,7 +93,7 @@ def _clustered_by(text: str | None) -> list[Path]:
 
 
 def _invariant(value: Any) -> str:
-    """The condition of an invariant, which is JSON within JSON."""
+    """The condition of an invariant, which is JSON inside JSON."""
     try:
         return str(json.loads(value)["expression"]["expression"])
     except (ValueError, TypeError, KeyError):
@@ -101,7 +101,7 @@ def _invariant(value: Any) -> str:
 
 
 def _meet(one: Path, other: Path) -> bool:
-    """Whether a path leads to another, or into it."""
+    """Whether one path leads to the other, or into it."""
     least = min(len(one), len(other))
     return one[:least] == other[:least]
 

@@ -1,1 +1,1 @@
-"""Optimize: files of a partition written together, in bins that processes share."""
+"""Optimize: combines files of a partition, in bins that processes share."""

@@ -1,4 +1,4 @@
-"""Where each row of a sorted bin went, as it is written down beside the commit."""
+"""Where each row of a sorted bin went, as it is recorded with the commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deltasql.spec.actions import AddFile
 
 
 def packed_places(added: Sequence[AddFile], indices: pa.Array) -> bytes | None:
-    """The place of each old row among the new files' rows, by their paths; None if too many.
+    """The place of each old row among the new files' rows, in order of path; None if too many.
 
     `added` are the new files in the order in which they were written, `indices` the old rows.
     """
@@ -23,7 +23,7 @@ def packed_places(added: Sequence[AddFile], indices: pa.Array) -> bytes | None:
     if len(indices) > MOST_ORDERED or sum(counts) != len(indices):
         return None
     starts = [end - count for end, count in zip(accumulate(counts), counts, strict=True)]
-    # Whoever looks for a row knows the files by their paths alone.
+    # Whoever looks for a row later knows the files only by their paths.
     by_path = sorted(range(len(added)), key=lambda number: added[number].path)
     pieces = [indices.slice(starts[number], counts[number]) for number in by_path]
     places = pc.sort_indices(pa.concat_arrays(pieces)).cast(pa.int32()) if pieces else pa.array([])

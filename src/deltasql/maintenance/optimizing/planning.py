@@ -1,7 +1,7 @@
-"""Which files optimize writes together: stock Delta's rules for OPTIMIZE and REORG.
+"""Which files optimize combines: stock Delta's rules for OPTIMIZE and REORG.
 
-Files smaller than the target, or with many deleted rows, are packed into bins of one partition
-that make a file each. Along a curve, or in a clustered table, a bin makes several files.
+Files smaller than the target, or with many deleted rows, are packed into bins of one partition,
+each of which becomes one file. Along a curve, or in a clustered table, a bin becomes several.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from deltasql.spec.properties import ZCUBE_COLUMNS, ZCUBE_ID
 
 MIB: Final = 1 << 20
 DEFAULT_TARGET: Final = 128 * MIB
-# The share of deleted rows from which a file is written anew; stock Delta's.
+# From this share of deleted rows on, a file is rewritten, as in stock Delta.
 DEAD_SHARE: Final = 0.05
-# A bin that is put in order is held in memory: so many times the target.
+# A bin that is put in order is held in memory: its size is this many times the target.
 ORDERED_BIN: Final = 4
 LIQUID: Final = "liquid"
 
@@ -50,12 +50,12 @@ class Wish:
 
     @property
     def order_by(self) -> tuple[str, ...]:
-        """The columns along which rows are put in order."""
+        """The columns that rows are ordered by."""
         return () if self.purge else self.zorder_by or self.cluster_by
 
     @property
     def settings(self) -> str:
-        """What those have in common who share bins."""
+        """What processes that share bins must have in common."""
         return codec.dumps(
             {
                 "where": self.where,
@@ -69,7 +69,7 @@ class Wish:
 
 @dataclass(slots=True)
 class Bin:
-    """Files of one partition that are written together."""
+    """Files of one partition that are combined."""
 
     files: list[AddFile] = field(default_factory=list)
     size: int = 0
@@ -89,7 +89,7 @@ def plan(files: Iterable[AddFile], wish: Wish) -> list[Bin]:
 
 
 def is_worth_it(files: Sequence[AddFile], wish: Wish) -> bool:
-    """Whether writing these files together makes a difference."""
+    """Whether combining these files makes a difference."""
     if wish.order_by:
         return any(not _is_clustered(add, wish) for add in files)
     return len(files) > 1 or any(_has_dead_rows(add, wish) for add in files)
@@ -104,7 +104,7 @@ def _bins(files: Sequence[AddFile], wish: Wish) -> list[Bin]:
         limit = wish.target_size
         chosen = [add for add in files if add.size < limit or _has_dead_rows(add, wish)]
     bins: list[Bin] = []
-    # Small ones first, as stock Delta does; names make the order the same for everybody.
+    # Small ones first, as in stock Delta; the paths make the order the same for all processes.
     for add in sorted(chosen, key=lambda add: (add.size, add.path)):
         if not bins or bins[-1].size + add.size > limit:
             bins.append(Bin())
@@ -121,7 +121,7 @@ def _has_dead_rows(add: AddFile, wish: Wish) -> bool:
 
 
 def _unordered(files: Sequence[AddFile], wish: Wish) -> list[AddFile]:
-    """Files that are not in order yet, and of a clustered table cubes that can still grow."""
+    """Files that are not in order yet, and in a clustered table cubes that can still grow."""
     if not wish.cluster_by:
         return list(files)
     cubes: dict[str | None, int] = {}
@@ -138,7 +138,7 @@ def _unordered(files: Sequence[AddFile], wish: Wish) -> list[AddFile]:
 
 
 def _is_clustered(add: AddFile, wish: Wish) -> bool:
-    """Whether the file is one of a cube of the table's clustering columns."""
+    """Whether the file belongs to a cube of the table's clustering columns."""
     if not wish.cluster_by or _has_dead_rows(add, wish) or add.clustering_provider != LIQUID:
         return False
     tags = add.tags or {}
@@ -146,5 +146,5 @@ def _is_clustered(add: AddFile, wish: Wish) -> bool:
 
 
 def cube_columns(wish: Wish) -> str:
-    """The clustering columns as a file's tag has them."""
+    """The clustering columns as a file's tag spells them."""
     return codec.dumps(list(wish.cluster_by)).decode()

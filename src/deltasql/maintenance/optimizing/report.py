@@ -1,4 +1,4 @@
-"""What optimize did, in the words of stock Delta's metrics."""
+"""What optimize did, under the names of stock Delta's metrics."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from deltasql.spec.actions import AddFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeReport:
-    """What optimize did: one commit a bin.
+    """What optimize did: one commit for each bin.
 
-    `versions` are its commits, `version` the table's newest one that it knows of. `metrics` are
-    those of stock Delta's OPTIMIZE over all bins. `skipped` bins lost against other writers
-    again and again; they are there for the next run.
+    `versions` are its commits, `version` is the newest one of the table that it knows of. `metrics`
+    are those of stock Delta's OPTIMIZE over all bins. `skipped` bins lost against other writers
+    again and again; they are left to the next run.
     """
 
     table: str

@@ -1,4 +1,4 @@
-"""One run of optimize: bins are planned, put into the queue, and worked off with whoever helps.
+"""One run of optimize: bins are planned, queued, and worked off by every process that helps.
 
 Every bin is a commit of its own that changes no row. A bin that loses a file to another writer
 while it is written is done again, alone, with what is left of it.
@@ -36,15 +36,15 @@ from deltasql.store.optimizing.interface import CLAIM_SECONDS, ClaimedBin, Optim
 
 logger = logging.getLogger("deltasql.optimize")
 
-# How often a bin is done again before it is left to the next run.
+# How often a bin is tried before it is left to the next run.
 TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Files that were written anew; `row_counts` says how many rows came from each, by path.
+    """Files that were rewritten; `row_counts` says how many rows came from each, by path.
 
-    `row_order` says where those went that were sorted; without it nobody finds them again.
+    `row_order` says where sorted rows went; without it they can't be found again.
     """
 
     removed: Sequence[AddFile]
@@ -57,7 +57,7 @@ class Move:
 
 
 class OptimizedTable(Protocol):
-    """The table, as far as optimize goes."""
+    """The table, as far as optimize needs it."""
 
     @property
     def name(self) -> str:
@@ -72,19 +72,19 @@ class OptimizedTable(Protocol):
         """Where its files are."""
 
     def state(self) -> TableState:
-        """As it is now."""
+        """Its state now."""
 
     def files(self, state: TableState, where: str | None) -> Iterator[AddFile]:
         """The live files, pruned."""
 
     def held(self, version: int) -> AbstractContextManager[None]:
-        """While files of a version are read."""
+        """Keeps the files of a version while they are read."""
 
     def abandon(self, after: int) -> Abandon:
-        """What deletes files, written from now on, that no commit has."""
+        """A function that deletes files, written from now on, that belong to no commit."""
 
     def commit(self, move: Move) -> int:
-        """Commit a bin; `CommitError` if others were faster, and its new files are gone then."""
+        """Commit a bin; if others were faster, raise `CommitError` after deleting its new files."""
 
     def new_id(self) -> str:
         """A unique name."""
@@ -109,10 +109,10 @@ class Run:
     _planned: int = 0
 
     def run(self) -> OptimizeReport:
-        """Plan, and work until no bin is left that nobody works on."""
+        """Plan, and work until every bin is done or claimed by another process."""
         table, state = self.table, self.table.state()
         self.store.expire_moved_rows(table.table_id, milliseconds=tombstone_ms(state.properties))
-        # Before anything is queued that could not be done.
+        # Fail before anything is queued that could not be done.
         self._rewriter(state)
         known = self._plan(state)
         version = state.version
@@ -148,7 +148,7 @@ class Run:
         try:
             files = [known[path] for path in claimed.paths if path in known]
             if len(files) < len(claimed.paths):
-                # Planned by somebody else.
+                # Planned by another process.
                 state, files = self._as_they_are(claimed)
             for attempt in range(TRIES):
                 if attempt:
@@ -168,7 +168,7 @@ class Run:
             self.store.end_bin(claimed.bin_id, self._worker)
 
     def _as_they_are(self, claimed: ClaimedBin) -> tuple[TableState, list[AddFile]]:
-        """What is left of a bin's files now."""
+        """What is left of a bin's files by now."""
         state, wanted = self.table.state(), set(claimed.paths)
         found = {
             add.path: add for add in self.table.files(state, self.wish.where) if add.path in wanted
@@ -177,7 +177,7 @@ class Run:
 
     def _move(self, claimed: ClaimedBin, state: TableState, files: Sequence[AddFile]) -> None:
         table, columns = self.table, self.wish.order_by
-        # The order in which rows are looked for later, see `log/moved_rows.py`.
+        # The order by which rows are looked up later, see `log/moved_rows.py`.
         files = sorted(files, key=lambda add: add.path)
         sort = in_hilbert_order if self.wish.cluster_by else in_zorder
         with table.held(state.version):
@@ -217,7 +217,7 @@ class Run:
         return Rewriter(table.objects, state, new_id=table.new_id, now_ms=table.now_ms)
 
     def _renewing(self, claimed: ClaimedBin) -> Callable[[], None]:
-        """What keeps the claim on a bin that takes long."""
+        """A function that renews the claim on a bin that takes long."""
         due = time.monotonic() + CLAIM_SECONDS / 4
 
         def renew() -> None:

@@ -1,1 +1,1 @@
-"""Vacuum: files that no version needs any more, found, written down, deleted."""
+"""Vacuum: finds, records and deletes files that no version needs any more."""

@@ -1,7 +1,7 @@
-"""Files that the log knows and that no version within the retention has: SQL says which.
+"""Files that the log knows but no version within the retention has: SQL says which.
 
-Nothing is listed for them. A path may have several rows, one for each deletion vector it had, and
-a file may hold the vectors of many; it goes when none of them is needed.
+Finding them needs no listing. A path may have several rows, one for each deletion vector it had,
+and a file may hold the vectors of many; it is deleted when none of them is needed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from deltasql.spec.paths import is_elsewhere
 from deltasql.store.interface import LogStore
 from deltasql.store.upkeep.interface import JournalRow, Kind
 
-# The end of what is still live.
+# The end version of files that are still live.
 NEVER = 2**63 - 1
 
 
 def dead_files(
     store: LogStore, table_id: int, place: Place, *, horizon: int
 ) -> Iterator[Candidate]:
-    """Data files that were removed with the version `horizon` or before it."""
+    """Data files that were removed by the version `horizon` or an earlier one."""
     rows = (
         row for batch in store.dead_files(table_id, horizon=horizon) for row in batch.to_pylist()
     )
@@ -59,7 +59,7 @@ def vector_files(
 def change_files(
     store: LogStore, table_id: int, place: Place, *, horizon: int, pins: Collection[int]
 ) -> Iterator[Candidate]:
-    """Files of changes of versions before the retention; whoever holds one reads on from it."""
+    """Change files from before the retention; a pinned version keeps its own and later ones."""
     newest = min([horizon, *(version - 1 for version in pins)])
     deleted: Collection[str] | None = None
     for batch in store.change_rows(table_id):
@@ -76,7 +76,7 @@ def change_files(
 
 
 def lives_of(rows: list[dict[str, Any]]) -> tuple[tuple[int, int], ...]:
-    """Since when and until when; what came from before our time may be as old as the table."""
+    """From which version until which; files from before our time may be as old as the table."""
     return tuple(
         (
             -1 if row["version"] is None else row["version"],

@@ -1,7 +1,7 @@
-"""What the tables of a lake name at one place by absolute paths, shallow clones above all.
+"""What the tables of a lake name at one place by absolute paths, above all shallow clones.
 
-It is looked for once, and then followed: inside the transaction that decides on files only those
-tables are asked that have come on since.
+All tables are searched once, and then followed: the transaction that decides on files only asks
+those tables that have changed since.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deltasql.store.upkeep.interface import NamingLog, NamingTable
 
 
 class Elsewhere:
-    """The keys at a place that any table, `but` one, names by an absolute path."""
+    """The keys at a place that any table, except `but`, names by an absolute path."""
 
     def __init__(self, place: Place, *, but: int = 0) -> None:
         self._place = place
@@ -29,7 +29,7 @@ class Elsewhere:
         self.keys: set[str] = set()
 
     def look(self, store: LogStore) -> None:
-        """Look at all tables; whatever they name later, `read_on` finds."""
+        """Search all tables; `read_on` finds whatever they name later."""
         self._seen = store.naming_tables()
         self.keys = set()
         for batch in store.absolute_files(but=self._but):
@@ -37,7 +37,7 @@ class Elsewhere:
                 self._add(_paths(row["path"], row["deletion_vector"]), row["location"])
 
     def read_on(self, log: NamingLog) -> None:
-        """Take note of what was named since."""
+        """Add what was named since."""
         found = log.naming_tables()
         for table_id, table in found.items():
             before = self._seen.get(table_id)

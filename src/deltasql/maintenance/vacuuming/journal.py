@@ -1,8 +1,8 @@
-"""Files written down in SQL, then deleted, then marked: the only way that vacuum deletes.
+"""Files recorded in SQL, then deleted, then marked: the only way in which vacuum deletes.
 
-What is written down is decided under the lock of the table's head, after a last look at all that
-may have changed since the files were found. Whoever is killed at any point has only to be run
-again: what was written down and not marked is deleted first.
+What to record is decided under the lock of the table's head, after a last look at everything that
+may have changed since the files were found. A vacuum that was killed at any point only has to be
+run again: what was recorded and not marked is deleted first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from deltasql.errors import TableNotFoundError, ValidationError
 from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.keys import Place, vector_file
-from deltasql.maintenance.vacuuming.pending import Judge
+from deltasql.maintenance.vacuuming.pending import Eligibility
 from deltasql.maintenance.vacuuming.report import Candidate
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
@@ -39,8 +39,8 @@ _NO_VERSION: Final = 2**62
 class Journal:
     """The deletes of one vacuum of one table.
 
-    `tables` are all that lie at the place; `seen` is how far the log of each had come when the
-    files were looked for. `elsewhere` is what other tables name here.
+    `tables` are all that lie at the place; `seen` is how far the log of each had got when the files
+    were searched for. `elsewhere` is what other tables name here.
     """
 
     store: LogStore
@@ -57,28 +57,30 @@ class Journal:
     _touched: set[str] = field(default_factory=set)
 
     def begin_at(self, heads: dict[int, int]) -> None:
-        """Files are looked for from now on: what the log says up to these versions is known."""
+        """The search for files begins: what the log says up to these versions is known."""
         self.seen = heads
         self._touched.clear()
         self.elsewhere.look(self.store)
 
     # --- from before --------------------------------------------------------------------
 
-    def pending(self, judge: Judge) -> list[tuple[PendingDelete, Candidate | None]]:
-        """What an earlier vacuum wrote down and did not live to delete, as it is found now; None
-        for what must stay.
+    def pending(self, eligibility: Eligibility) -> list[tuple[PendingDelete, Candidate | None]]:
+        """What an earlier vacuum recorded but did not live to delete, as it is found now; None for
+        what must stay.
         """
         found = self.store.pending_deletes(self.table_id)
-        return list(judge.may_go(self.store, self.objects, self.place, found)) if found else []
+        return (
+            list(eligibility.may_go(self.store, self.objects, self.place, found)) if found else []
+        )
 
-    def finish_pending(self, heads: dict[int, int], judge: Judge) -> None:
-        """Delete what an earlier vacuum wrote down, as far as this one would write it down, too.
+    def finish_pending(self, heads: dict[int, int], eligibility: Eligibility) -> None:
+        """Delete what an earlier vacuum recorded, as far as this one would record it, too.
 
-        `heads` are how far the logs have come.
+        `heads` says how far the logs have got.
         """
         self.begin_at(heads)
         for (vacuum_id, batch), group in groupby(
-            self.pending(judge), key=lambda pair: (pair[0].vacuum_id, pair[0].batch)
+            self.pending(eligibility), key=lambda pair: (pair[0].vacuum_id, pair[0].batch)
         ):
             pairs = list(group)
             with self.store.vacuuming(self.tables) as log:
@@ -106,7 +108,7 @@ class Journal:
         *,
         progress: Callable[[Sequence[Candidate]], None],
     ) -> None:
-        """Delete candidates, batch by batch; `progress` hears of each batch that is gone."""
+        """Delete candidates, batch by batch; `progress` gets each batch that is gone."""
         for batch in _batches(candidates):
             going = self._write_down(vacuum_id, batch)
             if not going:
@@ -117,7 +119,7 @@ class Journal:
             progress(going)
 
     def _write_down(self, vacuum_id: str, batch: Sequence[Candidate]) -> list[Candidate]:
-        """Those of the batch that may go by all that is known now, under the lock."""
+        """Record those of the batch that may be deleted by all that is known, under the lock."""
         with self.store.vacuuming(self.tables) as log:
             self._must_be_ours(log)
             going = self.spared_by_none(log, batch)
@@ -127,7 +129,7 @@ class Journal:
         return going
 
     def spared_by_none(self, log: VacuumLog, batch: Sequence[Candidate]) -> list[Candidate]:
-        """Those of the batch that nothing needs."""
+        """The candidates of the batch that nothing needs."""
         self._read_on(log)
         self.elsewhere.read_on(log)
         paths = [candidate.row.path for candidate in batch]
@@ -166,7 +168,7 @@ class Journal:
         return found
 
     def _read_on(self, log: VacuumLog) -> None:
-        """Take note of what the commits name that came after the files were looked for."""
+        """Add what commits name that came after the search for files."""
         for table_id, head in log.heads.items():
             after = self.seen.get(table_id, -1)
             if head.version > after:
@@ -201,15 +203,15 @@ def _batches(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
 
 
 def is_pinned(candidate: Candidate, pins: Collection[int]) -> bool:
-    """Whether somebody holds a version that needs the file."""
+    """Whether a pinned version needs the file."""
     if candidate.row.kind is Kind.CHANGE:
-        # Whoever holds a version may read the changes since.
+        # Whoever pins a version may read the changes since.
         return any(version <= first for version in pins for first, _ in candidate.lives)
     return any(first <= version < end for version in pins for first, end in candidate.lives)
 
 
 def _is_recent(candidate: Candidate, youngest: int | None) -> bool:
-    """Whether an orphan may be the file of a write that is under way."""
+    """Whether an orphan may belong to a write that is under way."""
     return (
         candidate.modified is not None and youngest is not None and candidate.modified >= youngest
     )

@@ -18,13 +18,13 @@ _LOG: Final = "_delta_log"
 
 
 class Place:
-    """A table's place: what lies in it is the table's, but for other tables within it."""
+    """A table's place: what lies in it is the table's, except for other tables inside it."""
 
     def __init__(self, location: str, *, is_local: bool, within: Collection[str] = ()) -> None:
         self._place = place_of(location)
         self._root = self._place.removeprefix(LOCAL)
         self._is_local = is_local
-        # Tables from before places were kept apart may lie within this one.
+        # Tables from before places were kept apart may lie inside this one.
         self._within = tuple(
             place.removeprefix(self._place)
             for place in within
@@ -33,7 +33,7 @@ class Place:
         self._folders: dict[str, bool] = {}
 
     def key_of(self, path: str) -> str | None:
-        """The key of a path of the log; None if it is elsewhere, or none that we would touch."""
+        """The key of a path of the log; None if it is elsewhere, or not one that we would touch."""
         if is_elsewhere(path):
             return None
         try:
@@ -52,7 +52,7 @@ class Place:
         return key if self._stays_in(key) else None
 
     def _stays_in(self, key: str) -> bool:
-        """Whether no link of a local disk leads the key out of the place."""
+        """Whether no symbolic link on a local disk leads the key out of the place."""
         if not self._is_local:
             return True
         folder = key.rpartition("/")[0]
@@ -62,7 +62,7 @@ class Place:
         return self._folders[folder]
 
     def key_of_folder(self, folder: str) -> str | None:
-        """The start of the keys in a folder, by its URI, if it leads to this place."""
+        """The beginning of the keys in a folder, given by its URI, if it is at this place."""
         place = place_of(folder)
         return place.removeprefix(self._place) if place.startswith(self._place) else None
 

@@ -1,7 +1,7 @@
-"""Files at a table's place that no version ever knew: one listing, less all that SQL knows.
+"""Files at a table's place that no version ever knew: one listing, minus all that SQL knows.
 
-Only what is named as Delta writers name their files can be an orphan; whatever else lies there is
-somebody's own. The listing comes first: what is committed meanwhile SQL knows afterwards.
+Only files that are named as Delta writers name theirs can be orphans; anything else belongs to
+somebody. The listing comes first: SQL is asked afterwards, and knows what was committed meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOG: Final = "_delta_log"
 def is_written_by_delta(key: str, partition_columns: Collection[str]) -> bool:
     """Whether an object is named and placed as Delta writers do it.
 
-    Folders that begin with _ or . are hidden from Delta, but for changes and partitions.
+    Folders that begin with _ or . are hidden from Delta, except for changes and partitions.
     """
     *folders, name = key.split("/")
     for folder in folders:
@@ -76,7 +76,7 @@ def _listed(
     partition_columns: Collection[str],
     tally: Tally,
 ) -> tuple[dict[str, ObjectInfo], tuple[str, ...]]:
-    """What may be an orphan, and the folders that are other tables, whoever's they are."""
+    """What may be an orphan, and the folders that are other tables, whoever owns them."""
     found: dict[str, ObjectInfo] = {}
     others: set[str] = set()
     for info in listing:
@@ -93,7 +93,7 @@ def _listed(
 
 
 def _known(store: LogStore, place: Place, tables: Iterable[int]) -> set[str]:
-    """The keys of all that any version of these tables knows, below their root."""
+    """The keys of everything that any version of these tables knows, below their root."""
     known: set[str] = set()
     for table_id in tables:
         for batch in store.known_files(table_id):

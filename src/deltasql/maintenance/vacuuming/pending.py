@@ -1,8 +1,8 @@
-"""What an earlier vacuum wrote down, judged anew.
+"""What an earlier vacuum recorded, checked anew.
 
-The journal says which files somebody meant to delete, no more: writers may write to it, and the
-log may have gone on since. Whether a file may go, and what it is, the log says, by the key of the
-object that would be deleted: a path can be spelt in several ways.
+The journal only says which files somebody meant to delete: writers may write to it, and the log may
+have advanced since. Whether a file may be deleted, and what it is, is decided by the log, for the
+key of the object that would be deleted: a path can be spelled in several ways.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _THREADS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
-    """What a vacuum holds the files against: `horizon` for those that the log knows, `older_than`
-    (epoch milliseconds) and the columns of partitions for those that it does not.
+class Eligibility:
+    """What a vacuum checks files against: `horizon` for those that the log knows, `older_than`
+    (epoch milliseconds) and the partition columns for those that it does not.
     """
 
     table_id: int
@@ -42,9 +42,7 @@ class Judge:
         place: Place,
         pending: Sequence[PendingDelete],
     ) -> Iterator[tuple[PendingDelete, Candidate | None]]:
-        """Each file that was written down, as a vacuum of today would find it; None if it would
-        not.
-        """
+        """Each recorded file as a vacuum would find it now; None if it would not."""
         keys = [place.key_of(item.row.path) for item in pending]
         known = self._known(store, place, {key for key in keys if key is not None})
         unknown = [key for key in keys if key is not None and key not in known]
@@ -74,7 +72,7 @@ class Judge:
         return found
 
     def _known_to_the_log(self, item: PendingDelete, key: str, lives: _Lives) -> Candidate | None:
-        # What is known as two kinds at once nobody wrote so.
+        # No writer makes a file of two kinds at once.
         if lives.is_live_elsewhere or len(lives.own) != 1:
             return None
         ((kind, found),) = lives.own.items()
@@ -108,7 +106,7 @@ class _Lives:
 
 
 def _modified(objects: ObjectStore, keys: Sequence[str]) -> Mapping[str, int | None]:
-    """When the objects were written last; None for those that are gone."""
+    """When the objects were last written; None for those that are gone."""
     with ThreadPoolExecutor(_THREADS) as threads:
         infos = list(threads.map(objects.head, keys))
     return {

@@ -1,4 +1,4 @@
-"""What a vacuum is asked for, what it may delete, and what it tells afterwards."""
+"""What a vacuum is asked for, what it may delete, and what it reports."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from deltasql.errors import ValidationError
 from deltasql.spec.intervals import parse_interval
 from deltasql.store.upkeep.interface import JournalRow, Kind
 
-# As many names are told; the rest is counted.
+# How many names are reported; the rest are only counted.
 _MOST_TOLD: Final = 1000
-# How far the clocks of the object store and of the database may be apart.
+# How far apart the clocks of the object store and of the database may be.
 CLOCK_MARGIN: Final = timedelta(hours=2)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that may go, by the key of its object.
+    """A file that may be deleted, by the key of its object.
 
-    `lives` are the versions that have it, from the first up to but without the second; what is
-    not known to be live at any has none. `modified` is the store's time of an orphan.
+    `lives` are the versions that have it, from the first up to but excluding the second; it is
+    empty if the file is not known to be live at any. `modified` is the store's time of an orphan.
     """
 
     key: str
@@ -38,9 +38,9 @@ class VacuumReport:
 
     `dead` data files, `vectors` (files of deletion vectors) and `changes` (files of the change
     data feed) come from the log, `orphans` from one listing: files that no version ever knew.
-    `files` names the first thousand, and `bytes` is the size of all as far as it is known. What
-    was current at `kept_since` or later stays. `foreign` counts files at the location that are
-    neither the log's nor named as a Delta writer names its files: nobody touches them.
+    `files` names the first thousand, and `bytes` is the total size, as far as it is known. What was
+    current at `kept_since` or later stays. `foreign` counts files at the location that are neither
+    the log's nor named as a Delta writer names its files: they are left alone.
     """
 
     table: str
@@ -58,13 +58,13 @@ class VacuumReport:
 
     @property
     def count(self) -> int:
-        """How many files in all."""
+        """How many files in total."""
         return self.dead + self.vectors + self.changes + self.orphans
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counts files as they go."""
+    """Counts files as they are found or deleted."""
 
     kinds: Counter[Kind] = field(default_factory=Counter)
     bytes: int = 0
@@ -72,7 +72,7 @@ class Tally:
     foreign: int = 0
 
     def add(self, candidates: Iterable[Candidate]) -> None:
-        """Count these."""
+        """Count these candidates."""
         for candidate in candidates:
             self.kinds[candidate.row.kind] += 1
             self.bytes += candidate.row.size or 0
@@ -81,7 +81,7 @@ class Tally:
 
     @property
     def count(self) -> int:
-        """How many files in all."""
+        """How many files in total."""
         return self.kinds.total()
 
 

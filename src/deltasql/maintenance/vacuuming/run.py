@@ -20,7 +20,7 @@ from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.journal import Journal, is_pinned, read_only
 from deltasql.maintenance.vacuuming.keys import Place
 from deltasql.maintenance.vacuuming.orphans import orphans
-from deltasql.maintenance.vacuuming.pending import Judge
+from deltasql.maintenance.vacuuming.pending import Eligibility
 from deltasql.maintenance.vacuuming.report import Candidate, Tally, VacuumReport, retention_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.properties import DELETED_FILE_RETENTION
@@ -60,7 +60,7 @@ class Wish:
 def vacuum(
     store: LogStore, subject: Subject, wish: Wish, progress: Progress | None = None
 ) -> VacuumReport:
-    """Delete what no version within the retention needs, or say what that would be."""
+    """Delete what no version within the retention needs, or report what that would be."""
     _must_be_ours(store, subject)
     kept_ms = _retention(store, subject, wish)
     return _Vacuum(store, subject, wish, kept_ms, progress or (lambda _: None)).run()
@@ -110,7 +110,7 @@ class _Vacuum:
             return self._report(None)
         self._store.sweep()
         if self._store.pending_deletes(self._subject.table_id):
-            self._journal.finish_pending(self._heads(self._journal.tables), self._judge())
+            self._journal.finish_pending(self._heads(self._journal.tables), self._eligibility())
         vacuum_id = str(uuid.uuid4())
         self._store.begin_vacuum(
             vacuum_id,
@@ -122,7 +122,7 @@ class _Vacuum:
         )
         self._journal.carry_out(vacuum_id, self._known_candidates(), progress=self._gone)
         if self._wish.find_orphans:
-            # Apart: they are looked for later, when the log may have gone on.
+            # Separately: they are searched for later, when the log may have advanced.
             self._journal.carry_out(vacuum_id, self._orphans(), progress=self._gone)
         self._store.end_vacuum(vacuum_id)
         facts = {"table": self._subject.name, "files": self._tally.count}
@@ -130,11 +130,13 @@ class _Vacuum:
         return self._report(vacuum_id)
 
     def _rehearse(self) -> None:
-        """As the vacuum itself, but for the lock, and for what it would write and delete."""
+        """Do what the vacuum itself does, without the lock and without writing or deleting."""
         pins = [pin.version for pin in self._pins()]
         self._journal.elsewhere.look(self._store)
         elsewhere = self._journal.elsewhere.keys
-        pending = [found for _, found in self._journal.pending(self._judge()) if found is not None]
+        pending = [
+            found for _, found in self._journal.pending(self._eligibility()) if found is not None
+        ]
         for candidate in pending:
             if candidate.key not in elsewhere and not is_pinned(candidate, pins):
                 self._tally.add([candidate])
@@ -183,12 +185,12 @@ class _Vacuum:
         )
 
     def _older_than(self) -> int:
-        """Since when a file that no version knows may be one of a write that is under way."""
+        """The time since which a file that no version knows may belong to a write under way."""
         since = self._store.writers().may_have_written_since
         return (self._since if since is None else min(self._since, since)) - self._margin
 
-    def _judge(self) -> Judge:
-        return Judge(
+    def _eligibility(self) -> Eligibility:
+        return Eligibility(
             table_id=self._subject.table_id,
             tables=self._journal.tables,
             horizon=self._horizon,
@@ -235,7 +237,7 @@ def _must_be_ours(store: LogStore, subject: Subject) -> None:
             cause="it was dropped",
             remedy="purge it to delete its files",
         )
-    # Of a database that was restored to an earlier time the newest files are orphans.
+    # In a database that was restored to an earlier time, the newest files look like orphans.
     path = LOG + commit_name(head.version + 1)
     if subject.objects.head(path) is None:
         return
@@ -251,7 +253,7 @@ def _must_be_ours(store: LogStore, subject: Subject) -> None:
 
 
 def _retention(store: LogStore, subject: Subject, wish: Wish) -> int:
-    """How long what was current is kept, in milliseconds, unless nobody may ask for so little."""
+    """How long to keep what was current, in milliseconds; refuses too short a retention."""
     default = tombstone_ms(subject.state.properties)
     writers = store.writers()
     age = 0 if writers.writing_since is None else max(0, writers.now - writers.writing_since)

@@ -1,1 +1,1 @@
-"""Checkpoints of the mirror: when they are due, and whether what they would say is true."""
+"""Checkpoints of the mirror: when they are due, and whether their content is correct."""

@@ -1,7 +1,7 @@
-"""Checkpoints without a worker: written in the background of whoever mirrors commit files.
+"""Checkpoints without a worker, written in the background by the process that mirrors commit files.
 
-One thread a lake, one checkpoint at a time, and most of the time it rests, so that commits are
-not held up. Where a worker is alive it leaves them to that.
+Each lake has one thread, which writes one checkpoint at a time and rests most of the time, so that
+it does not slow commits down. If a worker is alive, the thread leaves checkpoints to it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("deltasql.mirror")
 
-# How many times as long as a turn took it rests before the next.
+# The rest before the next turn, as a multiple of the time that the last turn took.
 _REST: Final = 4.0
-# The newest and the oldest: what a turn writes, so that a table with many is caught up in the end.
+# A turn writes the newest and the oldest, so that a table with many due catches up in the end.
 TURN: Final = 2
-# How soon it looks again whether the worker that it left a table to has done it.
+# How soon to check whether the worker has written the checkpoints that were left to it.
 _LOOK_AGAIN: Final = 60.0
-# How long a lake that closes waits for what is due.
+# How long closing a lake waits for the checkpoints that are due.
 _PATIENCE: Final = 2.0
 
 
 class BackgroundCheckpoints:
-    """Writes the checkpoints of tables that it is told of, when nobody else does."""
+    """Writes the checkpoints of the tables reported to it, when no worker does."""
 
     def __init__(
         self, write: Callable[[Target, int], int | None], has_worker: Callable[[], bool]
@@ -45,7 +45,7 @@ class BackgroundCheckpoints:
         self._deadline: float | None = None
 
     def want(self, target: Target) -> None:
-        """Say that a checkpoint of a table is due."""
+        """Report that a checkpoint of a table is due."""
         with self._changed:
             if self._deadline is not None:
                 return
@@ -57,7 +57,7 @@ class BackgroundCheckpoints:
                 self._thread.start()
 
     def close(self) -> None:
-        """Finish what is due, unless that takes long; the next process goes on with the rest."""
+        """Finish what is due, unless that takes long; the next process does the rest."""
         with self._changed:
             self._deadline = time.monotonic() + _PATIENCE
             self._changed.notify_all()
@@ -81,7 +81,7 @@ class BackgroundCheckpoints:
             return self._wanted.pop(next(iter(self._wanted)))
 
     def _turn(self, target: Target) -> float:
-        """Write a few; returns how long to wait before anything else is looked at."""
+        """Write a few; returns how long to wait before the next look."""
         try:
             if self._has_worker():
                 if self._deadline is None:
@@ -90,12 +90,12 @@ class BackgroundCheckpoints:
             if (self._write(target, TURN) or 0) >= TURN:
                 self._again(target)
         except DeltaSqlError as error:
-            # It is in the status of its version; the next one that is due brings it up again.
+            # The error is in the status of its version; the next checkpoint that is due retries it.
             logger.warning("%s: no checkpoint yet: %s", target.name, error)
         except Exception as error:
             if self._deadline is None:
                 raise
-            # The lake has closed meanwhile: whatever breaks then, the checkpoint is given up.
+            # The lake was closed in the meantime, so whatever broke, the checkpoint is given up.
             logger.debug("%s: no checkpoint: %s", target.name, error)
         return 0.0
 

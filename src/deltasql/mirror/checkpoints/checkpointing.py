@@ -34,11 +34,11 @@ from deltasql.store.mirroring.interface import DueCheckpoint, Lease
 
 
 class CheckpointStoppedError(Exception):
-    """The process ends: nothing of the checkpoint that was under way is visible."""
+    """The process is ending: nothing of the unfinished checkpoint is visible."""
 
 
 class CheckpointRun:
-    """Writes the checkpoints of a table that are due. Its failures never hold up commits."""
+    """Writes the due checkpoints of a table. A failure here never holds up commits."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class CheckpointRun:
         self._max_attempts = max_attempts
         self._is_stopped = is_stopped
         self._proven: list[TrustedVersion] = []
-        # How many it has written, also when it fails.
+        # How many were written, even if the run fails.
         self.written = 0
 
     def run(self, most: int | None = None) -> int:
-        """Write as many as are due, or `most`; returns how many. A failure is recorded, and raised.
+        """Write all that are due, or `most`; returns how many. A failure is recorded and raised.
 
-        Beside writers that are faster, checkpoints fall behind. Readers start from the newest,
-        so that comes first each time, then the oldest: all of them are written in the end.
+        If writers are faster, checkpoints fall behind. Readers start from the newest one, so each
+        turn writes that first and then the oldest: all of them are written in the end.
         """
         with kept_alive(self._log, self._lease) as lost:
             due = self._log.due_checkpoints(self._lease.table_id)
@@ -106,7 +106,7 @@ class CheckpointRun:
             raise
 
     def write(self, version: int) -> CheckpointSummary:
-        """Write one checkpoint, and let `_last_checkpoint` point at it."""
+        """Write one checkpoint, and point `_last_checkpoint` at it."""
         if self._objects.head(LOG + commit_name(version)) is None:
             raise MirrorGapError(
                 f"version {version} can't have a checkpoint",
@@ -119,10 +119,10 @@ class CheckpointRun:
         return summary
 
     def write_ahead(self, version: int) -> CheckpointSummary:
-        """Write one checkpoint whose commit file follows: nothing points at it yet."""
+        """Write one checkpoint before its commit file exists: nothing points at it yet."""
         proven = must_be_sound(self._log, self._lease.table_id, version, proven=self._proven)
         if proven is not None:
-            # Late ones are written the oldest first: the next one need not begin at the first.
+            # Late checkpoints are written oldest first, so the next one can start from this proof.
             self._proven = [*self._proven[-1:], proven]
         source = self._source(version)
         if uses_v2(source.state):
@@ -133,7 +133,7 @@ class CheckpointRun:
                 modification_time=self._log.clock_ms(),
             ).summary
         else:
-            # One of that name is complete, whoever wrote it: objects appear whole.
+            # An existing object of that name is complete, whoever wrote it: objects appear whole.
             with self._objects.open_output(LOG + checkpoint_name(version)) as sink:
                 summary = write_checkpoint(sink, source)
         return summary
@@ -168,7 +168,7 @@ class CheckpointRun:
         return batches if self._is_stopped is None else _until(self._is_stopped, batches)
 
     def point_at(self, summary: CheckpointSummary) -> None:
-        """Let `_last_checkpoint` point at a checkpoint, unless it points at a newer one."""
+        """Point `_last_checkpoint` at a checkpoint, unless it points at a newer one."""
         path, content = LOG + LAST_CHECKPOINT, render_last_checkpoint(summary)
         while True:
             found = self._objects.read_tagged(path)
@@ -180,7 +180,7 @@ class CheckpointRun:
                 return
 
     def _must_be_whole(self, path: str, content: bytes) -> None:
-        """A pointer that is broken may be replaced; one whose reading broke off may be newer."""
+        """A broken pointer may be replaced; one that could only be read in part may be newer."""
         if self._objects.size(path) != len(content):
             raise StoreError(
                 f"can't read the object {path!r}",

@@ -1,4 +1,4 @@
-"""What a checkpoint in the mirror says of a table, beside what is true of it."""
+"""The content of a checkpoint in the mirror, compared with what it should be."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile, DomainMetadata, Metadata, Protocol, Txn
 from deltasql.store.checking.content import hashes_of_add
 
-# Tombstones expire, so that no two checkpoints of a version need have the same.
+# Tombstones are left out: they expire, so two checkpoints of a version may differ in them.
 _COMPARED = ("protocol", "metaData", "txn", "domainMetadata", "add")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContent:
-    """A table at a version: what a checkpoint has to say. Metadata and protocol may be unknown.
+    """A table at a version: what a checkpoint must contain. Metadata and protocol may be unknown.
 
-    `txns` are version and time by application, `domains` the configuration of each.
+    `txns` maps applications to version and time, `domains` maps domains to their configuration.
     """
 
     sums: FileSums
@@ -36,7 +36,7 @@ class TableContent:
 def checkpoint_difference(
     objects: ObjectStore, found: FoundCheckpoint, truth: TableContent
 ) -> str | None:
-    """What a checkpoint that can be read has wrong; None for one that tells the truth."""
+    """What is wrong in a readable checkpoint; None if it is correct."""
     try:
         told = _read(objects, found)
     except LogFormatError as error:
@@ -86,7 +86,7 @@ def _read(objects: ObjectStore, found: FoundCheckpoint) -> TableContent:
 
 
 def _same_txns(told: TableContent, truth: TableContent) -> bool:
-    """Those that a table does not keep for ever may be gone from its checkpoints."""
+    """Transactions that the table does not keep for ever may be gone from its checkpoints."""
     may_expire = truth.metadata is None or txn_ms(truth.metadata.configuration) is not None
     if not may_expire:
         return dict(told.txns) == dict(truth.txns)
@@ -94,14 +94,14 @@ def _same_txns(told: TableContent, truth: TableContent) -> bool:
 
 
 def restated_metadata(metadata: Metadata) -> Metadata:
-    """What commit files and checkpoints both say of it: the latter don't repeat fields that the
-    spec does not know.
+    """The metadata that commit files and checkpoints share: checkpoints don't repeat fields that
+    the spec does not know.
     """
     return replace(metadata, extra={}, format=replace(metadata.format, extra={}))
 
 
 def restated_protocol(protocol: Protocol) -> tuple[Any, ...]:
-    """What commit files and checkpoints both say of a protocol; features are a set (rule 38)."""
+    """The protocol as commit files and checkpoints share it; features are a set (rule 38)."""
     features = (protocol.reader_features, protocol.writer_features)
     return (
         protocol.min_reader_version,

@@ -1,10 +1,9 @@
-"""Whether the rows in SQL say of a version what the commits have left: a cheap check.
+"""A cheap check that the rows in SQL agree with the commits about a version.
 
-From the newest version before it that was proven, the stored commits say which files came and
-went, and what else was said; the number of files, their bytes and a digest of everything that a
-checkpoint repeats must be what the rows say. Whoever writes state to where
-it is believed, a checkpoint for one, asks first: what is written from damaged rows can't be told
-from the truth afterwards.
+It starts from the newest earlier version that was proven and replays the stored commits from there.
+The number of files, their bytes, and a digest of everything that a checkpoint repeats must match
+the rows. Code that writes state which others will trust, such as a checkpoint, checks first:
+afterwards, what was written from damaged rows can't be told from the truth.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _OTHERS: Final = (Txn, DomainMetadata, Metadata, Protocol)
 
 
 def live_sums(log: LogStore, table_id: int, version: int) -> FileSums:
-    """The sums over the files that are live at a version, and over what is no file, by the rows."""
+    """Sums over the rows: over the files that are live at a version, and over all other actions."""
     found = FileSum(other_sums(log, table_id, version))
     for batch in log.live_keys(table_id, version):
         rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -45,7 +44,7 @@ def live_sums(log: LogStore, table_id: int, version: int) -> FileSums:
 
 
 def other_sums(log: LogStore, table_id: int, version: int) -> FileSums:
-    """The same over what is no file alone."""
+    """The same sums, over the other actions alone."""
     found = FileSum()
     for kind in OTHER_KINDS:
         for row in log.other_rows(table_id, kind, version):
@@ -54,9 +53,9 @@ def other_sums(log: LogStore, table_id: int, version: int) -> FileSums:
 
 
 def first_trusted(log: LogStore, table_id: int) -> TrustedVersion:
-    """What replay begins with: nothing, or the state that an adopted table began with.
+    """Where replay starts: with nothing, or with the state that an adopted table began with.
 
-    Of a table that was adopted before this was written down, what is there is believed.
+    A table adopted before that state was recorded is trusted as it is.
     """
     head = log.head(table_id)
     earliest = 0 if head is None else head.earliest_version
@@ -77,7 +76,7 @@ def begins_with_state(log: LogStore, table_id: int, earliest: int) -> bool:
 
 
 def trust_first_state(log: LogStore, table_id: int, earliest: int) -> TrustedVersion:
-    """Write down what the rows say of the state that an adopted table began with."""
+    """Record what the rows say about the state that an adopted table began with."""
     sums = live_sums(log, table_id, earliest)
     found = TrustedVersion(table_id, Origin.ADOPTED, earliest, sums)
     log.trust(found)
@@ -87,26 +86,27 @@ def trust_first_state(log: LogStore, table_id: int, earliest: int) -> TrustedVer
 def must_be_sound(
     log: LogStore, table_id: int, version: int, *, proven: Sequence[TrustedVersion] = ()
 ) -> TrustedVersion | None:
-    """Raise `DamagedLogError` unless the rows say of a version what its commits do.
+    """Raise `DamagedLogError` unless the rows agree with the commits about a version.
 
-    Returns what was proven, which may be given as `proven` again; None for a version that is
-    older than anything that can be replayed.
+    Returns what was proven, to be passed as `proven` later; None for a version that is too old to
+    be replayed.
     """
     first = first_trusted(log, table_id)
     if version < first.version:
         return None
     known = [*log.trusted(table_id), *proven, first]
-    # Never backwards: what a version after this one ended, the rows alone would tell.
+    # Never backwards: only the rows themselves know what a later version ended.
     nearest = max(
         (item for item in known if item.version <= version), key=lambda item: item.version
     )
     actual = live_sums(log, table_id, version)
     if follow(log, nearest, version) != actual:
-        # What was written down may be damaged itself; the commits from the first on decide.
+        # The recorded sums may be damaged themselves; a replay from the first version decides.
         expected = follow(log, first, version)
         if expected != actual:
             if first_trusted(log, table_id) != first:
-                # Older versions have expired meanwhile, and rows that only they needed.
+                # Older versions have expired in the meantime, along with rows that only they
+                # needed.
                 return must_be_sound(log, table_id, version, proven=proven)
             raise damaged(log, table_id, version, expected, actual)
     found = TrustedVersion(table_id, Origin.CHECKPOINT, version, actual)
@@ -116,13 +116,13 @@ def must_be_sound(
 
 
 def follow(log: LogStore, start: TrustedVersion, version: int) -> FileSums:
-    """The sums at a version, from those of one before it and the commits between."""
+    """The sums at a version, from those of an earlier one and the commits between them."""
     found = FileSum(start.sums)
     after = start.version
     for window in _windows(log.commits(start.table_id, after=after, upto=version)):
         for batch in log.ended_keys(start.table_id, after=after, upto=window.last):
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                # What ended without a commit that says so is still expected.
+                # A file that ended without a commit saying so is still expected.
                 if (row[0], row[1]) in window.touched:
                     found.drop(file_hashes(row))
         for added in window.touched.values():
@@ -136,8 +136,8 @@ def follow(log: LogStore, start: TrustedVersion, version: int) -> FileSums:
 
 @dataclass(slots=True)
 class _Window:
-    """A stretch of versions: the last one, the files they touched with the hashes of those that
-    they leave live, and the hashes of what is no file.
+    """A stretch of versions: the last one, the files they touch with the hashes of those left live,
+    and the hashes of all other actions.
     """
 
     last: int = -1
@@ -150,7 +150,7 @@ def _windows(commits: Iterator[CommitRecord]) -> Iterator[_Window]:
     window = _Window()
     for record in commits:
         actions = codec.decode_commit(record.body, source=f"version {record.version}")
-        # Removes go before adds, whatever their order in the file.
+        # Removes come before adds, whatever their order in the file.
         for gone in actions:
             if isinstance(gone, RemoveFile):
                 window.touched[key_of(gone.path), key_of(gone.dv_id)] = None
@@ -172,7 +172,7 @@ def _windows(commits: Iterator[CommitRecord]) -> Iterator[_Window]:
 def damaged(
     log: LogStore, table_id: int, version: int, expected: FileSums, actual: FileSums
 ) -> DamagedLogError:
-    """The error for rows that are not what the commits say."""
+    """The error for rows that differ from the commits."""
     names = (record.name for record in log.tables() if record.table_id == table_id)
     table = next(names, f"table {table_id}")
     return DamagedLogError(

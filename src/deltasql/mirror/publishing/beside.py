@@ -1,4 +1,4 @@
-"""What goes on beside a publish run."""
+"""What accompanies a publish run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from deltasql.mirror.publishing.late_checksums import LateChecksums
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """`has_seen` tells whether a version's file was seen a moment ago,
-    `tell_published` hears of what is visible. Checksum files are written with the commit
-    files, or by `late_checksums` after them. A backlog that takes longer than `bridged_after`, in
-    seconds, is bridged.
+    """`has_seen` tells whether a version's file was seen a moment ago; `tell_published` is called
+    with what is visible. Checksum files are written with the commit files, or after them by
+    `late_checksums`. A backlog that takes longer than `bridged_after` seconds is bridged.
     """
 
     has_seen: Callable[[int], bool] = lambda _: False

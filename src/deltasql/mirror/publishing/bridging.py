@@ -1,9 +1,9 @@
-"""A backlog that is too long to be drained in time, bridged: a checkpoint at a recent version
-comes first, with its commit file, so that readers are fresh; the versions below it come later.
+"""Bridging a backlog that takes too long to drain: a checkpoint at a recent version comes first,
+with its commit file, so that readers are up to date; the versions below it follow later.
 
-Readers begin with the newest checkpoint, and want commit files without a gap only after it. The
-checkpoint comes before its commit file: a commit file alone behind a gap is an error to all of
-them. For the moment between the two Spark can't open the table, and says so.
+Readers start from the newest checkpoint, and need commit files without a gap only after it. The
+checkpoint comes before its commit file, because a lone commit file behind a gap is an error to
+every reader. For the moment between the two, Spark can't open the table, and says so.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease
 
 _CHECKPOINTS: Final = frozenset({LogKind.CHECKPOINT, LogKind.V2_CHECKPOINT})
-# A bridge shall take this much less than what it spares.
+# How many times longer than the bridge the work it saves must take.
 _WORTH: Final = 2
 
 
 class Bridge:
-    """When a table's backlog is bridged, and the objects that do it.
+    """Decides when a table's backlog is bridged, and writes the objects for it.
 
-    `longest` is how long a backlog may take, in seconds; None: none is bridged.
+    `longest` is how long a backlog may take, in seconds; if None, none is bridged.
     """
 
     def __init__(
@@ -47,19 +47,19 @@ class Bridge:
         self._lease = lease
         self._longest = longest
         self._max_attempts = max_attempts
-        # What a version takes in order, and what the last bridge took, in seconds.
+        # The seconds that one version takes in order, and that the last bridge took.
         self._each = self._took = 0.0
 
     def measure(self, versions: int, seconds: float) -> None:
-        """So long it took to mirror so many versions in order."""
+        """Record how long it took to mirror a number of versions in order."""
         self._each = seconds / versions
 
     def give_up(self) -> None:
-        """What can't be bridged is mirrored in order."""
+        """Stop bridging: the backlog is mirrored in order."""
         self._longest = None
 
     def wanted(self, mirrored: int) -> int | None:
-        """The version to bridge to, if the backlog after one that is mirrored takes too long."""
+        """The version to bridge to, if the backlog after a mirrored version takes too long."""
         if self._longest is None:
             return None
         head = self._log.head(self._lease.table_id)
@@ -70,8 +70,8 @@ class Bridge:
         return head.version if is_long else None
 
     def begun(self, mirrored: int) -> int | None:
-        """The version of the newest checkpoint after one that is mirrored, as SQL knows it: that
-        of a bridge whose writer died.
+        """The version of the newest checkpoint that SQL knows after a mirrored version: the bridge
+        of a process that died.
         """
         names = list(self._after(mirrored))
         newest = max((n.version or 0 for n in names if n.kind in _CHECKPOINTS), default=None)
@@ -80,12 +80,12 @@ class Bridge:
             return None
         commits = {n.version for n in names if n.kind is LogKind.COMMIT}
         is_whole = commits.issuperset(range(mirrored + 1, newest + 1))
-        # Without a gap there is no bridge: SQL has only lost word of some.
+        # Without a gap there is no bridge: SQL merely lost the record of some versions.
         return None if is_whole else newest
 
     def must_be_free(self, mirrored: int) -> None:
-        """Raise `MirrorError` if there are commit files after one that is mirrored that are not
-        ours: then nothing of ours goes beside them.
+        """Raise `MirrorError` if foreign commit files follow a mirrored version: nothing of ours is
+        written beside them.
         """
         table_id = self._lease.table_id
         for name in self._after(mirrored):
@@ -104,8 +104,8 @@ class Bridge:
     def write(
         self, version: int, is_stopped: Callable[[], bool] | None = None
     ) -> Callable[[], object]:
-        """Write the checkpoint, or without `is_stopped` find it there; what is returned is called
-        when its commit file is there.
+        """Write the checkpoint or, without `is_stopped`, expect it to exist. Call the result once
+        its commit file is there.
         """
         if is_stopped is None:
             return partial(point_at_newest, self._objects, upto=version)
@@ -127,12 +127,12 @@ class Bridge:
         return finish
 
     def _after(self, version: int) -> Iterator[LogName]:
-        """What belongs to later versions, in the log itself."""
+        """What belongs to later versions, in the log folder itself."""
         start = LOG + commit_name(version) if version >= 0 else None
         for item in self._objects.list(LOG.rstrip("/"), start_after=start):
             name = item.path.removeprefix(LOG)
             if not name[:1].isdigit():
-                return  # by name: no version follows
+                return  # listed by name: no version follows
             found = parse_name(name)
             if found is not None and (found.version or 0) > version:
                 yield found

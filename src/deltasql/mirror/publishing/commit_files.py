@@ -31,8 +31,8 @@ class Published:
 def publish_commits(
     objects: ObjectStore, versions: Sequence[PendingVersion], checksums: Sequence[Item]
 ) -> Published:
-    """Make sound commit files visible, each after the one before, and its checksum after it;
-    without checksums, those are the caller's.
+    """Make sound commit files visible in order, each followed by its checksum; without checksums,
+    the caller writes those.
     """
     items = [(LOG + commit_name(item.version), item.body or b"") for item in versions]
     done = 0
@@ -43,10 +43,10 @@ def publish_commits(
             if put.failure is not None:
                 return Published(done, put.failure)
             if put.exists:
-                # Somebody was here before: ourselves, whose answer was lost, or a stranger.
+                # Another write came first: our own, if its answer was lost, or a foreign one.
                 must_be_ours(objects, *items[done])
                 if checksums:
-                    # One that exists stays: it may only be ours, or a stranger's that was right.
+                    # An existing one stays: it can only be ours, or a foreign one that was correct.
                     objects.put_if_absent(*checksums[done])
                 done += 1
     except DeltaSqlError as error:
@@ -59,8 +59,8 @@ def publish_commits(
 def publish_side_by_side(
     objects: ObjectStore, versions: Sequence[PendingVersion], checksums: Sequence[Item]
 ) -> Published:
-    """Make sound commit files visible in any order: those that no reader needs to see the newest
-    version. `count` are there without a gap from the first on.
+    """Make sound commit files visible in any order, if no reader of the newest version needs them.
+    `count` of the result is how many are there without a gap from the first on.
     """
 
     def put(item: PendingVersion, checksum: Item) -> None:
@@ -110,7 +110,7 @@ def must_be_ours(objects: ObjectStore, path: str, body: bytes) -> None:
 def sound_start(
     versions: Sequence[PendingVersion],
 ) -> tuple[Sequence[PendingVersion], MirrorError | None]:
-    """The versions up to the first whose bytes are not what was committed, and that problem."""
+    """The versions before the first whose bytes are not as committed, and that problem."""
     for place, item in enumerate(versions):
         try:
             _must_be_sound(item)
@@ -142,8 +142,8 @@ def must_be_as_committed(version: int, body: bytes, digest: bytes) -> None:
 
 
 def must_follow(objects: ObjectStore, version: int, digest: bytes | None) -> None:
-    """Raise `MirrorGapError` unless the version before is in the mirror, and
-    `MirrorConflictError` unless it has the digest; None leaves that out.
+    """Raise `MirrorGapError` unless the version before is in the mirror, and `MirrorConflictError`
+    unless it has the digest, which None skips.
     """
     path = LOG + commit_name(version - 1)
     if digest is None:

@@ -1,4 +1,4 @@
-"""Commit files in the mirror that are not ours, told from uploads of ours that broke off."""
+"""Foreign commit files in the mirror, distinguished from interrupted uploads of ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltasql.store.interface import LogStore
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A commit file with other bytes; `problem` where SQL's own are not what was committed."""
+    """A commit file with other bytes; `problem` is set if SQL's own bytes are not as committed."""
 
     name: str
     problem: MirrorError | None = None
@@ -27,7 +27,7 @@ def conflicts(
     digests: Mapping[int, bytes],
     versions: Iterable[int],
 ) -> list[Conflict]:
-    """Those of the versions, which differ from SQL, that are not the beginning of our bytes."""
+    """Those of the given versions, which differ from SQL, whose file is no prefix of our bytes."""
     found = []
     for version in sorted(versions):
         name = commit_name(version)

@@ -1,4 +1,4 @@
-"""The lag of tables told to the metrics and, when it is too long, to the log."""
+"""The lag of tables, reported to the metrics and, if it is too long, to the log."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class LagReport:
         self._lag = LagWatch()
         self._alerted: set[int] = set()
         self._drifted: set[str] = set()
-        # Every table that has metrics, and by id those that were behind at the last look.
+        # Every table that has metrics, and the ids of those that were behind at the last look.
         self._named: set[str] = set()
         self._behind: dict[int, str] = {}
 
     def know(self, names: Collection[str]) -> None:
-        """All tables that there are: alerts of those that are gone would never end."""
+        """Set the tables that exist: alerts for those that are gone would never end."""
         for name in self._named.difference(names):
             metrics.forget_table(name)
         for name in set(names).difference(self._named):
@@ -40,14 +40,14 @@ class LagReport:
         self._named = set(names)
 
     def drifted(self, names: Collection[str]) -> None:
-        """The tables that validation found to differ from SQL."""
+        """Report the tables that validation found to differ from SQL."""
         changed = self._drifted.symmetric_difference(names)
         self._drifted = set(names)
         for name in changed & self._named - {*self._behind.values()}:
             self._tell(name)
 
     def observe(self, found: Sequence[Backlog], now: int) -> None:
-        """The tables whose mirror lacks something, at a time of the database."""
+        """Report the tables whose mirror lacks something, at a time of the database."""
         metrics.MIRROR_WORKER_ROUND.set_to_current_time()
         for item in found:
             self._observe(item, now)

@@ -1,4 +1,4 @@
-"""How long versions took from their commit to the mirror, whichever process wrote them there."""
+"""How long versions took from commit to mirror, whichever process wrote them."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Backlog
 from deltasql.telemetry import metrics
 
-# In one look; the rest follows in the next.
+# Per look; the next one takes the rest.
 _MOST: Final = 1_000
-# Commits become visible in another order than that of their times.
+# Commits may become visible in a different order than their times suggest.
 _MARGIN_MS: Final = 60_000
 
 
 class LandingWatch:
-    """Looks at what SQL says of versions that have reached the mirror since it looked last.
+    """Observes in SQL which versions have reached the mirror since the last look.
 
-    So writers' own publish runs count, late and retried ones, and version 0. By the database's
-    clock alone: those of writers and workers may differ.
+    So it covers the publish runs of writers, late and retried ones, and version 0. It uses the
+    database's clock alone, because those of writers and workers may differ.
     """
 
     def __init__(self, log: LogStore) -> None:
         self._log = log
-        # By table: its newest version, and the newest that was counted or there in the beginning.
+        # By table: its newest version, and the newest one that was counted or existed at the start.
         self._heads: dict[int, int] = {}
         self._seen: dict[int, int] | None = None
-        # Those with versions that were not counted yet.
+        # The tables with versions that were not counted yet.
         self._waiting: set[int] = set()
         self._since = -1
 
     def observe(self, found: Sequence[Backlog], *, is_whole: bool = True) -> None:
         """Count what has landed. What landed before the first look is not counted.
 
-        A look at the whole lake finds also what was committed while the clock had gone back.
+        A look at the whole lake also finds what was committed while the clock had gone back.
         """
         is_first = self._seen is None
         since = -1 if is_first or is_whole else self._since - _MARGIN_MS
@@ -59,7 +59,7 @@ class LandingWatch:
             (self._waiting.discard if is_over else self._waiting.add)(table_id)
 
     def _newest(self, table_id: int, first: Mapping[int, int | None]) -> int:
-        """The newest version in the mirror, with the first that is missing there."""
+        """The newest version in the mirror, given the first one missing there."""
         missing = first.get(table_id)
         return self._heads[table_id] if missing is None else missing - 1
 

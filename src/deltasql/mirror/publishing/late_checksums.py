@@ -1,6 +1,7 @@
-"""`V.crc` where every object is a request: written once its commit file is visible, and told.
+"""`V.crc` on stores where every object costs a request: written after its commit file is visible
+and recorded in SQL.
 
-It is optional, so that nobody who waits for the commit waits for it.
+The file is optional, so no one who waits for the commit should wait for it.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ class LateChecksums:
 
     @property
     def is_busy(self) -> bool:
-        """Whether some are still on their way."""
+        """Whether some are still being written."""
         self._under_way = [item for item in self._under_way if not item.done()]
         return bool(self._under_way)
 
     def write(self, items: Sequence[Item]) -> None:
-        """Begin to write some, whose commit files are visible."""
+        """Start to write some whose commit files are visible."""
         if items and self._pool is None:
             self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="deltasql-checksums")
         for item in items:
@@ -41,14 +42,14 @@ class LateChecksums:
             self._under_way.append(self._pool.submit(self._put, item))
 
     def close(self) -> None:
-        """Wait for those that were begun: none may come after the lease has gone to others."""
+        """Wait for the unfinished ones: none may appear once another process has the lease."""
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
 
     def _put(self, item: Item) -> None:
         try:
-            # One that exists stays: it may only be ours, or a stranger's that was right.
+            # An existing one stays: it can only be ours, or a foreign one that was correct.
             self._objects.put_if_absent(*item)
         except StoreError as error:
             logger.warning("%s is left out, and readers do without: %s", item[0], error)

@@ -1,7 +1,7 @@
-"""Looks at the newest commit file of ours while the data files of the next commit are written.
+"""Checks for our newest commit file while the data files of the next commit are written.
 
-A publish run must know that the version before is still there. Where every look is a request,
-one that was made a moment ago, beside the upload of the data, spares the commit that request.
+A publish run must know that the version before is still there. If every check costs a request, one
+made a moment ago, in parallel with the upload of the data, saves the commit that request.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import StoreError
 from deltasql.objectstore import ObjectStore
 
-# How long a look counts: no longer than a publish run goes on without another.
+# How long a check is valid: no longer than a publish run goes on without another.
 FRESH: Final = 2.0
-# A look so young is not made again for the next writer.
+# A check this recent is not repeated for the next writer.
 _YOUNG: Final = 0.5
 _LONGEST: Final = 5.0
 
@@ -28,12 +28,12 @@ _LONGEST: Final = 5.0
 class _Look:
     version: int
     begun: float
-    # When it was sent, if the file was there.
+    # When the check was sent, if the file was there.
     seen: Future[float | None]
 
 
 class LookBacks:
-    """One look a table at a time."""
+    """One check per table at a time."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -42,7 +42,7 @@ class LookBacks:
         self._looks: dict[int, _Look] = {}
 
     def begin(self, table_id: int, version: int, objects: ObjectStore) -> None:
-        """Begin to look whether a version's commit file is there."""
+        """Start to check whether a version's commit file is there."""
         now = time.monotonic()
         with self._lock:
             known = self._looks.get(table_id)
@@ -55,11 +55,11 @@ class LookBacks:
             try:
                 seen = self._pool.submit(_look, objects, version)
             except RuntimeError:
-                return  # the lake was closed meanwhile
+                return  # the lake was closed in the meantime
             self._looks[table_id] = _Look(version, now, seen)
 
     def has_seen(self, table_id: int, version: int) -> bool:
-        """Whether the commit file was seen a moment ago; waits for a look that is under way."""
+        """Whether the commit file was seen a moment ago; waits for a check that is under way."""
         with self._lock:
             known = self._looks.pop(table_id, None)
         if known is None or known.version != version:
@@ -67,11 +67,11 @@ class LookBacks:
         try:
             at = known.seen.result(timeout=_LONGEST)
         except (StoreError, NotYetError):
-            return False  # whoever has to know looks for himself
+            return False  # the caller then checks for itself
         return at is not None and time.monotonic() - at < FRESH
 
     def close(self) -> None:
-        """Begin no more."""
+        """Start no more."""
         with self._lock:
             if self._pool is not None:
                 self._pool.shutdown(wait=False, cancel_futures=True)

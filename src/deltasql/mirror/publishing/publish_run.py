@@ -1,4 +1,4 @@
-"""One table's way to the object store, while its lease is held."""
+"""How a table's versions get to the object store while its lease is held."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from deltasql.store.mirroring.interface import Lease, MirrorRecord, PendingVersi
 logger = logging.getLogger("deltasql.mirror")
 
 BATCH = 64
-# Where the store is quick: between batches nothing is written, and each ends with a wait.
+# For quick stores: each batch ends with a wait, and nothing is written between batches.
 _LARGE_BATCH: Final = 4 * BATCH
 _QUICK: Final = 1.0
-# How long a run goes on that is told to stop, in seconds; and with how many versions it begins.
+# How many seconds a run may go on after it is told to stop, and how many versions it starts with.
 _MOMENT: Final = 2.0
 _FIRST_STRETCH: Final = 16
-# How long SQL may wait for word of what is visible, where nobody waits for that.
+# How long, in seconds, SQL may not yet know what is visible, if nobody waits for that.
 _TELL_EVERY: Final = 0.02
 
 
 class PublishRun:
     """Mirrors the commit files of a table, in order.
 
-    It may run again and again while the lease is held: what it knows of the newest mirrored
-    version spares the next run the question.
+    It can run repeatedly while the lease is held: it remembers the newest mirrored version, so that
+    the next run need not ask.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class PublishRun:
     ) -> None:
         """`own` is the newest version that this process published."""
         self.lease = lease
-        # Whether the last run left what is pending to a later time.
+        # Whether the last run left the pending versions for later.
         self.is_waiting = False
-        # How many versions SQL was told of, also when it fails.
+        # How many versions were recorded in SQL, even if the run fails.
         self.told = 0
         self._pace = _FIRST_STRETCH
-        # Whether a version was published that wants a checkpoint.
+        # Whether a published version needs a checkpoint.
         self.wants_checkpoint = False
         self._log = log
         self._objects = objects
@@ -88,18 +88,18 @@ class PublishRun:
         self._bridge = Bridge(
             log, objects, lease, longest=self._beside.bridged_after, max_attempts=max_attempts
         )
-        # Whether there are versions to be written below the newest, and how far that has come.
+        # Whether versions below the newest are missing, and how far they have been filled in.
         self._has_gap = False
         self._below: Track | None = None
         self._filled, self._fill_pace = -1, BATCH
-        # The newest version that is visible, and what SQL does not know of yet.
+        # The newest visible version, and the steps that SQL does not know yet.
         self._published = -1
         self._untold: list[Step] = []
         self._told_at = time.monotonic()
 
     @property
     def is_finishing(self) -> bool:
-        """Whether checksum files are still on their way, for which no commit waits."""
+        """Whether checksum files are still being written, which no commit waits for."""
         return self._late is not None and self._late.is_busy
 
     def run(
@@ -109,11 +109,11 @@ class PublishRun:
         fills: bool = True,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> int:
-        """Mirror all that is pending, or until it is stopped; returns how many versions.
+        """Mirror everything that is pending, until stopped; returns how many versions.
 
-        A failure is recorded with the version that it stopped at, and raised. Who runs it
-        `lazily` calls `tell` in the end: then SQL is told of several runs at once. What readers
-        of the newest version need comes first, and `fill` may be left to the caller.
+        A failure is recorded with the version that it stopped at, and raised. A caller that runs it
+        `lazily` calls `tell` at the end, so that SQL hears of several runs at once. What readers of
+        the newest version need comes first; `fill` may be left to the caller.
         """
         done = self._newest(is_stopped, lazily=lazily)
         while fills and not is_stopped() and (filled := self.fill()):
@@ -153,7 +153,7 @@ class PublishRun:
         return done
 
     def _pending(self, most: int) -> list[PendingVersion]:
-        """The first versions that are to be mirrored in order: all, or those after a bridge."""
+        """The first versions to be mirrored in order: of all, or of those after a bridge."""
         table_id, newest = self.lease.table_id, self._track.totals
         pending = self._log.pending(table_id, most=most, after=self._published)
         if self._published < 0 and newest is not None and pending:
@@ -161,14 +161,14 @@ class PublishRun:
                 return pending
             above = self._log.pending(table_id, most=most, after=newest.version - 1)
             if above and above[0].version == newest.version:
-                return pending  # it was forgotten, and what is below it with it
+                return pending  # the bridge was forgotten, and with it what is below
             self._has_gap = True
             return above
         return pending
 
     def _stretches(self, pending: Sequence[PendingVersion]) -> Iterator[Sequence[PendingVersion]]:
-        """Consecutive versions, as many at a time as the store takes in a moment: between two
-        stretches it can be told to stop.
+        """Consecutive versions, as many at a time as the store takes in a moment: the run can be
+        stopped between two stretches.
         """
         for part in runs(pending):
             at = 0
@@ -181,8 +181,8 @@ class PublishRun:
                 self._pace = min(_LARGE_BATCH, max(1, round(len(stretch) * _MOMENT / took)))
 
     def must_be_as_released(self) -> None:
-        """Raise `MirrorConflictError`, and record it, if the released table that is behind is
-        others' by now.
+        """Raise `MirrorConflictError`, and record it, if others already write a released table that
+        is behind.
         """
         pending = self._log.pending(self.lease.table_id, most=BATCH)
         if not pending:
@@ -204,14 +204,14 @@ class PublishRun:
         return 1
 
     def _is_too_early(self, item: PendingVersion) -> bool:
-        """Whether the table is paused, or the last attempt failed so recently that the next one
-        should wait. A run that somebody waits for does not ask.
+        """Whether the table is paused, or the last attempt failed so recently that the next should
+        wait. A run that somebody waits for skips this check.
         """
         if self._backoff is None:
             return False
         if item.is_paused or item.age_ms is None:
             return item.is_paused
-        # An attempt in the future: the database's clock has gone back since.
+        # A negative age is an attempt in the future: the database's clock has gone back since.
         return 0 <= item.age_ms < self._backoff(item.retry_count) * 1000
 
     def _mirror(self, part: Sequence[PendingVersion]) -> None:
@@ -235,13 +235,13 @@ class PublishRun:
             raise failure
 
     def _must_be_in_order(self, item: PendingVersion, known: int) -> None:
-        """Raise unless the version before is there: `known` is, as this run has written it."""
+        """Raise unless the version before is there; `known` is, because this run has written it."""
         before = item.version - 1
         if before != known and not self._follows_checkpoint(before, item.earliest):
             self._must_follow(item.version, item.earliest)
 
     def _must_follow(self, version: int, earliest: int) -> None:
-        """What another process wrote last may not be what SQL thinks it is."""
+        """What another process wrote last may differ from what SQL expects."""
         if version <= earliest:
             return
         if version - 1 == self._own and self._beside.has_seen(version - 1):
@@ -253,7 +253,7 @@ class PublishRun:
         return self._log.mirror_status(self.lease.table_id, first=version, last=version)
 
     def _follows_checkpoint(self, before: int, earliest: int) -> bool:
-        """Whether the version before is the oldest and was adopted without a commit file."""
+        """Whether the version before is the oldest one and was adopted without a commit file."""
         if before != earliest:
             return False
         found = self._log.commits(self.lease.table_id, after=before - 1, upto=before)
@@ -271,13 +271,15 @@ class PublishRun:
         return len(self._untold) >= BATCH or time.monotonic() - self._told_at > _TELL_EVERY
 
     def tell(self) -> None:
-        """Word to SQL of commit files that are visible, with their checksums."""
+        """Record in SQL the commit files that are visible, with their checksums."""
         steps, self._untold = self._untold, []
         self._told_at = time.monotonic()
         self._record(steps, None, None)
 
     def _record(self, steps: Sequence[Step], newest: Totals | None, growth: Growth | None) -> None:
-        """Word to SQL of some; `newest` and `growth` are the table's, if not those of the last."""
+        """Record some of them; `newest` and `growth` are the table's, if not those of the last
+        step.
+        """
         for run in upto_due(steps):
             last = run[-1]
             recorded = self._log.record_mirrored(
@@ -305,7 +307,7 @@ class PublishRun:
         return self._bridge_to(version, self._published, is_stopped)
 
     def _finish_bridge(self, first: PendingVersion) -> bool:
-        """Finish the bridge of a process that died, of which SQL does not know."""
+        """Finish the bridge of a process that died before SQL knew of it."""
         try:
             version = self._bridge.begun(first.version - 1)
         except DeltaSqlError as error:
@@ -317,7 +319,7 @@ class PublishRun:
         self, version: int, mirrored: int, is_stopped: Callable[[], bool] | None
     ) -> bool:
         """Make a version visible by its checkpoint, whatever is missing below it; without
-        `is_stopped` the checkpoint is there. What keeps it from that is logged.
+        `is_stopped` the checkpoint already exists. A failure is only logged.
         """
         found = self._log.pending(self.lease.table_id, most=1, after=version - 1)
         sound, problem = sound_start([item for item in found if item.version == version])
@@ -336,7 +338,7 @@ class PublishRun:
                 return False
             if lost.is_set():
                 raise LeaseLostError
-            # From here on the next run finishes it.
+            # From here on, the next run finishes it.
             published = publish_commits(self._objects, sound, checksums([step]))
             if published.failure is not None:
                 self._failed(sound[0], published.failure)
@@ -351,7 +353,7 @@ class PublishRun:
         return True
 
     def fill(self) -> int:
-        """Write some of the versions below the newest that are missing; returns how many."""
+        """Write some of the missing versions below the newest; returns how many."""
         newest = self._track.totals
         if not self._has_gap or newest is None or self.is_waiting:
             return 0
@@ -385,7 +387,7 @@ class PublishRun:
         return len(part)
 
     def _failed(self, item: PendingVersion, error: DeltaSqlError) -> None:
-        # What another try can't mend is final at once; the hourly one goes on all the same.
+        # What a retry can't fix is final at once, although the hourly attempts go on.
         is_final = isinstance(error, MirrorConflictError) or (
             item.retry_count + 1 >= self._max_attempts
         )

@@ -1,7 +1,7 @@
-"""A table's publisher in this process: mirrors what its writers commit, while they wait.
+"""A table's publisher in this process, which mirrors commits while their writers wait.
 
-Whoever holds the table's lease mirrors everybody's versions, those of other processes too, and
-keeps it while there is work. So under load the price of a publish run is shared by many commits.
+The holder of the table's lease mirrors all versions, including those of other processes, and keeps
+the lease while there is work. So under load, many commits share the cost of a publish run.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from deltasql.telemetry import logs
 
 logger = logging.getLogger("deltasql.mirror")
 
-# Between two runs of a publish run that others wait for: time for their commits to gather.
+# The pause between two runs while others wait, so that their commits can gather.
 _GATHER: Final = 0.001
-# How long a publish run waits for more before it gives the lease back.
+# How long a publish run waits for more work before it gives the lease back.
 _LINGER: Final = 0.03
-# And how long it may hold it: then somebody who repairs or cleans up has a chance.
+# How long it may hold the lease; then repair or cleanup gets a chance.
 _TENURE: Final = 2.0
-# How often a writer looks whether another process has mirrored its version, once it should have:
-# at the object where that costs nothing, else at SQL. And how soon it looks whether there still
-# is another process.
+# How often a writer checks whether another process has mirrored its version, once that is expected:
+# at the object if that is free, else in SQL. Also how soon it checks whether there still is another
+# process.
 _LOOK_AT_OBJECT: Final = 0.001
 _LOOK_AT_SQL: Final = 0.008
 _LOOK_AT_LEASE: Final = 0.03
+# And once nobody waits any more, in case the process that holds the lease has died.
+_LOOK_LATER: Final = 1.0
 
 
 class Publisher:
@@ -56,18 +58,19 @@ class Publisher:
         self._changed = threading.Condition()
         self._is_flying = False
         self._is_watched = False
+        self._is_followed = False
         self._is_stopped = False
         self._wanted = self._mirrored = self._given_up = -1
-        # How long others took of late: the first look comes no sooner.
+        # How long others took recently: the first check comes no sooner.
         self._patience = 0.0
 
     @property
     def is_publishing(self) -> bool:
-        """Whether it mirrors, or waits for more to mirror with the lease in hand."""
+        """Whether it is mirroring, or holds the lease and waits for more to mirror."""
         return self._is_flying
 
     def want(self, version: int) -> None:
-        """Tell a publish run that is under way of a version."""
+        """Report a version to the publish run that is under way."""
         with self._changed:
             self._wanted = max(self._wanted, version)
             if self._is_flying:
@@ -76,7 +79,7 @@ class Publisher:
     def wait(self, version: int, deadline: float) -> bool:
         """Wait until the version is mirrored, by a publish run of ours if nobody else does it.
 
-        False when it is left to others, or to later.
+        Returns False if it is left to others, or for later.
         """
         while (left := deadline - time.monotonic()) > 0:
             with self._changed:
@@ -86,27 +89,55 @@ class Publisher:
                     self._changed.wait(left)
                     continue
                 self._is_watched = True
-            try:
-                self._watch(version, deadline)
-            except DeltaSqlError as error:
-                logger.warning("%s: can't look at the mirror: %s", self._name, error)
-                self._settle(given_up=version)
-            finally:
-                with self._changed:
-                    self._is_watched = False
-                    self._changed.notify_all()
+            self._watch_or_give_up(version, deadline)
+        self._follow_up(version)
         return False
 
     def stop(self) -> None:
-        """End when the run under way has ended."""
+        """Stop after the current run."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
 
+    def _follow_up(self, version: int) -> None:
+        """Go on looking in the background: whoever holds the lease may have died with it."""
+        with self._changed:
+            is_settled = max(self._mirrored, self._given_up) >= version
+            if is_settled or self._is_flying or self._is_followed or self._is_stopped:
+                return
+            self._is_followed = True
+        threading.Thread(target=self._follow, name="deltasql-mirror-later", daemon=True).start()
+
+    def _follow(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait(_LOOK_LATER)
+                version = self._wanted
+                is_settled = max(self._mirrored, self._given_up) >= version
+                if is_settled or self._is_stopped:
+                    self._is_followed = False
+                    return
+                if self._is_flying or self._is_watched:
+                    continue
+                self._is_watched = True
+            self._watch_or_give_up(version, time.monotonic())
+
+    def _watch_or_give_up(self, version: int, deadline: float) -> None:
+        """Called by the one who has set `_is_watched`."""
+        try:
+            self._watch(version, deadline)
+        except DeltaSqlError as error:
+            logger.warning("%s: can't look at the mirror: %s", self._name, error)
+            self._settle(given_up=version)
+        finally:
+            with self._changed:
+                self._is_watched = False
+                self._changed.notify_all()
+
     def _watch(self, version: int, deadline: float) -> None:
-        """Wait until another process has mirrored the version, or begin a publish run."""
+        """Wait until another process has mirrored the version, or start a publish run."""
         started = time.monotonic()
-        # If another process did it last time, it is still at it.
+        # If another process did it last time, it is probably still at it.
         if self._patience and self._appears(version, deadline):
             self._patience += (time.monotonic() - started - self._patience) / 4
             self._settle(mirrored=version)
@@ -123,12 +154,12 @@ class Publisher:
         try:
             self._start(self._fly)
         except RuntimeError:
-            # The lake was closed meanwhile; the version waits for the next run.
+            # The lake was closed in the meantime; the version waits for the next run.
             self._is_flying = False
             self._settle(given_up=version)
 
     def _appears(self, version: int, deadline: float) -> bool:
-        """Whether the object becomes visible in time; where a look at it costs, just wait."""
+        """Whether the object becomes visible in time; if checking costs a request, just wait."""
         if self._is_visible is None:
             time.sleep(_LOOK_AT_SQL * random.uniform(0.5, 1.0))
             return False
@@ -138,7 +169,7 @@ class Publisher:
             time.sleep(pause)
             if self._is_visible(version):
                 return True
-            # Many processes look: the longer it takes, the less is won by looking all the time.
+            # Many processes check: the longer it takes, the less constant checking helps.
             pause = max(_LOOK_AT_OBJECT, self._patience / 8)
         return False
 
@@ -166,7 +197,7 @@ class Publisher:
             self._changed.notify_all()
 
     def _mirror(self) -> None:
-        """Mirror the table for as long as there is work, unless somebody else does."""
+        """Mirror the table while there is work, unless another process does."""
         with self._publish_run() as publish_run:
             if publish_run is not None:
                 self._mirror_by(publish_run)
@@ -178,34 +209,36 @@ class Publisher:
         while True:
             with self._changed:
                 wanted = self._wanted
-            # Writers elsewhere look at the objects, where that costs nothing, and not at SQL.
+            # If looking at objects is free, writers elsewhere look at those and not at SQL.
             done = publish_run.run(lazily=self._is_visible is not None, fills=False)
             if wanted > self._mirrored or not done:
                 publish_run.tell()
             if publish_run.is_waiting:
                 self._settle(given_up=wanted)
                 return
-            # What was wanted before the run was committed before it.
+            # What was wanted before the run had been committed before it.
             self._settle(mirrored=wanted)
-            # Nobody waits for what a bridge has left out, unless there is nobody else to do it.
+            # Last, because nobody waits for the versions that a bridge left out.
             done += publish_run.fill()
             now = time.monotonic()
-            # Who is here wakes it; it looks for those elsewhere, less and less often.
+            # Writers in this process wake it; it polls for others, less and less often.
             active, pause = (now, _GATHER) if done else (active, min(pause * 2, _LINGER / 4))
             if now - begun > _TENURE:
                 return
             if now - active > _LINGER:
                 if not publish_run.is_finishing:
                     return
-                # Checksum files are on their way: whoever commits meanwhile need not wait for them.
+                # Checksum files are still being written; commits made in the meantime need not wait
+                # for them.
                 pause = _LINGER
             if not self._gathered(wanted, now + pause, is_shared=done > 1):
                 return
 
     def _gathered(self, wanted: int, until: float, *, is_shared: bool) -> bool:
-        """Wait for more; False when it is time to stop.
+        """Wait for more; False if it is time to stop.
 
-        Alone, the next commit is mirrored at once. Among others it waits for theirs.
+        With a single writer, the next commit is mirrored at once. With several, it waits for
+        theirs.
         """
         with self._changed:
             while not self._is_stopped:

@@ -1,5 +1,5 @@
-"""What goes with each version into the mirror: its sums, its checksum file, and whether a
-checkpoint is due with it, each from those of the version before.
+"""What goes into the mirror with each version: its sums, its checksum file, and whether a
+checkpoint is due, each derived from the version before.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from deltasql.store.mirroring.interface import NO_INTERVAL, Lease, PendingVersio
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A version on its way: its sums, its checksum file, whether a checkpoint is due with it, by
-    the table's own interval or by what the log has grown by since the last.
+    """A version to be mirrored: its sums, its checksum file, and whether a checkpoint is due with
+    it, by the table's interval or by how much the log has grown since the last.
     """
 
     totals: Totals
@@ -32,7 +32,7 @@ class Step:
 
 
 class Track:
-    """Consecutive versions of a table, as far as they have come: `totals` are the newest's."""
+    """Consecutive versions of a table, as far as they have come; `totals` are the newest's."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Track:
         self.growth = growth
 
     def branch(self) -> Track:
-        """Another one, that goes on from here."""
+        """A second track that continues from here."""
         return self._track(self.totals, self.growth)
 
     def anew(self) -> Track:
-        """Another one, of versions of which nothing is known."""
+        """A second track, for versions about which nothing is known."""
         return self._track(None, None)
 
     def _track(self, totals: Totals | None, growth: Growth | None) -> Track:
@@ -71,7 +71,7 @@ class Track:
         )
 
     def steps(self, part: Sequence[PendingVersion]) -> list[Step]:
-        """What goes with each version: `V.crc`, optional and exact, from the one before it."""
+        """What goes with each version: `V.crc`, optional and exact, derived from the one before."""
         totals, growth = self.totals, self.growth
         if totals is None or totals.version != part[0].version - 1:
             totals = self._totals_before(part[0].version)
@@ -91,7 +91,7 @@ class Track:
         return steps
 
     def keep(self, steps: Sequence[Step]) -> None:
-        """These are in the mirror."""
+        """Note that these are in the mirror."""
         if steps:
             self.totals = steps[-1].totals
             self.growth = steps[-1].growth
@@ -99,7 +99,7 @@ class Track:
     def _due(
         self, growth: Growth | None, totals: Totals, state: TableState, actions: int
     ) -> tuple[bool, int, Growth]:
-        """Whether a checkpoint is due with a version, the table's own interval, and the growth."""
+        """Whether a checkpoint is due with a version, the table's interval, and the growth."""
         version, own = totals.version, checkpoint_interval(state.properties)
         interval = self._default_interval if own is None else own
         if growth is None:
@@ -142,7 +142,7 @@ class Track:
 
 
 def upto_due(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
-    """Stretches of versions with the same interval; without one, each up to a checkpoint."""
+    """Stretches of versions with the same interval; without one, each ends with a checkpoint."""
     first = 0
     for place, step in enumerate(steps, start=1):
         is_last = place == len(steps) or steps[place].interval != step.interval
@@ -157,7 +157,7 @@ def checksums(steps: Sequence[Step]) -> list[Item]:
 
 
 def runs(pending: Sequence[PendingVersion]) -> list[list[PendingVersion]]:
-    """Stretches of consecutive versions: between two of them the mirror has the rest."""
+    """Stretches of consecutive versions: the mirror already has what lies between them."""
     found: list[list[PendingVersion]] = []
     for item in pending:
         if found and found[-1][-1].version + 1 == item.version:

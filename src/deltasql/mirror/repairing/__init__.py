@@ -1,1 +1,1 @@
-"""The mirror put right where it differs from SQL."""
+"""Repair of a mirror that differs from SQL."""

@@ -25,10 +25,10 @@ def forget_lost_checkpoints(
     last: int,
     move_aside: Callable[[str], None],
 ) -> set[int]:
-    """Let the checkpoints of a range be written again that are gone, broken or wrong.
+    """Mark the checkpoints in a range that are gone, broken or wrong, to be written again.
 
-    Broken ones are deleted first, since nothing is overwritten; those that can be read and say
-    other things than SQL are moved aside. Returns the versions that have a sound one.
+    Broken ones are deleted first, since nothing is overwritten; readable ones that contradict SQL
+    are moved aside. Returns the versions that have a sound one.
     """
     sound: set[int] = set()
     written = {
@@ -51,9 +51,9 @@ def forget_lost_checkpoints(
 
 
 def is_wrong(log: LogStore, objects: ObjectStore, table_id: int, found: FoundCheckpoint) -> bool:
-    """Whether a checkpoint says other things than SQL.
+    """Whether a checkpoint contradicts SQL.
 
-    `DamagedLogError` where it does and the rows can't be proven: it may be the one that is right.
+    Raises `DamagedLogError` if it does and the rows can't be proven: the checkpoint may be right.
     """
     record = log.state(table_id, found.version)
     assert record is not None, "a version with a checkpoint is in SQL"
@@ -75,10 +75,10 @@ def is_wrong(log: LogStore, objects: ObjectStore, table_id: int, found: FoundChe
 
 
 def point_at_newest(objects: ObjectStore, *, upto: int) -> bool:
-    """Let `_last_checkpoint` name the newest sound checkpoint, or be gone where there is none.
+    """Point `_last_checkpoint` at the newest sound checkpoint, or delete it if there is none.
 
-    Only a pointer that is corrupt, older, or names nothing is replaced, so that it goes back
-    in version only from what no reader could follow. Returns whether it was.
+    A pointer is replaced only if it is corrupt, older, or names nothing; so it goes back in version
+    only if no reader could follow it. Returns whether it was replaced.
     """
     path = LOG + LAST_CHECKPOINT
     listing = list_log(objects)
@@ -99,8 +99,8 @@ def point_at_newest(objects: ObjectStore, *, upto: int) -> bool:
 
 
 def delete_with_checksum(objects: ObjectStore, *names: str) -> None:
-    """Delete objects of the log, and what Hadoop noted of them, which would be wrong of any
-    other content (rule 36).
+    """Delete objects of the log with their Hadoop checksums, which would be wrong for any other
+    content (rule 36).
     """
     paths = [LOG + name for name in names]
     objects.delete([*paths, *map(checksum_name, paths)])

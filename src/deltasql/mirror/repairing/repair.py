@@ -1,9 +1,9 @@
-"""Repair: the mirror's objects compared with SQL, and put right where nobody else's are lost.
+"""Repair: compare the mirror's objects with SQL, and fix them without losing anybody else's.
 
-What is missing is written, with the bytes that were committed. What is the beginning of our
-bytes is an upload that broke off, and is written whole. Everything else is somebody else's:
-it is reported, and moved aside only by force. Without force nothing is written beside it: a log
-that is not all ours may be another table's.
+Missing objects are written with the committed bytes. An object that is a prefix of our bytes is an
+interrupted upload, and is written again in full. Everything else is foreign: it is reported, and
+moved aside only by force. Without force, nothing is written beside it: a log that is not all ours
+may be another table's.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def repair(
 ) -> RepairReport:
     """Repair a table's mirror: one version alone, or all of it, commit files read and compared.
 
-    With `taking_back` versions that only the mirror has are committed to SQL. `DamagedLogError`
-    while the rows in SQL are not what its commits say: nothing is touched. Nor is anything of a
-    table that is others' to write, as a released one is.
+    With `taking_back`, versions that only the mirror has are committed to SQL. Raises
+    `DamagedLogError`, with nothing touched, if the rows in SQL disagree with its commits. A table
+    that others write, such as a released one, is not touched either.
     """
     with held_leases(engine, log, target) as leases:
         if (reason := log.read_only_reason(target.table_id)) is not None:
@@ -98,13 +98,13 @@ class _Repair:
         self._checkpoint_lease = leases.checkpoints
         self._force = force
         self._listing = list_log(objects)
-        # After the listing: whatever was listed and is ours, SQL knows by now.
+        # After the listing: SQL by now knows everything of ours that was listed.
         self._head = self._read_head()
         self._first = self._earliest
         self._rewritten: set[int] = set()
         self._bodiless: set[int] = set()
         self._missing = Missing(self._head)
-        # Whether the one version that is asked for is in the mirror only.
+        # Whether the requested version is only in the mirror.
         self._is_foreign = False
         self._is_stopped = False
         self.report = RepairReport(table=target.name)
@@ -117,8 +117,8 @@ class _Repair:
         return head.version
 
     def must_be_sound(self) -> None:
-        """What repair writes is believed: it must not come from damaged rows."""
-        # A commit that can't be read is told with its version, and no checkpoint rests on it.
+        """Readers trust what repair writes, so it must not come from damaged rows."""
+        # An unreadable commit is reported with its version, and no checkpoint depends on it.
         with suppress(LogFormatError):
             must_be_sound(self._log, self._target.table_id, self._head)
 
@@ -133,7 +133,7 @@ class _Repair:
             )
             self._head = self._read_head()
             if is_released(self._log.read_only_reason(self._target.table_id)):
-                return  # what comes after is others', and right where it is
+                return  # what comes after belongs to others, and is right where it is
         beyond = self._listing.beyond(self._head)
         if version is not None:
             ahead = [found for found in ahead if found == version]
@@ -150,7 +150,7 @@ class _Repair:
             self.report.conflicts += [name.name for name in beyond]
 
     def _must_hold(self) -> None:
-        """What takes an object away is done by the holder of the lease, or not at all."""
+        """Only the holder of the lease may take an object away."""
         if not is_held(self._log, self._lease):
             raise LeaseLostError
 
@@ -162,14 +162,14 @@ class _Repair:
             if self._objects.move_aside(LOG + name, LOG + aside):
                 break
             stamp += 1
-        # What Hadoop noted of it would be wrong of ours (rule 36).
+        # Hadoop's checksum of it would be wrong for our bytes (rule 36).
         self._objects.delete([checksum_name(LOG + name)])
         self.report.moved_aside[name] = aside
 
     # --- commit files ---------------------------------------------------------------------
 
     def commit_files(self, version: int | None, progress: Advance | None = None) -> None:
-        """Compare them with SQL in order, and write what is missing or broke off."""
+        """Compare them with SQL in order, and write what is missing or incomplete."""
         first = first_kept(self._log, self._target.table_id, self._listing, self._head)
         self._first = first
         self.report.cleaned_up = first - self._earliest
@@ -192,16 +192,16 @@ class _Repair:
                 if record.version in others:
                     self._commit_file(record, digests[record.version], first)
             elif not record.body:
-                # Adopted from its checkpoint alone: there was none, and nobody waits for it.
+                # Adopted from its checkpoint alone: it never had a commit file, and needs none.
                 self._bodiless.add(record.version)
             elif record.version not in self._missing:
-                # Else it is not lost, but work: the publish run does it.
+                # Otherwise it is not lost but pending: the publish run writes it.
                 self._commit_file(record, digests[record.version], first)
 
     def _must_stop(
         self, digests: Mapping[int, bytes], others: set[int], version: int | None
     ) -> bool:
-        """Whether the log has somebody else's commits, which are reported: nothing of ours goes
+        """Whether the log has foreign commits, which are reported: nothing of ours is written
         beside them.
         """
         table_id, force = self._target.table_id, self._force
@@ -211,7 +211,7 @@ class _Repair:
                 self._failed(conflict.problem)
             else:
                 self.report.conflicts.append(conflict.name)
-        # Of one version alone the one before is not looked at otherwise, nor moved aside.
+        # For a single version, nothing else checks the one before it or moves it aside.
         is_written = version in self._listing.commits and version not in others
         before = set() if version is None or is_written else {version - 1}
         before &= digests.keys() & self._listing.commits.keys()
@@ -232,7 +232,7 @@ class _Repair:
             )
 
     def _commit_file(self, record: CommitRecord, digest: bytes, first: int) -> None:
-        """Write one that is missing, or not as committed."""
+        """Write a commit file that is missing or differs from what was committed."""
         name = commit_name(record.version)
         try:
             must_be_as_committed(record.version, record.body, digest)
@@ -260,7 +260,7 @@ class _Repair:
     # --- what publish runs do --------------------------------------------------------------------
 
     def publish_pending(self, version: int | None) -> None:
-        """Let versions be mirrored that failed, and checkpoints be written that are gone."""
+        """Retry the versions that failed to be mirrored, and write missing checkpoints."""
         if version is not None and version > self._head:
             return
         if self._is_stopped or self.report.conflicts:
@@ -276,7 +276,7 @@ class _Repair:
                 default_interval=settings.mirror_checkpoint_interval,
                 checkpoint_rate=settings.mirror_checkpoint_rate,
                 max_attempts=settings.mirror_max_retry_attempts,
-                # One version alone is written whatever the one before it has in it.
+                # A single version is written whatever the one before it contains.
                 own=-1 if version is None else version - 1,
             )
             self.report.mirrored = commits.run() if version is None else commits.run_one(version)
@@ -295,7 +295,7 @@ class _Repair:
             self.report.errors.append(f"{error.problem}: {error.cause}")
 
     def _reset_statuses(self, first: int, last: int) -> None:
-        """FAILED begins anew; so does what has no checksum file any more, or never had."""
+        """Reset what FAILED, and versions whose checksum file is gone or never existed."""
         checksums = {name.version for name, _ in self._listing.of_kind(LogKind.CHECKSUM)}
         table_id = self._target.table_id
         for record in self._log.mirror_status(table_id, first=first, last=last):
@@ -321,7 +321,7 @@ class _Repair:
         )
         due = {item.version for item in self._log.due_checkpoints(self._target.table_id)}
         for version in due.intersection(sound if only is None else sound & {only}):
-            # Its commit file was mirrored anew; the checkpoint never was away.
+            # Only its commit file was mirrored again; the checkpoint was there all the time.
             if not self._log.record_checkpoint(self._checkpoint_lease, version):
                 raise LeaseLostError
         publish_run = CheckpointRun(

@@ -1,4 +1,4 @@
-"""What repair says of what it found and did."""
+"""What repair reports."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 class RepairReport:
     """What repair found and did.
 
-    `restored` versions have their commit file again; `checkpoints` were written again;
-    `conflicts` are objects with other bytes than SQL's, or of versions that SQL does not know
-    (`ahead`), by name; `moved_aside` maps each that force took out to where it is now;
-    `taken_back` versions came from the mirror into SQL; `cleaned_up` is how many of the
-    oldest versions log cleanup took, which stay away; `errors` say what could not be done.
+    `restored` versions got their commit file back; `checkpoints` were written again; `conflicts`
+    are the names of objects whose bytes differ from SQL's, or whose versions SQL does not know
+    (`ahead`); `moved_aside` maps each object that force moved to its new place; `taken_back`
+    versions came from the mirror into SQL; `cleaned_up` counts the oldest versions, which log
+    cleanup removed and which stay away; `errors` lists what could not be done.
     """
 
     table: str

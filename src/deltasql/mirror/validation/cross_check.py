@@ -1,4 +1,4 @@
-"""The mirror as a reader sees it that shares no code with us, where one is installed."""
+"""The mirror as read by an independent reader that shares no code with us, if one is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deltasql.errors import MirrorError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndependentView:
-    """What the reader found at a version: sizes by path, and the table's own words."""
+    """What that reader found at a version: sizes by path, and the table's metadata."""
 
     reader: str
     sizes: Mapping[str, int]
@@ -26,7 +26,7 @@ class IndependentView:
 def independent_view(
     location: str, version: int, options: Mapping[str, str]
 ) -> IndependentView | None:
-    """The table as delta-rs reads it; None where it is not installed."""
+    """The table as delta-rs reads it; None if that is not installed."""
     try:
         import deltalake
     except ImportError:
@@ -37,7 +37,7 @@ def independent_view(
         metadata, protocol = table.metadata(), table.protocol()
         columns = tuple(field.name for field in table.schema().fields)
     except Exception as error:
-        # It raises whatever its layers raise; a reader that gives up is a finding, no crash.
+        # Its layers may raise anything; a reader that gives up is a finding, not a crash.
         raise MirrorError(
             "delta-rs can't read the mirror",
             cause=(str(error).splitlines() or [type(error).__name__])[0],

@@ -1,4 +1,4 @@
-"""Commit files in the mirror beside the digests that their commits recorded in SQL."""
+"""Commit files in the mirror, compared with the digests that their commits recorded in SQL."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from deltasql.delta_log.names import LOG, commit_name
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 
-# What an adopted version has that came with a checkpoint and without its commit file.
+# Stands for an adopted version that came with a checkpoint and without its commit file.
 _NO_FILE: Final = sha256(b"").digest()
 _LENGTH: Final = len(_NO_FILE)
 _PARALLEL: Final = 8
 _AT_ONCE: Final = 512
-# Told how much is done, of how much.
+# Called with how much is done, and of how much.
 Advance: TypeAlias = Callable[[int, int], None]
 
 
 class CommitDigests(Mapping[int, bytes]):
-    """The digest of every version that has a commit file, as compact as they are."""
+    """The digest of every version that has a commit file, stored compactly."""
 
     __slots__ = ("_bytes", "_count", "_first")
 
@@ -33,9 +33,9 @@ class CommitDigests(Mapping[int, bytes]):
         for version, digest in digests:
             if not self._bytes:
                 self._first = version
-            # What damage has left out has no file either.
+            # Versions that damage removed have no file either.
             missing = version - self._first - len(self._bytes) // _LENGTH
-            # One of another length is damage, and stays wrong.
+            # A digest of another length is damage, and must stay wrong.
             self._bytes += _NO_FILE * missing + digest[:_LENGTH].ljust(_LENGTH, b"\0")
             self._count += digest != _NO_FILE
 
@@ -65,10 +65,10 @@ def differing(
     versions: Iterable[int],
     progress: Advance | None = None,
 ) -> list[int]:
-    """Those of the versions, in order, whose commit file has other bytes than were committed.
+    """The given versions, in order, whose commit file differs from what was committed.
 
-    Every one of them is read: of an object's bytes its size says nothing. `progress` is told how
-    many were read, of how many.
+    Every file is read, because its size says nothing about its bytes. `progress` is called with how
+    many were read, and of how many.
     """
 
     def is_other(version: int) -> bool:
@@ -77,7 +77,7 @@ def differing(
     present = array("q", sorted(versions))
     found: list[int] = []
     with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="deltasql-digests") as pool:
-        # Some at a time: what a pool is given it holds.
+        # In batches, because a pool holds everything it is given.
         for start in range(0, len(present), _AT_ONCE):
             some = present[start : start + _AT_ONCE]
             answers = zip(some, pool.map(is_other, some), strict=True)

@@ -1,7 +1,7 @@
-"""A sample of a mirror beside SQL: the newest commit files, and whether somebody went on.
+"""A sample of a mirror compared with SQL: the newest commit files, and any foreign ones after them.
 
-Quick enough to be done all the time: a deleted or changed commit file at the end of the log, where
-readers are, is found without reading all of it. `validate` looks at everything.
+It is quick enough to run all the time: it finds a deleted or changed commit file at the end of the
+log, where readers are, without reading the whole log. `validate` looks at everything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TAIL: Final = 10
 
 @dataclass(slots=True, kw_only=True)
 class DriftSample:
-    """What a look at the newest commit files found; `looked_at` is how many were read."""
+    """What a look at the newest commit files found; `looked_at` counts those that were read."""
 
     table: str
     looked_at: int = 0
@@ -37,14 +37,14 @@ class DriftSample:
 
     @property
     def ok(self) -> bool:
-        """Whether what was looked at is as SQL has it."""
+        """Whether everything in the sample agrees with SQL."""
         return not (
             self.missing_versions or self.digest_mismatches or self.foreign_versions or self.error
         )
 
     @property
     def told(self) -> str:
-        """What was found, in words; empty where all is well."""
+        """The findings in words; empty if all is well."""
         words = {
             "missing": self.missing_versions,
             "changed": self.digest_mismatches,
@@ -71,7 +71,7 @@ def sample(log: LogStore, objects: ObjectStore, target: Target, *, tail: int = T
 def _look(
     log: LogStore, objects: ObjectStore, target: Target, tail: int, found: DriftSample
 ) -> None:
-    # Before the objects: whoever commits meanwhile is no stranger.
+    # Before the objects: a commit made in the meantime is not foreign.
     head = log.head(target.table_id)
     if head is None:
         return
@@ -89,7 +89,7 @@ def _look(
         if sha256(body).digest() != record.digest:
             found.digest_mismatches.append(record.version)
     if found.missing_versions:
-        # Those that log cleanup took are not missing.
+        # Commit files that log cleanup removed are not missing.
         first = first_kept(log, target.table_id, list_log(objects), head.version)
         found.missing_versions = [v for v in found.missing_versions if v >= first]
     following = head.version + 1

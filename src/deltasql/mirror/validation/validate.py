@@ -1,4 +1,4 @@
-"""Validation: what the mirror says of a table, compared with what SQL says."""
+"""Validation: the mirror's view of a table, compared with SQL's."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from deltasql.store.interface import LogStore
 class ValidationReport:
     """How the mirror of a table differs from SQL, at the newest mirrored version or another.
 
-    `missing` files are live in SQL only, `extra` ones in the mirror only, `different` ones
-    say different things; `digest_mismatches` are versions whose commit file has other bytes,
-    `missing_versions` have none, `foreign_versions` are unknown to SQL. `bridged` are the first and
-    the last of versions in a row that follow later: no drift. `first_drift` is the
-    first version that is not as committed. `reader` names who read the mirror; what an
-    independent one found is in the same fields, and `reader_error` says why it could not.
+    `missing` files are live in SQL only, `extra` ones in the mirror only, `different` ones differ
+    in content; `digest_mismatches` are versions whose commit file has other bytes,
+    `missing_versions` have no commit file, `foreign_versions` are unknown to SQL. `bridged` is the
+    first and the last of the versions that a bridge left for later, which is no drift.
+    `first_drift` is the first version that differs from its commit. `reader` names the reader of
+    the mirror; what an independent one found is in the same fields, and `reader_error` says why it
+    failed.
     """
 
     table: str
@@ -57,12 +58,12 @@ class ValidationReport:
 
     @property
     def ok(self) -> bool:
-        """Whether mirror and SQL agree; a mirror that is only behind does."""
+        """Whether mirror and SQL agree; a mirror that is merely behind does."""
         return self.first_drift is None and not self.differs and self.error is None
 
     @property
     def differs(self) -> bool:
-        """Whether a reader of the mirror sees another table than SQL has."""
+        """Whether a reader of the mirror sees a different table than SQL has."""
         files = self.missing or self.extra or self.different
         table = self.metadata_differs or self.protocol_differs
         return bool(files or table or self.txns_differ or self.domains_differ)
@@ -77,12 +78,12 @@ def validate(
     options: Mapping[str, str] | None = None,
     progress: Advance | None = None,
 ) -> ValidationReport:
-    """Compare a table's mirror with SQL; `options` are the independent reader's own."""
-    # Before the listing: what is there by SQL is listed.
+    """Compare a table's mirror with SQL; `options` are passed to the independent reader."""
+    # Before the listing: everything that SQL says is mirrored by now is listed.
     before = log.head(target.table_id)
     missing = missing_in(log, target.table_id, -1 if before is None else before.version)
     listing = list_log(objects)
-    # After the listing: whatever was listed and is ours, SQL knows by now.
+    # After the listing: SQL by now knows everything of ours that was listed.
     head = log.head(target.table_id)
     if head is None:
         raise TableNotFoundError.named(target.name)
@@ -100,7 +101,7 @@ def validate(
         bridged=list(missing.bridged),
     )
     report.foreign_versions = sorted(number for number in listing.commits if number > head.version)
-    # Also before the first version is mirrored: what lies there is what readers see.
+    # Even before the first version is mirrored: readers see whatever is there.
     _compare_commits(log, objects, target, listing, missing, report, progress)
     if newest >= head.earliest_version:
         _compare_snapshots(log, objects, target, listing, report, options)
@@ -111,7 +112,7 @@ def validate(
 def _first_drift(report: ValidationReport) -> int | None:
     drifts = [*report.digest_mismatches, *report.missing_versions, *report.foreign_versions]
     if report.differs and not drifts:
-        # With sound commit files it is the checkpoint that readers begin with.
+        # If the commit files are sound, the fault is in the checkpoint that readers start from.
         return report.version if report.checkpoint is None else report.checkpoint
     return min(drifts, default=None)
 
@@ -186,10 +187,9 @@ def _compare_files(adds: Iterator[AddFile], replay: Replay, report: ValidationRe
 
 
 def _plain_add(add: AddFile, *, like: AddFile) -> tuple[Any, ...]:
-    """What commit files and checkpoints both say of a file.
+    """The fields of a file that commit files and checkpoints share.
 
-    Checkpoints restate without dataChange and unknown fields, and by a table property
-    without stats.
+    Checkpoints leave out dataChange and unknown fields and, by a table property, stats.
     """
     return (
         add.size,

@@ -1,8 +1,8 @@
-"""The worker's own look at its mirrors: a sample of each, and what becomes of what it finds.
+"""The worker's check of its mirrors: a sample of each, and what it does about the findings.
 
-A commit file that is gone, or is another, is taken for not mirrored: `mirror status` shows it, the
-next publish run writes it again from SQL, or refuses to overwrite what somebody else has written
-there and says so in the version's status.
+A commit file that is gone or differs counts as not mirrored: `mirror status` shows it, and the next
+publish run writes it again from SQL. If somebody else wrote something there, the run refuses to
+overwrite it and says so in the version's status.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger("deltasql.mirror")
 
 
 class DriftWatch:
-    """Looks at the newest commit files of every table."""
+    """Checks the newest commit files of every table."""
 
     def __init__(
         self, engine: MirrorEngine, log: LogStore, objects: Callable[[str], ObjectStore]
@@ -32,7 +32,7 @@ class DriftWatch:
         self._objects = objects
 
     def look(self, is_stopped: Callable[[], bool]) -> set[str]:
-        """The tables that drifted, by name; their lost commit files are to be mirrored again."""
+        """The names of the tables that drifted; their lost commit files will be mirrored again."""
         drifted = set()
         for target in self._targets():
             if is_stopped():
@@ -41,7 +41,7 @@ class DriftWatch:
                 found = sample(self._log, self._objects(target.location), target)
                 self._forget(target, found)
             except DeltaSqlError as error:
-                # An object store that is away is the lag's to tell.
+                # Lag already reports an object store that is unreachable.
                 logger.warning("%s: the mirror could not be sampled: %s", target.name, error)
                 continue
             if found.missing_versions or found.digest_mismatches or found.foreign_versions:

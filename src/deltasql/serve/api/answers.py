@@ -132,7 +132,7 @@ def _stats(text: str | None) -> Any:
     if text is None:
         return None
     try:
-        # Stats may hold NaN, which JSON has no word for.
+        # Stats may contain NaN, which JSON can't express.
         return json.loads(text, parse_constant=str)
     except ValueError:
         return text
@@ -226,5 +226,5 @@ class AuditPage:
 
 
 def shown_location(location: str) -> str:
-    """A location without what may be secret in it."""
+    """A location without its possible secrets."""
     return public(location) if "://" in location else location

@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v1/tables", tags=["commits"])
 _ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
 _MOST_ACTIONS: Final = 10_000
 _HEADS_AT_ONCE: Final = 16
-# A deletion vector that lies at an absolute place, by Delta's own letter.
+# Delta's letter for a deletion vector with an absolute path.
 _ABSOLUTE_VECTOR: Final = "p"
 
 
@@ -74,7 +74,7 @@ def commit(
         try:
             return CommitAnswer(table.commit_request(request), commit_id, is_new=True)
         except (CommitError, DatabaseError):
-            # The same commit may have come twice at once: then one of them is the version.
+            # The same commit may have arrived twice at once: then one of them is the version.
             known = service.lake.store.find_commit(table.table_id, commit_id)
             if known is None:
                 raise
@@ -117,9 +117,9 @@ def _request(table: Table, body: CommitBody, commit_id: str) -> CommitRequest:
 
 
 def _must_be_there(table: Table, request: CommitRequest) -> None:
-    """Raise `ValidationError` unless added files lie in the table's folder, whole.
+    """Raise `ValidationError` unless added files are in the table's folder, and complete.
 
-    Elsewhere they may be another table's: who reads this one would read that.
+    Elsewhere they may be another table's, which readers of this one could then read.
     """
     added = [item for item in request.actions if isinstance(item, AddFile | CdcFile)]
     for action in request.actions:

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI writes of the routes, and the failures that it can't know."""
+"""The OpenAPI document: FastAPI's description of the routes, and the failures it can't know."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _FAILURES: Final = {
     "429": "Too many jobs are waiting",
     "503": "The database does not answer: try again",
 }
-# FastAPI's own words for malformed requests, which nobody is answered with.
+# FastAPI's own schemas for malformed requests, which are never the answer.
 _UNUSED: Final = ("HTTPValidationError", "ValidationError")
 
 
 def described(app: FastAPI) -> dict[str, Any]:
-    """The document; made once, at the first request for it."""
+    """The document; created once, at the first request for it."""
     if app.openapi_schema is None:
         app.openapi_schema = _document(app)
     return app.openapi_schema
@@ -65,7 +65,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
             answers = operation["responses"]
             for status, meaning in _FAILURES.items():
                 answer = {"description": meaning, "content": content}
-                # Whether the process is ready is told by its own answer.
+                # Readiness has an answer of its own.
                 if status not in answers or status == "422":
                     answers[status] = answer
     return found

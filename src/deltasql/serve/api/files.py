@@ -39,7 +39,7 @@ def page_of_files(
 ) -> tuple[list[ListedFile], bool]:
     """Files of a snapshot after a path, and whether there are more.
 
-    With a predicate all that may match are looked at, a few of them kept.
+    With a predicate, all files that may match are examined, and a few of them kept.
     """
     if where is None:
         found = lake.store.browse_files(table_id, snapshot.version, after=after, most=most + 1)
@@ -58,7 +58,7 @@ def _matching(snapshot: Snapshot, where: str) -> Iterator[ListedFile]:
 
 
 def as_arrow(files: Sequence[ListedFile], following: str | None) -> bytes:
-    """Files as a stream of Arrow's IPC format; its metadata has the next page's `after`."""
+    """Files as a stream in Arrow's IPC format; its metadata has the next page's `after`."""
     schema = SCHEMA if following is None else SCHEMA.with_metadata({"next": following})
     columns = [
         pa.array([getattr(item, name) for item in files], SCHEMA.field(name).type)

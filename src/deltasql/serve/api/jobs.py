@@ -62,7 +62,7 @@ def cancel(service: Served, visitor: Operator, job_id: JobId) -> dict[str, Any]:
 
 
 def find(service: Service, visitor: Visitor, job_id: str) -> Job:
-    """A job that the visitor sees, or `Refused`."""
+    """A job that the visitor may see, or `Refused`."""
     found = service.jobs.find(job_id)
     if found is None or not visitor.sees(found.table or ""):
         raise Refused(
@@ -75,7 +75,7 @@ def find(service: Service, visitor: Visitor, job_id: str) -> Job:
 
 
 def begin(service: Service, visitor: Visitor, kind: str, name: str, **options: bool) -> Job:
-    """Begin a job on a table that the visitor sees."""
+    """Begin a job on a table that the visitor may see."""
     service.table(visitor, name)
     lake = service.lake
 

@@ -22,10 +22,10 @@ router = APIRouter(prefix="/api/v1", tags=["lake"])
 
 _HOUR: Final = 3_600_000
 _DAY: Final = 24 * _HOUR
-# The first of these that holds enough is the answer: a busy lake needs no look at its past.
+# The first of these that contains enough is used: a busy lake need not search its past.
 _WINDOWS: Final = (_HOUR, _DAY, 30 * _DAY)
 _MOST: Final = 1_000
-# A transaction's versions are committed together; clocks that go back set them apart a little.
+# A transaction's versions are committed together, give or take clocks that went back.
 _AROUND: Final = _DAY
 _RECENT: Final = 30 * _DAY
 
@@ -86,7 +86,7 @@ def audit_page(
     stop: int | None = None,
     most: int = 100,
 ) -> list[tuple[str, VersionRecord]]:
-    """The newest versions of a time that the visitor sees."""
+    """The newest versions in a span of time that the visitor may see."""
     store = service.lake.store
     # In-commit timestamps may be ahead of the clock.
     until = store.clock_ms() + _DAY if stop is None else stop
@@ -94,7 +94,7 @@ def audit_page(
     earliest = max(0, start or 0)
     for window in (*_WINDOWS, until):
         begin = max(earliest, until - window - (_DAY if stop is None else 0))
-        # Twice as many for who sees a part of the lake; at the end everything.
+        # More for a visitor who sees only a part of the lake; the last attempt reads everything.
         wanted = most if visitor.schemas is None else most * 20
         found = [
             (name, record)
@@ -123,7 +123,7 @@ def transaction(
 def transaction_versions(
     service: Service, visitor: Visitor, transaction_id: str, *, at: int | None = None
 ) -> list[tuple[str, VersionRecord]]:
-    """The versions of a transaction that the visitor sees; `Refused` if there is none."""
+    """The versions of a transaction that the visitor may see; `Refused` if there are none."""
     store = service.lake.store
     now = store.clock_ms()
     start, stop = (now - _RECENT, now + _DAY) if at is None else (at - _AROUND, at + _AROUND)

@@ -23,7 +23,7 @@ from deltasql.serve.api.answers import (
 from deltasql.serve.api.files import as_arrow, page_of_files
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
-# JSON is for looking, Arrow for programs.
+# JSON is for people, Arrow for programs.
 _MOST_JSON: Final = 1_000
 _MOST_ARROW: Final = 100_000
 _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
@@ -106,7 +106,7 @@ def files(
     following = page[-1].path if has_more else None
     if is_arrow:
         headers = {"X-Deltasql-Version": str(at.version)}
-        # Not every path can be a header: the stream's own metadata has it always.
+        # Not every path can be a header; the stream's own metadata always has it.
         if following is not None and following.isascii() and following.isprintable():
             headers["X-Deltasql-Next"] = following
         return Response(as_arrow(page, following), media_type=ARROW, headers=headers)

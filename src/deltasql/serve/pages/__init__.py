@@ -1,1 +1,1 @@
-"""The dashboard: pages made on the server."""
+"""The dashboard: pages rendered on the server."""

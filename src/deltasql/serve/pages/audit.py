@@ -45,7 +45,7 @@ def audit(
 
 
 def _day(text: str) -> int | None:
-    """The first millisecond of a day in UTC; what is no day is no bound."""
+    """The first millisecond of a day in UTC; an invalid day is no bound."""
     try:
         day = date.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The first page: the lake in numbers, what needs a look, the tables, who is at work."""
+"""The first page: the lake in numbers, what needs attention, the tables, who is at work."""
 
 from __future__ import annotations
 

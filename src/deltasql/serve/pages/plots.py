@@ -1,4 +1,4 @@
-"""Plots as points and bars: what the templates draw as SVG."""
+"""Plots as points and bars, which the templates draw as SVG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEIGHT: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a version did to the live files; None where its body is too large to look at."""
+    """What a version did to the live files; None if its body is too large to read."""
 
     added: int | None
     added_bytes: int | None
@@ -25,7 +25,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line over versions: SVG paths of it and of the area below, and what its ends are."""
+    """A line over versions: SVG paths of it and of the area below, and labels for its ends."""
 
     line: str
     area: str
@@ -38,7 +38,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar with what it stands for."""
+    """A bar, and what it stands for."""
 
     x: float
     y: float
@@ -117,14 +117,14 @@ def line(values: Mapping[int, int]) -> Line | None:
 
 
 def bars(counts: Mapping[int, int], *, start: int, bucket: int, number: int) -> list[Bar]:
-    """A bar for each stretch of time from `start` on, empty ones too."""
+    """A bar for each interval from `start` on, including empty ones."""
     highest = max(counts.values(), default=1)
     width = WIDTH / number
     found = []
     for position in range(number):
         begin = start + position * bucket
         height = counts.get(begin, 0) / highest * (HEIGHT - 8)
-        # What happened once beside thousands is still seen.
+        # A single event beside thousands must still be visible.
         height = max(height, 2.0) if counts.get(begin) else 0.0
         found.append(
             Bar(

@@ -54,24 +54,24 @@ def page(
 
 
 def problem_page(request: Request, status: int, told: dict[str, Any]) -> Response:
-    """The page that tells of a problem; who has no token is asked for one."""
+    """The page that shows a problem; a visitor without a token is asked for one."""
     if status == 401:
         return RedirectResponse(f"/login?next={quote(request.url.path)}", status_code=303)
     return page(request, "problem.html", None, status, told=told)
 
 
 def see(path: str) -> Response:
-    """Lead on to another page after a change."""
+    """Redirect to another page after a change."""
     return RedirectResponse(path, status_code=303)
 
 
 def segment(text: str) -> str:
-    """A text as one segment of an address."""
+    """A text as one segment of a URL path."""
     return quote(text, safe="")
 
 
 def count(value: int | None) -> str:
-    """A number with its thousands apart."""
+    """A number with thousands separators."""
     return "–" if value is None else f"{value:,}".replace(",", "\u202f")
 
 
@@ -85,7 +85,7 @@ def size(value: int | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the largest unit that has one."""
+    """Seconds in the largest unit of which there is at least one."""
     for span, unit in _SPANS:
         if seconds >= span:
             return f"{seconds / span:.0f} {unit}"
@@ -106,7 +106,7 @@ def moment(value: int | datetime) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value of a row on one line, cut where it is long."""
+    """A value of a row on one line, truncated if it is long."""
     if value is None:
         return "∅"
     text = value.hex() if isinstance(value, bytes) else str(value)

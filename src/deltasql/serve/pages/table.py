@@ -144,7 +144,7 @@ def schema(
 
 
 def _compared(at: Snapshot, before: Snapshot | None) -> Iterator[tuple[str, Column, Column | None]]:
-    """Each column with what became of it since the other version: "", new, changed or gone."""
+    """Each column with what happened to it since the other version: "", new, changed or gone."""
     new = columns_of(at)
     if before is None:
         yield from (("", column, None) for column in new)
@@ -197,5 +197,5 @@ def _values(column: Any) -> list[Any]:
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError):
-        # Years beyond 9999 and nanoseconds are no Python datetime.
+        # Years beyond 9999 and nanoseconds don't fit into a Python datetime.
         return [None if not item.is_valid else str(item) for item in column]

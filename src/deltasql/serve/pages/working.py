@@ -1,4 +1,4 @@
-"""Buttons: what the dashboard's forms begin and cancel."""
+"""Buttons: what the dashboard's forms start and cancel."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/2.1/unity-catalog", tags=["unity"])
 
 CATALOG: Final = "lake"
 _PAGE: Final = 100
-# Clients insist on these, and a lake knows none of them of its catalog and schemas.
+# Clients require these, but a lake has none of them for its catalog and schemas.
 _UNSAID: Final[dict[str, Any]] = {
     "properties": {},
     "storage_location": None,
@@ -147,7 +147,7 @@ def _must_be_ours(name: str) -> None:
 
 
 def _name(full_name: str) -> str:
-    """The lake's name of a table: catalog and default schema are Unity's."""
+    """The lake's name of a table, without Unity's catalog and default schema."""
     catalog_name, _, rest = full_name.partition(".")
     _must_be_ours(catalog_name)
     return rest.removeprefix(f"{DEFAULT_SCHEMA}.") if rest.count(".") == 1 else rest

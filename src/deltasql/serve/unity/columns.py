@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from deltasql.spec.actions import Metadata
 
-# Delta's names of types, as Unity names them and as SQL spells them.
+# Delta's type names, as Unity names them and as SQL spells them.
 _NAMES: Final = {
     "long": ("LONG", "bigint"),
     "integer": ("INT", "int"),
@@ -18,7 +18,7 @@ _NAMES: Final = {
 
 
 def columns_of(metadata: Metadata) -> list[dict[str, Any]]:
-    """The columns of a table, from the schema that its log has."""
+    """The columns of a table, from the schema in its log."""
     partitions = {name: place for place, name in enumerate(metadata.partition_columns)}
     return [
         _column(field, place, partitions.get(field["name"]))

@@ -1,6 +1,6 @@
-"""AWS's Security Token Service, of which one call is needed: AssumeRole with a policy.
+"""One call of AWS's Security Token Service: AssumeRole with a policy.
 
-S3 servers (SeaweedFS, MinIO) answer it at their own address, and need no role.
+Other S3 servers (SeaweedFS, MinIO) answer it at their own address, and need no role.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Keys that end by themselves."""
+    """Keys that expire by themselves."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -45,7 +45,7 @@ class Credentials:
 
 
 def assume_role(caller: Caller, *, role: str | None, policy: str, seconds: int) -> Credentials:
-    """Credentials that may do what the policy says, at most; `StoreError` if there are none."""
+    """Credentials that may do at most what the policy says; `StoreError` if there are none."""
     asked = {
         "Action": "AssumeRole",
         "Version": "2011-06-15",
@@ -111,7 +111,7 @@ def _parsed(content: bytes) -> Credentials:
 
 
 def _texts(content: bytes) -> Mapping[str, str]:
-    """Texts of the answer by the names of their elements, without namespaces."""
+    """Texts of the answer by element name, without namespaces."""
     root = ET.fromstring(content)  # noqa: S314 - the store's own, and small
     return {item.tag.rpartition("}")[2]: item.text or "" for item in root.iter()}
 

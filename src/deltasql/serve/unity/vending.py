@@ -1,4 +1,4 @@
-"""Credentials for readers: of one table's folder, for reading, and never more than that."""
+"""Credentials for readers: for one table's folder, for reading, and never more than that."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from deltasql.settings.object_store import SCHEMES, parse_options
 AUTO: Final = "auto"
 OFF: Final = "off"
 _LIFETIME: Final = 3600
-# Of what is handed out again at least so much is left.
+# How long credentials must still be valid to be handed out again.
 _LEFT: Final = timedelta(minutes=30)
 _KEPT: Final = 1_000
-# In a policy these stand for more than themselves, and a folder must not.
+# In a policy these characters are special, so a folder must not contain them.
 _SPECIAL: Final = re.compile(r"[*?$%\\\x00-\x1f\x7f]")
 _KEYS: Final = frozenset({"access_key_id", "secret_access_key", "session_token"})
 _REFUSAL: Final = re.compile(r"\b40[13]\b|Access ?Denied|Forbidden|privileges", re.IGNORECASE)
 
 
 class Vending:
-    """Hands out credentials for tables of one lake; remembers those that are still good."""
+    """Hands out credentials for tables of one lake; remembers those that are still valid."""
 
     def __init__(self, options: Mapping[str, Any], how: str) -> None:
         self._options = dict(options)
@@ -101,7 +101,7 @@ class Vending:
         return Caller(f"{endpoint.rstrip('/')}/", region, key, secret, token)
 
     def _must_be_narrow(self, bucket: str, folder: str, found: Credentials) -> None:
-        """Prove once for each folder that the store heeds the policy: some servers ignore it."""
+        """Prove once per folder that the store enforces the policy: some servers ignore it."""
         if (bucket, folder) in self._proven:
             return
         options = {
@@ -117,7 +117,8 @@ class Vending:
         is_narrow = (
             _is_refused(lambda: objects.head(nothing))
             and _is_refused(lambda: objects.head(beside))
-            # Of an object that is not there no tag can match: nothing is written even if it may.
+            # No tag matches an object that does not exist: nothing is written even if it were
+            # allowed.
             and _is_refused(lambda: objects.put_if_match(f"{folder}/{nothing}", b"", tag))
         )
         if not is_narrow:

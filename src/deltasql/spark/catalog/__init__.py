@@ -1,1 +1,1 @@
-"""The lake as a catalog of Spark: what the Java side asks, answered from the facade."""
+"""The lake as a Spark catalog: answers to the Java side, from the facade."""

@@ -1,4 +1,4 @@
-"""Our classes in a running session, and a lake behind a catalog's name."""
+"""Loads our classes into a running session, and puts a lake behind a catalog's name."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from deltasql.spark.database import Database
 
 JAR = Path(__file__).parent / "deltasql-spark.jar"
-# The classes that ours extend are not Delta's public interface: each release is tested.
+# Our classes extend ones that are not Delta's public API, so each release is tested.
 TESTED_DELTA = ("4.3.0", "4.4.0")
 _CATALOG = "io.deltasql.spark.LakeCatalog"
-# Which lake is behind the name of a catalog now.
+# The lake that is currently behind each catalog name.
 _attached: dict[str, Bridge] = {}
-# Delta's connector on its kernel reads `_delta_log` itself, round the log.
+# Delta's kernel-based connector reads `_delta_log` itself and so bypasses the SQL log.
 _KERNEL_CONNECTOR = "spark.databricks.delta.v2.enableMode"
 
 
@@ -44,12 +44,12 @@ def attach_catalog(database: Database, catalog: str) -> None:
 
 
 def catalog_of(lake: Lake) -> str | None:
-    """The name that a lake has in Spark SQL, whoever has attached it."""
+    """The name of a lake in Spark SQL, whoever attached it."""
     return next((name for name, bridge in _attached.items() if bridge.lake is lake), None)
 
 
 def _leave(spark: SparkSession, catalog: str, bridge: Bridge) -> None:
-    """Detach a lake that closes: every path that Spark opens would be asked of it."""
+    """Detach a lake that is closing, since it would be asked about every path that Spark opens."""
     bridge.close()
     if _attached.get(catalog) is bridge:
         # The session may have ended before the lake.
@@ -68,7 +68,7 @@ def check_delta(version: str) -> None:
 
 
 def check_name(catalog: str) -> None:
-    """Raise `ConfigError` for a word that can't be the name of a lake's catalog."""
+    """Raise `ConfigError` for a word that can't name a lake's catalog."""
     if not catalog.isidentifier() or catalog == "spark_catalog":
         raise ConfigError(
             f"{catalog!r:.80} can't be the name of a lake's catalog",
@@ -79,7 +79,7 @@ def check_name(catalog: str) -> None:
 
 
 def jar() -> Path:
-    """Our classes; raises `ConfigError` where the package has none."""
+    """The jar with our classes; raises `ConfigError` if the package has none."""
     if not JAR.exists():
         raise ConfigError(
             "deltasql's jar for Spark is missing",
@@ -90,7 +90,7 @@ def jar() -> Path:
 
 
 def _load_classes(spark: SparkSession) -> None:
-    """Bring our jar into the driver; executors run none of it."""
+    """Load our jar into the driver; executors run none of it."""
     jvm = cast("Any", spark._jvm)
     found = jar()
     loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
@@ -112,7 +112,7 @@ def _start_callbacks(spark: SparkSession) -> None:
 
 
 def detach_catalog(spark: SparkSession, catalog: str) -> None:
-    """Take the lake off again; whatever is opened from now on is stock Delta's."""
+    """Detach the lake; whatever is opened from now on is stock Delta's."""
     jvm = cast("Any", spark._jvm)
     bridge = _attached.pop(catalog, None)
     if bridge is not None:

@@ -1,8 +1,8 @@
-"""Open transactions, and who is in them.
+"""Open transactions, and the threads that are in them.
 
-A local property of Spark's names the transaction of `with db.transaction()`: it follows the thread
-of the block into the driver, and into the threads that are started there for its statements. One
-that was begun in SQL is its session's (Blocks.java).
+A Spark local property names the transaction of `with db.transaction()`: it follows the block's
+thread into the driver, and into the threads started there for its statements. A transaction begun
+in SQL belongs to its session (Blocks.java).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
     from deltasql.lake.transaction import Transaction
 
-# Known to Blocks.java, too.
+# Blocks.java uses this name, too.
 PROPERTY = "deltasql.transaction"
-# What the catalog is asked for that no transaction may do, in the words of SQL.
+# Catalog requests that no transaction may make, named as in SQL.
 _REFUSED = {
     "drop": "DROP TABLE",
     "rename": "ALTER TABLE RENAME",
@@ -32,18 +32,18 @@ _REFUSED = {
     "alter_namespace": "ALTER NAMESPACE",
     "drop_namespace": "DROP NAMESPACE",
 }
-# Of all lakes of this process.
+# For all lakes of this process.
 _open: dict[str, Block] = {}
 
 
 def begin(lake: Lake, transaction: Transaction) -> Block:
-    """A transaction can be taken part in from now on."""
+    """Open a transaction to participants."""
     block = _open[transaction.id] = Block(lake, transaction)
     return block
 
 
 def end(spark: SparkSession | None, block: Block) -> None:
-    """It has ended: whatever is asked of it from now on is refused."""
+    """End it: anything that is asked of it from now on is refused."""
     _open.pop(block.id, None)
     block.close()
     if spark is not None:
@@ -53,7 +53,7 @@ def end(spark: SparkSession | None, block: Block) -> None:
 
 
 class PlainTransaction:
-    """A transaction of a lake, for statements alone: no frames of PySpark's are in it."""
+    """A transaction of a lake that only runs statements, without PySpark frames."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -84,20 +84,20 @@ class PlainTransaction:
 
 
 def enter(spark: SparkSession, block: Block) -> None:
-    """This thread is in the transaction."""
+    """Put this thread into the transaction."""
     thread = cast("Any", spark._jvm).java.lang.Thread.currentThread().getId()
     spark.sparkContext.setLocalProperty(PROPERTY, f"{block.id} {thread}")
 
 
 def leave(spark: SparkSession) -> None:
-    """It no longer is."""
-    # Null takes a property away, which PySpark's types don't know.
+    """Take this thread out of it."""
+    # Null removes a property, which PySpark's types don't allow for.
     nothing: Any = None
     spark.sparkContext.setLocalProperty(PROPERTY, nothing)
 
 
 def must_be_outside(spark: SparkSession, lake: Lake, *, is_attached: bool) -> None:
-    """Raise `ValidationError` if this thread is in a transaction of the lake already."""
+    """Raise `ValidationError` if this thread is already in a transaction of the lake."""
     said = spark.sparkContext.getLocalProperty(PROPERTY)
     found = said.split(" ")[0] if said else None
     if found is None and is_attached:
@@ -108,7 +108,7 @@ def must_be_outside(spark: SparkSession, lake: Lake, *, is_attached: bool) -> No
 
 
 def nested() -> ValidationError:
-    """Why a second one can't begin."""
+    """The error for beginning a second one."""
     return ValidationError(
         "a transaction can't begin inside of another one",
         cause="it would be unclear which of them a statement belongs to",
@@ -117,7 +117,7 @@ def nested() -> ValidationError:
 
 
 def of(question: Mapping[str, Any], lake: Lake) -> Block | None:
-    """The transaction that a question comes from; None outside, and for one of another lake."""
+    """The transaction that a question comes from; None outside of one, and for another lake's."""
     name = question.get("block")
     if name is None:
         return None

@@ -1,7 +1,7 @@
 """The one function that Spark's driver calls: a question in JSON, an answer in JSON.
 
-PySpark's callback server carries it. A failure is an answer too, by the name of its class: the
-other side raises it as Spark and Delta call it.
+PySpark's callback server carries it. A failure is an answer, too, named by its class: the other
+side raises the matching error of Spark or Delta.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Bridge:
     """Answers the questions of one catalog; called from any thread of the driver."""
 
     class Java:
-        """What Py4J makes of it on the other side."""
+        """The Java interface that Py4J implements with it."""
 
         implements = ("java.util.function.Function",)
 
@@ -63,7 +63,7 @@ class Bridge:
         }
 
     def close(self) -> None:
-        """Nothing is written any more; transactions that were begun in SQL are discarded."""
+        """End all writing; transactions begun in SQL are discarded."""
         self._procedures.close()
         self._writers.close()
 
@@ -78,7 +78,7 @@ class Bridge:
         except DeltaSqlError as error:
             answer = {"error": _told(error, question)}
         except Exception as error:
-            # Whatever it is, the statement must end with it: the gateway would lose its words.
+            # Whatever it is, it must end the statement: the gateway would lose its message.
             logger.exception("a question of Spark's failed")
             answer = {"error": _bug(error)}
         return codec.dumps(answer).decode()
@@ -101,6 +101,6 @@ def _bug(error: Exception) -> dict[str, Any]:
 
 
 def _condition(kind: str) -> str:
-    """The name of a class as Spark names conditions: ValidationError is DELTASQL_VALIDATION."""
+    """A class name as Spark names conditions: ValidationError is DELTASQL_VALIDATION."""
     words = _INNER_CAPITAL.sub("_", kind.removesuffix("Error"))
     return f"DELTASQL_{words.upper()}"

@@ -1,4 +1,4 @@
-"""Commits that Delta has prepared: made the lake's own, and committed by its rules."""
+"""Commits that Delta has prepared: adapted to the lake, and committed by its rules."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
 
-# Whatever else a commit has changes what a snapshot is without its files.
+# Any other action changes the snapshot apart from its files.
 _OF_FILES = frozenset((AddFile, RemoveFile, CdcFile, CommitInfo))
 
 
 class Commits:
     """Answers to commits: the version.
 
-    And its time, if the snapshot that was read is the new one in all but version, time and files.
+    Also its time, if the new snapshot differs from the one that was read only in version, time and
+    files.
     """
 
     def __init__(self, lake: Lake, places: Places, writers: Writers) -> None:
@@ -105,7 +106,7 @@ class Commits:
             expected_head=read_version if is_pinned else None,
             may_read_more=True,
         )
-        # Delta's own id: asked for by it, a lost answer is found again.
+        # Delta's own id: it asks by this id, so a lost answer can be found.
         request.commit_id = question["txn_id"]
         request.may_arrive = question.get("again", False)
         if info.engine_info:
@@ -135,7 +136,7 @@ def _info(actions: Sequence[Action]) -> CommitInfo:
 
 
 def _reads(question: Mapping[str, Any], files: Sequence[str], state: TableState) -> Reads:
-    """What the transaction rests on: Delta's predicates as far as we understand them.
+    """What the transaction has read: Delta's predicates, as far as we understand them.
 
     A part that we don't understand is left out, so that more counts as read, never less.
     """

@@ -1,4 +1,4 @@
-"""Delta's actions as the lake commits them: with its fence, its times and its row ids."""
+"""Adapts Delta's actions to the lake: with its fence, its times and its row ids."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from deltasql.spec.properties import (
 )
 from deltasql.spec.protocol import WRITER_VERSION, implied_features
 
-# Delta names this for commits whose row ids are all settled.
+# Delta passes this for commits whose row ids are all final.
 _SETTLED = 2**63 - 1
 _SINCE = (TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME)
 
 
 def fitted(actions: Sequence[Action], state: TableState, *, high_water_mark: int) -> list[Action]:
-    """The actions of a commit to a table that is there.
+    """The actions of a commit to an existing table.
 
-    Row ids above the mark are Delta's guess at the next ones: under the lock they are given anew.
+    Row ids above the high-water mark are Delta's guess at the next ones: they are reassigned under
+    the lock.
     """
     is_fenced = FENCE in state.writer_features
     found: list[Action] = []
@@ -50,7 +51,7 @@ def fitted(actions: Sequence[Action], state: TableState, *, high_water_mark: int
 
 
 def fitted_to_be_new(actions: Sequence[Action]) -> list[Action]:
-    """The actions of version 0: as other new tables of the lake, fenced and with times inside."""
+    """The actions of version 0: fenced and with in-commit timestamps, like other new tables."""
     metadata = next(item for item in actions if isinstance(item, Metadata))
     fence = metadata.configuration.get(FENCE_PROPERTY, "true").lower() != "false"
     wanted = ["inCommitTimestamp", *([FENCE] if fence else [])]
@@ -71,7 +72,7 @@ def _without_since(metadata: Metadata) -> Metadata:
 
 
 def with_features(protocol: Protocol, names: Sequence[str]) -> Protocol:
-    """The protocol with writer features by name; what a legacy version implied is listed."""
+    """The protocol with named writer features; what a legacy version implied is listed."""
     if not names:
         return protocol
     _, writer = implied_features(protocol)

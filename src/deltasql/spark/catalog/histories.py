@@ -1,4 +1,4 @@
-"""Commits for Spark: their bodies, their times, and what the history tells of them."""
+"""Commits for Spark: their bodies, their times, and their history."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class Histories:
         ]
 
     def _history(self, question: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The commitInfo of each version, the newest first."""
+        """The commitInfo of each version, newest first."""
         table = self._places.must_be_at(question["path"])
         last = self._last(table, question, question.get("last"))
         found = self._lake.store.commits(table.table_id, after=question["first"] - 1, upto=last)
         return [{"version": record.version, "info": _commit_info(record)} for record in found][::-1]
 
     def _version_at(self, question: Mapping[str, Any]) -> dict[str, int]:
-        """The version that was the newest at a time; before all of them, the earliest."""
+        """The version that was the newest at a time; for an earlier time, the first one."""
         table = self._places.must_be_at(question["path"])
         version = self._lake.store.version_at(table.table_id, question["timestamp"])
         if version is not None:
@@ -79,7 +79,7 @@ class Histories:
     def _last(
         self, table: Table, question: Mapping[str, Any], wanted: int | None = None
     ) -> int | None:
-        """The last version to tell of: inside of a transaction none from after its cut."""
+        """The last version to report: inside a transaction, none after its cut."""
         block = blocks.of(question, self._lake)
         if block is None:
             return wanted
@@ -87,7 +87,7 @@ class Histories:
         return base if wanted is None else min(wanted, base)
 
     def _cut(self, question: Mapping[str, Any]) -> int:
-        """The newest version that there is for whoever asks, its own writes left out."""
+        """The newest version that the caller may see, without its own writes."""
         table = self._places.must_be_at(question["path"])
         last = self._last(table, question)
         return table.version if last is None else last

@@ -1,7 +1,7 @@
-"""Names for Spark: tables, where they are and will be, and namespaces.
+"""Names for Spark: tables, where they are or will be, and namespaces.
 
-A lake has names with dots: a namespace is there as long as it has a table below it, or since
-somebody created it.
+Names in a lake have dots: a namespace exists while there is a table below it, or once somebody has
+created it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOCATION = "location"
 
 
 class NamespaceProblem(Exception):  # noqa: N818 - it is an answer, raised as Spark's own there
-    """A namespace that is not there, is there already, or is not empty."""
+    """A namespace that does not exist, already exists, or is not empty."""
 
     def __init__(self, kind: str, namespace: str) -> None:
         super().__init__(kind, namespace)
@@ -36,7 +36,7 @@ class NamespaceProblem(Exception):  # noqa: N818 - it is an answer, raised as Sp
 
 
 class Names:
-    """Answers of the catalog."""
+    """Answers for the catalog."""
 
     def __init__(self, lake: Lake, places: Places) -> None:
         self._lake = lake
@@ -124,7 +124,9 @@ class Names:
             raise TableExistsError(f"there is a table {to} already") from None
 
     def _drop_feature(self, question: Mapping[str, Any]) -> bool:
-        """The lake's own verb; False for what the table does not have, of which Delta tells."""
+        """Drop a feature with the lake's own operation; False if the table lacks it, which Delta
+        reports.
+        """
         table, feature = self._lake.table(question["name"]), question["feature"]
         state = table.snapshot().state
         if feature == FENCE or feature not in state.reader_features | state.writer_features:

@@ -1,4 +1,4 @@
-"""Paths as Spark writes them, and the tables of the lake that lie there."""
+"""Paths as Spark writes them, and the lake's tables at those paths."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
 
 
 class Places:
-    """Which table is at a path; remembered, and asked again each time whether it still is."""
+    """Which table is at a path; remembered, but verified on each call."""
 
     def __init__(self, lake: Lake, set_credentials: Callable[[str], None]) -> None:
         self._lake = lake
         self._set_credentials = set_credentials
         self._known: dict[str, TableRecord] = {}
-        # Locations that new tables will have, as they were given.
+        # Locations of tables to be created, as they were given.
         self._promised: dict[str, str] = {}
 
     def at(self, path: str) -> Table | None:
-        """The live table at a path of Spark's.
+        """The live table at a Spark path.
 
-        None for one that others write, released or adopted without a fence: its log is the truth.
+        None for a table that others write, released or adopted without a fence: its own log is the
+        truth.
         """
         found = self.newest_at(path)
         return None if found is None else found[0]
@@ -49,7 +50,7 @@ class Places:
         return None if table is None else (table, version)
 
     def must_be_at(self, path: str) -> Table:
-        """The same; `TableNotFoundError` where there is none."""
+        """The same; raises `TableNotFoundError` if there is none."""
         table = self.at(path)
         if table is None:
             raise TableNotFoundError(
@@ -60,7 +61,7 @@ class Places:
         return table
 
     def pinned(self, path: str, table_id: int) -> Table:
-        """The table that a snapshot was taken of, whatever is at its path by now."""
+        """The table that a snapshot was taken of, whatever is at its path now."""
         known = self._known.get(path)
         if known is not None and known.table_id == table_id:
             return Table(self._lake, known)
@@ -72,17 +73,17 @@ class Places:
         return Table(self._lake, TableRecord(table_id, path, path))
 
     def hadoop_path(self, location: str) -> str:
-        """A location as Spark calls it, where it may read and write from now on."""
+        """A location as Spark names it, which Spark may read and write from now on."""
         self._set_credentials(location)
         return hadoop_location(location)
 
     def promise(self, location: str) -> str:
-        """Remember how a new table's location is spelt; returns it as Spark calls it."""
+        """Remember the spelling of a new table's location; returns it as Spark names it."""
         self._promised[place_of(location)] = location
         return self.hadoop_path(location)
 
     def promised(self, path: str) -> str:
-        """The location that was promised at a path, perhaps by a process before this one."""
+        """The location that was promised for a path, perhaps by an earlier process."""
         known = self._promised.pop(place_of(plain(path)), None)
         return lake_location(path) if known is None else known
 
@@ -102,13 +103,13 @@ class Places:
 
 
 def lake_location(path: str) -> str:
-    """A path of Hadoop's as the lake spells locations: `hadoop_location`, the other way round."""
+    """A Hadoop path as the lake spells locations: the reverse of `hadoop_location`."""
     location = plain(path)
     return f"s3://{location[6:]}" if location.startswith("s3a://") else location
 
 
 def plain(path: str) -> str:
-    """A path of Hadoop's as a location: it encodes nothing, so a local one is no URL."""
+    """A Hadoop path as a location: Hadoop encodes nothing, so a local path is no URL."""
     if not path.startswith("file:"):
         return path
     return "/" + path.removeprefix("file:").lstrip("/")

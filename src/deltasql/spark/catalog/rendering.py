@@ -1,4 +1,4 @@
-"""Live files as a JSON array of adds, put together column by column in Arrow."""
+"""Live files as a JSON array of adds, assembled column by column in Arrow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deltasql.spark.native.file_transfer import escaped, joined, optional
 def files_as_json(
     batches: Iterable[pa.RecordBatch], *, num_records: bool
 ) -> Iterator[bytes | memoryview]:
-    """The array, piece by piece; of the stats only the number of records, if it is asked for."""
+    """The array, piece by piece; of the stats, at most the number of records, if asked for."""
     before = b"["
     for batch in batches:
         if batch.num_rows:

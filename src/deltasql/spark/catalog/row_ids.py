@@ -1,7 +1,7 @@
 """Rows that a transaction has written and that have no ids yet: they get them when it commits.
 
-Delta reads no file of a table with row tracking without them. It gets some that no row will ever
-have, and what would write those down is refused.
+Delta does not read files without row ids from a table with row tracking. So it gets temporary ids
+that no row will ever have, and whatever would write them to a file is refused.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from deltasql.spec.actions import Action, AddFile, RemoveFile
 
-# Above every id that was given, so that the commit gives them anew.
+# Above every assigned id, so that the commit assigns new ones.
 _FIRST = 2**52
 _ROWS_PER_FILE = 2**32
 
 
 def with_row_ids(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The files with a first row id each."""
+    """The files, each with a first row id."""
     ids = batch.column("base_row_id").to_pylist()
     if None not in ids:
         return batch
@@ -40,7 +40,7 @@ def with_row_ids(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def moves_new_rows(staged: Sequence[Action], actions: Sequence[Action]) -> bool:
-    """Whether a statement writes rows anew that were staged before it, and have no ids yet."""
+    """Whether a statement rewrites rows that were staged before it and have no ids yet."""
     new = {
         (item.path, item.dv_id)
         for item in staged
@@ -50,5 +50,5 @@ def moves_new_rows(staged: Sequence[Action], actions: Sequence[Action]) -> bool:
     if not any((item.path, item.dv_id) in new for item in removed):
         return False
     paths = {item.path for item in removed}
-    # A file that is only marked with deletion vectors keeps its rows where they are.
+    # A file that only gets a deletion vector keeps its rows where they are.
     return any(isinstance(item, AddFile) and item.path not in paths for item in actions)

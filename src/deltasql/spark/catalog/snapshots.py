@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
 
-# Whoever opens a table asks for its files next.
+# After opening a table, Spark asks for its files.
 _MOST_KEPT = 64
 
 
 class _Kept:
-    """Versions that were asked for lately: they never change."""
+    """Recently requested versions, which never change."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class Snapshots:
     def _inside(
         self, block: Block, table: Table, question: Mapping[str, Any]
     ) -> dict[str, Any] | None:
-        """The same as a transaction sees it: no version from after its cut but its own."""
+        """The same as a transaction sees it: no version after its cut except its own."""
         version = question.get("version")
         if version is None:
             view = block.newest(table)
@@ -113,7 +113,7 @@ class Snapshots:
         return View(version, snapshot, self._lake.store.txns(table_id, version), snapshot.domains)
 
     def _totals(self, question: Mapping[str, Any]) -> list[int]:
-        """How many files there are, and their bytes: a look at all of them."""
+        """How many files there are, and their bytes; this reads all of them."""
         block = blocks.of(question, self._lake)
         table_id, version = question["table_id"], question["version"]
         seen = None if block is None else block.seen(table_id, version)
@@ -138,7 +138,7 @@ class Snapshots:
     def _present(
         self, batches: Iterable[pa.RecordBatch], question: Mapping[str, Any]
     ) -> Iterator[pa.RecordBatch]:
-        """The files; of a kept version whose table was purged since there would be none."""
+        """The files. If the table of a kept version was purged since, there would be none."""
         rows = 0
         for batch in batches:
             rows += batch.num_rows
@@ -148,7 +148,7 @@ class Snapshots:
             table.snapshot(version=question["version"])
 
     def _state(self, question: Mapping[str, Any]) -> str:
-        """Every action in force, a line each: for what looks at all files."""
+        """Every action in force, one per line, for operations that need all files."""
         table_id, version = question["table_id"], question["version"]
         block = blocks.of(question, self._lake)
         view = None if block is None else block.seen(table_id, version)
@@ -186,7 +186,7 @@ class Snapshots:
 
 def _described(table: Table, view: View) -> dict[str, Any]:
     state = without_fence(view.snapshot.state)
-    # The sums are asked for by whoever needs them.
+    # Callers that need the sums ask for them.
     checksum = codec.loads(render_checksum(state, Totals(view.version, 0, 0)))
     checksum["setTransactions"] = [wire["txn"] for wire in txns(view.txns)]
     checksum["domainMetadata"] = [wire["domainMetadata"] for wire in domains(view.domains)]
@@ -199,7 +199,7 @@ def _described(table: Table, view: View) -> dict[str, Any]:
 
 
 def understood(texts: Sequence[str], state: TableState, *, time_zone: str) -> Predicate | None:
-    """What the database understands of conditions that all hold."""
+    """What the database understands of a conjunction of conditions."""
     return decidable([text for text in texts if text], state, time_zone=time_zone)[0]
 
 

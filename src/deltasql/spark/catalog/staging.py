@@ -1,7 +1,7 @@
-"""A transaction that statements of Spark SQL take part in: they commit to it, and it commits later.
+"""A transaction for statements of Spark SQL: they commit to it, and it commits later.
 
-To Delta each statement has made a version, the transaction's own: the cut's, plus one for each
-statement. Nobody else sees them.
+To Delta, each statement creates a version of its own within the transaction: the cut's version plus
+one for each statement. Nobody else sees these.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from deltasql.store.mirroring.interface import Totals
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
-# What Delta calls the operations that change rows; all others must commit by themselves.
+# Delta's names for operations that change rows; all others must commit by themselves.
 _ALLOWED = frozenset(
     (
         "WRITE", "DELETE", "UPDATE", "MERGE", "TRUNCATE", "Manual Update",
@@ -50,7 +50,7 @@ _ALLOWED = frozenset(
     )
 )  # fmt: skip
 _BLIND_KINDS = frozenset((AddFile, CommitInfo))
-# A read of more files than this is taken for what its condition says.
+# For a read of more files than this, its condition counts instead.
 _MOST_NAMED = 10_000
 
 
@@ -86,7 +86,7 @@ class Block:
         self._held_ids: set[int] = set()
 
     def close(self) -> None:
-        """Nothing is read any more."""
+        """End all reading."""
         self._held.close()
 
     # --- reading ------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Block:
             return self._views[key]
 
     def seen(self, table_id: int, version: int) -> View | None:
-        """A version of the transaction's own that was asked for before."""
+        """A version within the transaction that was requested before."""
         return self._views.get((table_id, version))
 
     def noted(
@@ -115,7 +115,7 @@ class Block:
         predicate: Predicate | None,
         batches: Iterable[pa.RecordBatch],
     ) -> Iterator[pa.RecordBatch]:
-        """The files that a read opens: it becomes part of the conflict check."""
+        """The files that a read opens; the read becomes part of the conflict check."""
         found: list[str] = []
         for batch in batches:
             if predicate is not None and len(found) <= _MOST_NAMED:
@@ -165,7 +165,7 @@ class Block:
     def stage(
         self, table: Table, actions: Sequence[Action], reads: Reads, question: Mapping[str, Any]
     ) -> int:
-        """Keep what a statement would commit; returns the transaction's own version of it."""
+        """Keep what a statement would commit; returns its version within the transaction."""
         info = next((item for item in actions if isinstance(item, CommitInfo)), CommitInfo())
         operation = info.operation or "WRITE"
         if operation not in _ALLOWED or question.get("pinned"):
@@ -218,7 +218,7 @@ class Block:
     def _may_follow(
         self, actions: Sequence[Action], reads: Reads, table: Table, read_version: int
     ) -> bool:
-        """Whether a statement is an append to a table of the same shape as it saw."""
+        """Whether a statement is an append to a table that still has the shape it saw."""
         seen = self.seen(table.table_id, read_version)
         return (
             reads.is_nothing
@@ -229,7 +229,7 @@ class Block:
 
 
 def refused(operation: str) -> ValidationError:
-    """Why an operation does not take part."""
+    """The error for an operation that can't take part."""
     return ValidationError(
         f"{operation} can't be part of a transaction",
         cause="a transaction changes the rows of tables that exist: INSERT, UPDATE, DELETE, MERGE",
@@ -242,7 +242,7 @@ def _shape(state: TableState) -> tuple[Metadata, Protocol]:
 
 
 def _new_files(actions: Sequence[Action]) -> list[AddFile | CdcFile | _Vectors]:
-    """What a statement has written: no file that was there before is named, even in doubt."""
+    """What a statement has written, without any file that may have been there before."""
     removed = [item for item in actions if isinstance(item, RemoveFile)]
     paths = {item.path for item in removed}
     found: list[AddFile | CdcFile | _Vectors] = [

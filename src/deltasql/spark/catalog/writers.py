@@ -1,4 +1,4 @@
-"""Statements that write, as vacuum and the database's permissions have to know of them."""
+"""Statements that write, as vacuum and the database's permissions need to know them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Writers:
         return {"write": self._begin, "written": self.end}
 
     def _begin(self, question: Mapping[str, Any]) -> None:
-        """A statement begins; `DatabaseError` if it could never commit what it writes."""
+        """Note that a statement begins; `DatabaseError` if it could never commit what it writes."""
         self._lake.commits.rights.check()
         writing = self._lake.presence.writing()
         writing.__enter__()
@@ -33,13 +33,13 @@ class Writers:
             self._writing[question["write"]] = writing
 
     def end(self, question: Mapping[str, Any]) -> None:
-        """It has committed, failed, or was forgotten."""
+        """Note that it has committed, failed, or was forgotten."""
         with self._lock:
             writing = self._writing.pop(question.get("write", ""), None)
         if writing is not None:
             writing.__exit__(None, None, None)
 
     def close(self) -> None:
-        """Nobody writes any more."""
+        """End all writing."""
         for name in list(self._writing):
             self.end({"write": name})

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes to a data source, as predicates of ours."""
+"""Filters that Spark pushes to a data source, as our predicates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LIKE = {"StringStartsWith": ("", "%"), "StringEndsWith": ("%", ""), "StringCont
 
 
 def understood(filters: Sequence[Filter], schema: StructType) -> Predicate | None:
-    """All filters that we can decide, joined; Spark applies each of them once more."""
+    """All filters that we can decide, joined; Spark applies each of them again."""
     found = [_bound(item, schema) for item in filters]
     parts = tuple(item for item in found if item is not None)
     return And(parts) if len(parts) > 1 else next(iter(parts), None)

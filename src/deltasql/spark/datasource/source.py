@@ -1,8 +1,8 @@
 """`format("deltasql")`: a Python data source, which needs no jar and works over Spark Connect.
 
 Planning and committing happen in workers beside the driver, reading and writing of files on
-executors; only the former open the database. What this route can't do it refuses, and names
-the native one.
+executors; only the former open the database. This route refuses what it can't do, and points to the
+native one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STREAM_WRITE_OPTIONS = frozenset({"path", "table", "lake", "txnappid", "checkpoi
 BUILTIN_CATALOG = "builtin"
 _KEPT = "deltasql.source"
 _SECRETIVE = frozenset({"url", "dsn", "password", "user"})
-# About what one task reads: a few large files, or many small ones.
+# Roughly what one task reads: a few large files, or many small ones.
 TASK_BYTES = 64 << 20
 
 
@@ -56,7 +56,7 @@ class DeltaSqlSource(DataSource):
 
     # The file with the lakes that a program has attached; see `profiles`.
     kept: str | None = None
-    # The session's catalog: Spark's own, or a class of another make.
+    # The session's catalog: Spark's own, or a class from somebody else.
     catalog: str = BUILTIN_CATALOG
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -69,7 +69,7 @@ class DeltaSqlSource(DataSource):
         return "deltasql"
 
     def schema(self) -> SparkStruct:
-        """The schema of the version that will be read, which is pinned by it."""
+        """The schema of the version that will be read, which this pins."""
         from pyspark.sql.types import StructType
 
         self._check_catalog()
@@ -83,7 +83,7 @@ class DeltaSqlSource(DataSource):
                 shown = state_of("beside", shown)
             found = StructType.fromJson(_plain_schema(shown))
         if "table" in self.options and found.fields:
-            # Spark keeps the columns of a CREATE TABLE, and forgets its options.
+            # Spark keeps the columns of a CREATE TABLE, but forgets its options.
             found.fields[0].metadata[_KEPT] = {"table": self.table_name, "lake": self.profile or ""}
         return found
 
@@ -131,7 +131,7 @@ class DeltaSqlSource(DataSource):
     @property
     def table_name(self) -> str:
         """The table's name in the lake."""
-        # Spark takes the path of a CREATE TABLE for a folder, and keeps it to itself.
+        # Spark takes the path of a CREATE TABLE for a folder, and does not pass it on.
         name = self.options.get("table") or self.options.get("path")
         if not name:
             raise ValidationError(
@@ -166,7 +166,7 @@ class DeltaSqlSource(DataSource):
         )
 
     def _remember(self, schema: SparkStruct) -> None:
-        """Take the table's name from its columns, where the options are gone."""
+        """Take the table's name from its columns, if the options are gone."""
         for item in schema.fields:
             kept = item.metadata.pop(_KEPT, None)
             if kept is not None and "path" not in self.options:
@@ -176,7 +176,7 @@ class DeltaSqlSource(DataSource):
 
     def _check_catalog(self) -> None:
         """Refuse a CREATE TABLE whose table Spark could not load again."""
-        # Of all ways here only CREATE TABLE hands over the options as properties, too.
+        # Only CREATE TABLE also passes the options as properties.
         if "option.table" in self.options and self.catalog != BUILTIN_CATALOG:
             raise UnsupportedFeatureError(
                 "the table could be made with USING deltasql, but not be loaded",
@@ -231,7 +231,7 @@ class DeltaSqlReader(DataSourceReader):
         self._predicate: Predicate | None = None
 
     def pushFilters(self, filters: Sequence[Filter]) -> Iterator[Filter]:  # noqa: N802
-        """Take what skips files; every filter stays Spark's as well."""
+        """Take those that skip files; Spark still applies every filter."""
         self._predicate = understood(filters, self._state.schema)
         yield from filters
 
@@ -275,7 +275,7 @@ def _bins(adds: Sequence[AddFile], sources: tuple[str, ...]) -> Iterator[Files]:
 
 
 def as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with Spark's own types: the same values, other names of inner fields."""
+    """The batch with Spark's own types: the same values, but other names of inner fields."""
     columns = [
         column if column.type == item.type else column.cast(item.type)
         for column, item in zip(batch.columns, schema, strict=True)
@@ -284,7 +284,7 @@ def as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _plain_schema(state: TableState) -> dict[str, Any]:
-    """The table's schema as readers see it: without what is Delta's own business."""
+    """The table's schema as readers see it, without Delta's internals."""
     from deltasql.spec import codec
     from deltasql.spec.schema import render_schema
 
@@ -308,7 +308,7 @@ def _strip(kind: Any) -> None:
 
 
 def registered(kept: str | None, catalog: str = BUILTIN_CATALOG) -> type[DeltaSqlSource]:
-    """The data source of a session: it knows the file with the program's lakes."""
+    """The data source of a session, which knows the file with the program's lakes."""
 
     class Attached(DeltaSqlSource):
         pass

@@ -40,7 +40,7 @@ class WrittenFiles(WriterCommitMessage):
 
 
 class DeltaSqlWriter(DataSourceArrowWriter):
-    """Appends rows, or puts them in place of all that were there."""
+    """Appends rows, or replaces all existing ones."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class DeltaSqlWriter(DataSourceArrowWriter):
         self._check(schema)
 
     def _check(self, schema: SparkStruct) -> None:
-        """Before any task starts: whether the table can be written, and the rows' types fit."""
+        """Check, before any task starts, that the table can be written and the rows' types fit."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         try:
@@ -128,9 +128,9 @@ class DeltaSqlWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete what finished tasks wrote, if nothing was committed.
 
-        Spark aborts when a task failed, and then its message is missing. It aborts after `commit`
-        has failed, too: that had all messages, and has decided about the files itself; its
-        answer may be lost. Files of tasks that did not finish are vacuum's.
+        Spark aborts if a task failed; its message is then missing. It also aborts after `commit`
+        has failed, which had all messages and has decided about the files itself; its answer may be
+        lost. The files of unfinished tasks are left to vacuum.
         """
         if not any(item is None for item in messages):
             return

@@ -1,4 +1,4 @@
-"""Values for the columns of a table, as an update or a merge clause sets them."""
+"""Values for the columns of a table, as set by an update or a merge clause."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def as_column(given: str | Column) -> Column:
-    """An expression of Spark's SQL, or a column as it is."""
+    """A Spark SQL expression as a column, or a column unchanged."""
     from pyspark.sql import functions as sql
 
     return sql.expr(given) if isinstance(given, str) else given
 
 
 def quoted(name: str) -> str:
-    """A name that may hold dots and backticks."""
+    """A quoted name, which may contain dots and backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def name_parts(text: str) -> tuple[str, ...]:
-    """The parts of a column's name, backticks taken off."""
+    """The parts of a column's name, without backticks."""
     found = [
         match[1].replace("``", "`") if match[1] else match[2] for match in _PART.finditer(text)
     ]
@@ -65,11 +65,11 @@ def new_values(
     numbers: Mapping[str, Column] | None = None,
     structs_first: bool = False,
 ) -> dict[str, Column]:
-    """The value of each column after the clause; what it does not set keeps its old one.
+    """The value of each column after the clause; columns that it does not set keep theirs.
 
-    `old` is empty where there was no row: then what is not set gets its default, or null, and
-    identity columns their number. With `structs_first` a struct that is called like the alias
-    is meant before the table: where the rows' own expressions don't know the alias.
+    `old` is empty if there was no row: then columns that are not set get their default, or null,
+    and identity columns their number. With `structs_first`, a struct with the same name as the
+    alias takes precedence over the table: for expressions that don't know the alias.
     """
     names = {name.lower() for name in schema.names}
     values = {key: as_column(value) for key, value in given.items()}
@@ -98,7 +98,7 @@ def new_values(
 
 
 def completed(frame: DataFrame, schema: StructType, *more: str) -> DataFrame:
-    """The frame with generated columns computed where no clause has set them."""
+    """The frame, with generated columns computed if no clause has set them."""
     from pyspark.sql import functions as sql
 
     if not any(GENERATION_EXPRESSION in field.metadata for field in schema.fields):
@@ -137,7 +137,7 @@ def _types(frame: DataFrame, values: Mapping[str, Column]) -> dict[str, DataType
 
 
 def _without_alias(parts: tuple[str, ...], alias: str, names: Set[str]) -> tuple[str, ...]:
-    """As Spark resolves names: a column of the table comes before a field of a struct."""
+    """Resolve names as Spark does: a column of the table comes before a field of a struct."""
     if len(parts) == 1 or parts[0].lower() != alias.lower():
         return parts
     is_struct = parts[1].lower() not in names and alias.lower() in names
@@ -145,7 +145,7 @@ def _without_alias(parts: tuple[str, ...], alias: str, names: Set[str]) -> tuple
 
 
 def _is_inside(schema: StructType, parts: tuple[str, ...]) -> bool:
-    """Whether a name of several parts is that of a struct's field."""
+    """Whether a name of several parts names a struct's field."""
     for field in schema.fields:
         if len(parts) > 1 and field.name.lower() == parts[0].lower():
             inner = getattr(field.dataType, "names", ())
@@ -166,7 +166,7 @@ def _field(schema: StructType, name: str) -> StructField:
 
 
 def _with_fields(base: Column | None, field: StructField, given: Fields) -> Column:
-    """A struct with some fields set; where it is null, the others are, as in stock Delta."""
+    """A struct with some fields set; if it is null, so are the others, as in stock Delta."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StructType
 

@@ -1,4 +1,4 @@
-"""The merge builder: delta-spark's verbs, gathered until `execute`."""
+"""The merge builder: collects delta-spark's clauses until `execute`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Side: TypeAlias = Literal["matched", "not matched", "not matched by source"]
 Verb: TypeAlias = Literal["update", "delete", "insert"]
-# What `execute` returns: a version with metrics, or the metrics alone in a transaction.
+# What `execute` returns: a version with metrics, or in a transaction the metrics alone.
 Done = TypeVar("Done")
 TARGET = "target"
 SOURCE = "source"
@@ -31,7 +31,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """A merge as it was asked for."""
+    """A merge as requested."""
 
     source: DataFrame
     condition: str | Column
@@ -47,8 +47,8 @@ class Merge:
 class MergeBuilder(Generic[Done]):
     """`table.merge(source, condition)`: add clauses, then `execute()`.
 
-    Of the clauses for a row the first one counts whose condition holds. The target is called
-    `target` and the source `source`, unless they were given other names with `alias`.
+    For each row, the first clause whose condition holds applies. The target is called `target` and
+    the source `source`, unless `alias` gave them other names.
     """
 
     def __init__(self, merge: Merge, run: Callable[[Merge, int], Done]) -> None:
@@ -60,15 +60,15 @@ class MergeBuilder(Generic[Done]):
         condition: str | Column | None = None,
         set: Mapping[str, str | Column] | None = None,  # noqa: A002
     ) -> Self:
-        """Set columns of rows that match."""
+        """Set columns of matching rows."""
         return self._with(Clause("matched", "update", condition, _given(set, "set")))
 
     def whenMatchedUpdateAll(self, condition: str | Column | None = None) -> Self:  # noqa: N802
-        """Set all columns of rows that match to the source's."""
+        """Set all columns of matching rows to the source's."""
         return self._with(Clause("matched", "update", condition))
 
     def whenMatchedDelete(self, condition: str | Column | None = None) -> Self:  # noqa: N802
-        """Delete rows that match."""
+        """Delete matching rows."""
         return self._with(Clause("matched", "delete", condition))
 
     def whenNotMatchedInsert(  # noqa: N802
@@ -88,25 +88,25 @@ class MergeBuilder(Generic[Done]):
         condition: str | Column | None = None,
         set: Mapping[str, str | Column] | None = None,  # noqa: A002
     ) -> Self:
-        """Set columns of rows of the table that nothing matches."""
+        """Set columns of rows of the table that no source row matches."""
         values = _given(set, "set")
         return self._with(Clause("not matched by source", "update", condition, values))
 
     def whenNotMatchedBySourceDelete(  # noqa: N802
         self, condition: str | Column | None = None
     ) -> Self:
-        """Delete rows of the table that nothing matches."""
+        """Delete rows of the table that no source row matches."""
         return self._with(Clause("not matched by source", "delete", condition))
 
     def withSchemaEvolution(self) -> Self:  # noqa: N802
-        """Let columns that only the source has become columns of the table."""
+        """Let the table gain the columns that only the source has."""
         return type(self)(replace(self._merge, evolves=True), self._run)
 
     def execute(self, retries: int = 0) -> Done:
-        """Merge; returns the version with metrics, or inside a transaction the metrics.
+        """Merge; returns the version with metrics, or the metrics inside a transaction.
 
-        A conflict with another writer runs the merge again, on the newer version, up to
-        `retries` times.
+        A conflict with another writer runs the merge again, on the newer version, up to `retries`
+        times.
         """
         if not self._merge.clauses:
             raise ValidationError(
@@ -129,7 +129,7 @@ def _given(values: Mapping[str, str | Column] | None, name: str) -> Mapping[str,
 
 
 def _check_order(merge: Merge) -> None:
-    """A clause without a condition takes every row, and nothing is left to those after it."""
+    """A clause without a condition takes every row, and leaves nothing to later ones."""
     sides: tuple[Side, ...] = ("matched", "not matched", "not matched by source")
     for side in sides:
         for clause in merge.of(side)[:-1]:

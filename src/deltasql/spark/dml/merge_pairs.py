@@ -1,9 +1,9 @@
-"""The rows of both sides of a merge that match, found once and used for all that follows.
+"""The matching rows of both sides of a merge, found once and used for everything that follows.
 
-Mostly few rows match. So they are kept: what is written afterwards takes the target's rows as
-they lie in their files, and the source's as they came, and looks up which of them have a
-partner. Neither side is moved a second time. Where the pairs are too many to be sent to every
-task, both sides are joined once more.
+Usually few rows match, so they are kept: what is written afterwards takes the target's rows from
+their files, and the source's as they came, and looks up which of them have a partner. Neither side
+is shuffled again. If there are too many pairs to send to every task, both sides are joined once
+more.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 SOURCE_ROW = "__deltasql_source_row"
-# The place of the target's row, beside the source's columns.
+# The position of the target's row, beside the source's columns.
 _AT_FILE = "__deltasql_at_file"
 _AT_ROW = "__deltasql_at_row"
 _MATCHED = "__deltasql_matched"
 
 
 def with_row_numbers(source: DataFrame) -> DataFrame:
-    """The source, cut off from where it came from: read again, it says the same again."""
+    """The source, cut off from its origin, so that reading it again gives the same rows."""
     from pyspark.sql import functions as sql
 
     numbered = source.withColumn(SOURCE_ROW, sql.monotonically_increasing_id())
@@ -38,16 +38,16 @@ def with_row_numbers(source: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Files with a row that matches, those of them where one changes, and what speaks against it.
+    """Files with a matching row, those of them in which one changes, and what forbids the merge.
 
-    `is_doubled` when a row matches several rows of the source. As in Delta it does not matter
+    `is_doubled` is set if a row matches several rows of the source. As in Delta, it does not matter
     whether more than one of them would change it.
     """
 
     matched: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
     is_doubled: bool = False
-    # How many rows of the target each clause changes, by its number.
+    # How many rows of the target each clause changes, by the clause's number.
     counts: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -82,11 +82,11 @@ class Pairs:
         )
 
     def close(self) -> None:
-        """Give back the memory."""
+        """Release the memory."""
         self._all.unpersist()
 
     def found(self, clauses: Sequence[int]) -> Found:
-        """Where rows match, and where they change, by the clauses of those numbers."""
+        """Where rows match, and where the clauses with those numbers change them."""
         from pyspark.sql import functions as sql
 
         by_clause = [sql.count(sql.when(sql.col(_MATCHED) == number, 1)) for number in clauses]
@@ -99,7 +99,7 @@ class Pairs:
         sums = [sum(column) for column in zip(*(each for *_, each in found), strict=True)]
         is_doubled = any(pairs > rows for _, pairs, rows, _ in found)
         if is_doubled:
-            # Whatever matches is deleted, once.
+            # Every matching row is deleted, once.
             sums = [sum(rows for _, _, rows, _ in found)]
         return Found(
             frozenset(path for path, *_ in found),
@@ -109,7 +109,7 @@ class Pairs:
         )
 
     def joined(self, files: Sequence[AddFile], *, is_doubled: bool) -> DataFrame:
-        """The target's rows in some files, each with its partner and the number of its clause."""
+        """The target's rows in some files, each with its partner and its clause's number."""
         from pyspark.sql import functions as sql
 
         target = self._rows.target(self._context.placed_rows(files))
@@ -122,7 +122,7 @@ class Pairs:
             matched = sql.when(sql.col(SOURCE_ROW).isNotNull(), self._rows.clause("matched"))
         clause = sql.coalesce(matched, self._rows.clause("not matched by source"))
         rows = target.join(there, on, "left").withColumn(CLAUSE, clause)
-        # Where a row matches several times, all that happens to it is that it is deleted.
+        # A row that matches several times can only be deleted.
         return rows.dropDuplicates([FILE, ROW]) if is_doubled else rows
 
     def absent(self) -> DataFrame:
@@ -133,7 +133,7 @@ class Pairs:
         return self._source.join(met, sql.col(SOURCE_ROW) == sql.col(_MATCHED), "left_anti")
 
     def marks(self) -> DataFrame:
-        """The places of the target's rows that match and change."""
+        """The positions of the target's rows that match and change."""
         from pyspark.sql import functions as sql
 
         changing = self._all.where(sql.col(_MATCHED) >= 0)

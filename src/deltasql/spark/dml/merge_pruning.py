@@ -1,8 +1,8 @@
-"""Which files of the target a merge can touch, from its condition and from the source's keys.
+"""Which files of the target a merge can touch, by its condition and the source's keys.
 
-Conjuncts on the target alone skip files as they are. An equality between a column of the
-target and something of the source skips all that lies outside of what the source holds: one
-look at the source, which costs less than reading the target's other partitions.
+Conjuncts on the target alone skip files directly. An equality between a column of the target and an
+expression of the source skips everything outside the source's values: this takes one pass over the
+source, which costs less than reading the target's other partitions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from deltasql.spec.schema import Primitive
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Types whose order is the same to Spark and to the database's stats.
+# Types that Spark and the database's stats order the same way.
 _ORDERED = frozenset({"byte", "short", "integer", "long", "string", "date"})
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _SPARK_NAMES = {
@@ -45,19 +45,19 @@ _SPARK_NAMES = {
 }
 _EPOCH = date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = (date.min - _EPOCH).days, (date.max - _EPOCH).days
-# More values of a partition column than this are told by their range.
+# More values of a partition column than this are replaced by their range.
 _MOST_VALUES = 500
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|(`(?:[^`]|``)+`|[A-Za-z_]\w*)(\s*\.)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The rows of the target that a source can match; no predicate when nothing is known."""
+    """The rows of the target that a source can match; no predicate if nothing is known."""
 
     predicate: Predicate | None
-    # Whether the source speaks of one partition only.
+    # Whether the source concerns one partition only.
     is_one_partition: bool = False
-    # How many rows the source has, where that was asked for on the way.
+    # How many rows the source has, if that was computed on the way.
     source_rows: int | None = None
 
 
@@ -74,7 +74,7 @@ class MergePruning:
         self._source = source
 
     def reach(self, condition: str, rows: DataFrame) -> Reach:
-        """What is known of the rows of the target that match."""
+        """What is known about the matching rows of the target."""
         own = [
             text
             for text in (self._own(part) for part in self._gateway.conjuncts(condition))
@@ -90,10 +90,10 @@ class MergePruning:
         one = bool(names) and names <= single
         return Reach(predicate, is_one_partition=one, source_rows=count)
 
-    # --- the condition's own words ------------------------------------------------------
+    # --- the condition itself -----------------------------------------------------------
 
     def _own(self, text: str) -> str | None:
-        """A conjunct in the target's own terms; None when it speaks of the source."""
+        """A conjunct in terms of the target alone; None if it mentions the source."""
         return None if self._speaks_of(text, self._source) else self._bare(text, self._target)
 
     def _speaks_of(self, text: str, alias: str) -> bool:
@@ -103,7 +103,7 @@ class MergePruning:
         return _TOKEN.sub(lambda match: "" if _is_alias(match, alias) else match[0], text)
 
     def _pairs(self, condition: str) -> Iterator[tuple[str, str]]:
-        """Columns of the target and the expressions of the source that they equal."""
+        """Columns of the target, and the source expressions that they equal."""
         for left, right in self._gateway.equalities(condition):
             for mine, theirs in ((left, right), (right, left)):
                 if self._speaks_of(mine, self._target) and not self._speaks_of(
@@ -119,7 +119,7 @@ class MergePruning:
     def _keys(
         self, pairs: Iterator[tuple[str, str]], rows: DataFrame
     ) -> tuple[dict[str, Predicate], int | None]:
-        """What each key can be, and of how many rows."""
+        """The possible values of each key, and the number of rows."""
         from pyspark.sql import functions as sql
 
         usable = {name: text for name, text in pairs if self._is_exact(name, text, rows)}
@@ -129,7 +129,7 @@ class MergePruning:
         wanted: list[Any] = [sql.count(sql.lit(1))]
         days = {name for name in usable if self._is_date(name)}
         for name, text in usable.items():
-            # Python holds the dates of the years 1 to 9999 only, Spark many more.
+            # Python's dates cover the years 1 to 9999 only, Spark's many more.
             value = sql.unix_date(sql.expr(text)) if name in days else sql.expr(text)
             wanted += [sql.min(value), sql.max(value)]
             if name.lower() in partitions:
@@ -169,7 +169,7 @@ class MergePruning:
 
 
 def _is_alias(match: re.Match[str], alias: str) -> bool:
-    """Whether a name is that of a table: the first of several, which a column's follows."""
+    """Whether a name is a table's: the first of several parts, followed by a column's name."""
     if not match[1] or not match[2] or match.string[: match.start()].rstrip().endswith("."):
         return False
     return name_parts(match[1])[0].lower() == alias.lower()
@@ -180,7 +180,7 @@ def _is_one_value(part: Predicate) -> bool:
 
 
 def _few(value: Any) -> Any:
-    """All values, if they are few."""
+    """All values, if there are few."""
     from pyspark.sql import functions as sql
 
     gathered = sql.collect_set(value)
@@ -200,7 +200,7 @@ def _within(name: str, low: Any, high: Any, values: Sequence[Any] | None) -> Pre
 def _within_days(
     name: str, low: int | None, high: int | None, values: Sequence[int] | None
 ) -> Predicate | None:
-    """The same for days since 1970; None when nothing can be said of them in Python's years."""
+    """The same for days since 1970; None if Python's range of years can't express them."""
     if low is None or high is None:
         return Constant(value=False)
     if values is not None and all(_FIRST_DAY <= day <= _LAST_DAY for day in values):

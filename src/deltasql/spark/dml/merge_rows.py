@@ -1,4 +1,4 @@
-"""The rows of a merge: the clause of each row, and what it makes of it."""
+"""The rows of a merge: the clause for each row, and its result."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class MergeRows:
         self._schema: StructType = context.schema(plan)
 
     def target(self, rows: DataFrame) -> DataFrame:
-        """Rows of the table under its name, with the columns and types that the merge gives it."""
+        """Rows of the table under its alias, with the columns and types that the merge gives it."""
         return self._widened(rows).alias(self._merge.target_alias)
 
     def clause(self, side: Side) -> Column:
-        """The number of the clause for a row of one side; negative for none."""
+        """The number of the clause for a row of one side; negative if there is none."""
         from pyspark.sql import functions as sql
 
         found = sql.lit(_DROPPED if side == "not matched" else _KEPT)
@@ -64,7 +64,7 @@ class MergeRows:
         return joined.where(sql.col(CLAUSE) >= 0)
 
     def result(self, joined: DataFrame, *, keeps: bool) -> DataFrame:
-        """What the target's rows become; `keeps` those too that nothing happens to."""
+        """What the target's rows become; `keeps` includes the unchanged ones."""
         from pyspark.sql import functions as sql
 
         rows = joined if keeps else self.changing(joined)
@@ -80,12 +80,12 @@ class MergeRows:
         return self._rows(rows, old | ids.kept(), new)
 
     def inserted(self, absent: DataFrame, *, with_changes: bool) -> DataFrame:
-        """The rows that are new, from those of the source without a match."""
+        """The new rows, from the source's rows without a match."""
         from pyspark.sql import functions as sql
 
         rows = absent.withColumn(CLAUSE, self.clause("not matched"))
         rows = rows.where(sql.col(CLAUSE) >= 0)
-        # Before anything else: a number that is asked for twice would be two.
+        # Before anything else: evaluated twice, it would give two numbers.
         for field in self._numbered():
             rows = rows.withColumn(
                 _NUMBER + field.name, self._context.gateway.identity_values(field)
@@ -102,7 +102,7 @@ class MergeRows:
 
     @property
     def numbered(self) -> list[str]:
-        """Identity columns of which inserted rows get new values."""
+        """Identity columns for which inserted rows get new values."""
         return [field.name for field in self._numbered()]
 
     def _numbered(self) -> list[StructField]:
@@ -215,7 +215,7 @@ class MergeRows:
             if item.name not in there:
                 rows = rows.withColumn(item.name, sql.lit(None).cast(item.dataType))
             elif there[item.name] != item.dataType:
-                # Nullability and inner comments differ without harm; a real change is a cast.
+                # Nullability and inner comments may differ; a real change is a cast.
                 rows = rows.withColumn(item.name, sql.col(quoted(item.name)).cast(item.dataType))
         return rows
 
@@ -223,7 +223,7 @@ class MergeRows:
 def _chosen(
     name: str, old: Mapping[str, Column], new: Sequence[Mapping[str, Column] | None]
 ) -> Column:
-    """The value of a column: as it was, unless the row's clause sets it."""
+    """The value of a column: the old one, unless the row's clause sets it."""
     from pyspark.sql import functions as sql
 
     found = old[name]

@@ -1,4 +1,4 @@
-"""A merge, run: the rows that match are found once, then files are written anew."""
+"""Runs a merge: matching rows are found once, then files are rewritten."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from deltasql.spec.schema import StructType, parse_schema
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# Files that a task or two on each core write.
+# Tasks per core up to which new rows are written without a shuffle.
 _FEW = 2
 
 
 def run(context: DmlContext, merge: Merge) -> Outcome:
-    """What the merge commits; no write when it changes nothing."""
+    """What the merge commits; no write if it changes nothing."""
     return _Run(context, merge).write()
 
 
@@ -58,7 +58,7 @@ class _Run:
         self._has_inserts = bool(merge.of("not matched"))
 
     def write(self) -> Outcome:
-        """Find what is touched, write what comes in its place."""
+        """Find what is touched, and write its replacement."""
         context, merge = self._context, self._merge
         condition = as_column(merge.condition)
         self._must_be_deterministic(condition)
@@ -74,7 +74,7 @@ class _Run:
             pairs.close()
 
     def _must_be_deterministic(self, condition: Column) -> None:
-        """Conditions are asked several times, and each time must name the same rows."""
+        """Conditions are evaluated several times, and must select the same rows each time."""
         target = self._rows.target(self._context.rows([]))
         both = target.crossJoin(self._source)
         self._context.must_be_deterministic(both, condition)
@@ -107,7 +107,7 @@ class _Run:
         parts = []
         used: Sequence[AddFile] = touched
         if self._has_inserts:
-            # That nothing was inserted rests on rows that match, whether they change or not.
+            # That a row was not inserted depends on the rows that match, even if they don't change.
             used = picked(candidates, context.location, places | found.matched)
             absent = pairs.absent() if candidates else self._source
             rows = self._rows.inserted(absent, with_changes=bool(touched))
@@ -130,7 +130,7 @@ class _Run:
         return self._outcome(reach, used, vectors.gone, written, counts, vectors)
 
     def _lost(self, pairs: Pairs, candidates: Sequence[AddFile], *, is_doubled: bool) -> Found:
-        """Where rows change that the source lacks."""
+        """Where rows without a match in the source change."""
         side = "not matched by source"
         if not candidates or not self._merge.of("not matched by source"):
             return Found()
@@ -196,7 +196,7 @@ class _Run:
         *,
         marks: bool,
     ) -> dict[str, int]:
-        """What the merge did; what was inserted is what no other clause has written."""
+        """What the merge did; inserted rows are those that no other clause has written."""
         clauses = self._merge.clauses
         source = self._source.count() if reach.source_rows is None else reach.source_rows
         copied = 0 if marks else total([rows_in(gone), -sum(counts.values())])
@@ -204,15 +204,15 @@ class _Run:
         inserted = None if copied is None else total([files.rows_written, -copied, -updated])
         found: dict[int, int | None] = dict(counts)
         inserts = [number for number, clause in enumerate(clauses) if clause.verb == "insert"]
-        # Metrics don't tell one insert from another.
+        # Metrics don't distinguish one insert from another.
         found |= dict.fromkeys(inserts[:1], inserted)
         return merge_metrics(clauses, found, files, self._clock, source=source, copied=copied)
 
-    # --- how rows lie -------------------------------------------------------------------
+    # --- the layout of rows -------------------------------------------------------------
 
     def _reach(self, condition: Column) -> Reach:
         merge, context = self._merge, self._context
-        # A row that the condition does not speak of is one that the source lacks.
+        # Such clauses also concern rows outside the condition: the source lacks those, too.
         if merge.of("not matched by source"):
             return Reach(None)
         text = merge.condition
@@ -241,26 +241,26 @@ class _Run:
         if tasks <= _FEW * rows.sparkSession.sparkContext.defaultParallelism and (
             not names or reach.is_one_partition
         ):
-            # So few files are no harm, and to write them at once is to move no row.
+            # So few files do no harm, and writing them directly moves no row.
             return rows
         return _rebalanced(rows, names)
 
 
 def _rebalanced(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Lest every task writes a file to each partition."""
+    """Shuffle, so that not every task writes a file to each partition."""
     from pyspark.sql import functions as sql
 
     return rows.hint("rebalance", *(sql.col(quoted(name)) for name in names))
 
 
 def _deletes_all(merge: Merge) -> bool:
-    """Whether every row that matches is deleted, however often it does."""
+    """Whether every matching row is deleted, however often it matches."""
     clauses = merge.of("matched")
     return [(clause.verb, clause.condition) for clause in clauses] == [("delete", None)]
 
 
 def _plan(context: DmlContext, merge: Merge) -> Plan:
-    """The table as the merge leaves it: with the source's new columns, if it may grow."""
+    """The table as the merge leaves it: with the source's new columns, if that is allowed."""
     if not merge.evolves:
         return evolution.unchanged(context.state)
     incoming = parse_schema(merge.source.schema.json(), source="the source's schema")
@@ -278,7 +278,7 @@ def _plan(context: DmlContext, merge: Merge) -> Plan:
 
 
 def _source_alias(context: DmlContext, merge: Merge) -> str:
-    """The name that the source goes by: its own, where the merge uses it."""
+    """The source's name: its own alias, if the merge uses it."""
     own = context.gateway.alias_of(merge.source)
     if own is None:
         return SOURCE

@@ -40,7 +40,7 @@ ROW = "__deltasql_row"
 Outcome = tuple[writing.Write | None, Mapping[str, int]]
 
 
-# Not slotted: `cached_property` keeps what it found in the instance.
+# Not slotted: `cached_property` stores its value in the instance.
 @dataclass(frozen=True, kw_only=True)
 class DmlContext:
     """One table at one snapshot, for one delete, update or merge."""
@@ -60,12 +60,12 @@ class DmlContext:
 
     @cached_property
     def has_feed(self) -> bool:
-        """Whether changes are written down row by row."""
+        """Whether changes are recorded row by row."""
         return is_true(self.state.properties, CHANGE_FEED)
 
     @property
     def marks_rows(self) -> bool:
-        """Whether rows are deleted by deletion vectors instead of by writing the rest anew."""
+        """Whether rows are deleted by deletion vectors instead of by rewriting the rest."""
         return self.state.writes_deletion_vectors
 
     # --- reading ------------------------------------------------------------------------
@@ -86,11 +86,11 @@ class DmlContext:
             )
 
     def files(self, predicate: Predicate | None) -> list[AddFile]:
-        """The files that may hold rows of the predicate: skipped in SQL."""
+        """The files that may contain rows of the predicate: skipped in SQL."""
         return [add for batch in self.snapshot.batches(predicate) for add in from_batch(batch)]
 
     def sorted_files(self, condition: Condition) -> Sorted:
-        """The files of a condition: those that it takes whole for certain, and those to read."""
+        """The files of a condition: those that certainly match as a whole, and those to read."""
         sure = condition.predicate if condition.is_whole else None
         return sort_by_match(self.files(condition.predicate), sure, self.state.schema)
 
@@ -100,13 +100,13 @@ class DmlContext:
 
     @cached_property
     def row_ids(self) -> RowIds:
-        """The columns in which rows keep their ids, if the table tracks its rows."""
+        """The columns in which rows keep their ids, if the table tracks rows."""
         if not self.state.has_row_ids:
             return RowIds()
         return RowIds.of(self.state, self._with_ids(self.rows([])).schema)
 
     def rows_to_move(self, adds: Iterable[AddFile]) -> DataFrame:
-        """The rows of some files, with their ids where the table tracks them."""
+        """The rows of some files, with their ids if the table tracks them."""
         return self._moving(adds, ())
 
     def placed_rows(self, adds: Iterable[AddFile]) -> DataFrame:
@@ -137,7 +137,7 @@ class DmlContext:
         return self.gateway.with_row_ids(table, rows)
 
     def by_place(self, adds: Iterable[AddFile]) -> dict[str, AddFile]:
-        """Files by where they lie, for paths that Spark tells."""
+        """Files by place, for paths as Spark reports them."""
         return {place_of(add.path, self.location): add for add in adds}
 
     # --- writing ------------------------------------------------------------------------
@@ -149,15 +149,15 @@ class DmlContext:
         return SparkStruct.fromJson(json.loads(plan.metadata.schema_string))
 
     def write(self, plan: Plan, frame: DataFrame, identity: Iterable[str] = ()) -> Written:
-        """New files with rows that fit already; `_change_type` parts changes from rows.
+        """New files with rows that already fit; `_change_type` separates changes from rows.
 
-        `identity` names columns that were given new values.
+        `identity` names columns that got new values.
         """
         table = self.gateway.table(self.location, plan.metadata, plan.protocol)
         return self.gateway.write(table, self.row_ids.marked(frame), identity=identity)
 
     def discard(self, files: Iterable[NewFile]) -> None:
-        """Delete new files of an operation that failed half-way."""
+        """Delete new files of an operation that failed halfway."""
         self.abandon([file.path for file in files])
 
     def outcome(
@@ -172,7 +172,7 @@ class DmlContext:
         added: Sequence[AddFile | CdcFile] = (),
         files: Sequence[NewFile] = (),
     ) -> Outcome:
-        """What the operation commits; no write when nothing changed."""
+        """What the operation commits; no write if nothing changed."""
         removed = removes(gone, deletion_timestamp=writing.now_ms())
         actions: list[Action] = [*changes, *removed, *added]
         if not actions:
@@ -200,7 +200,7 @@ def changed_files(gone: Iterable[Removable], added: Iterable[AddFile | CdcFile])
 
 
 def reads_of(predicate: Predicate | None, used: Iterable[AddFile]) -> Reads:
-    """What an operation rests on: the rows of a predicate, and the files it found them in."""
+    """What an operation has read: the rows of a predicate, and the files that contained them."""
     if predicate is None:
         return Reads.all()
     return Reads.where(predicate, files=frozenset((add.path, add.dv_id) for add in used))

@@ -1,4 +1,4 @@
-"""`db.table(name).optimize()` with delta-spark's verbs."""
+"""`db.table(name).optimize()` with delta-spark's methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltasql.spark.dml.assignments import quoted
 if TYPE_CHECKING:
     from deltasql.spark.database import Database
 
-# Who writes the files: the driver from Arrow, or Delta's own OPTIMIZE on the executors.
+# What writes the files: the driver, from Arrow, or Delta's own OPTIMIZE on the executors.
 Engine = Literal["arrow", "spark"]
 
 
@@ -29,15 +29,15 @@ class OptimizeBuilder:
     _where: str | None = None
 
     def where(self, partition_filter: str) -> OptimizeBuilder:
-        """Only partitions of a condition."""
+        """Restrict it to the partitions of a condition."""
         return replace(self, _where=partition_filter)
 
     def executeCompaction(self) -> OptimizeReport:  # noqa: N802 - delta-spark's name
-        """Write small files together."""
+        """Combine small files."""
         return self._run(())
 
     def executeZOrderBy(self, *columns: str) -> OptimizeReport:  # noqa: N802 - delta-spark's name
-        """Put the rows of all files in the order of columns."""
+        """Order the rows of all files by columns."""
         return self._run(columns)
 
     def _run(self, columns: Sequence[str]) -> OptimizeReport:
@@ -56,7 +56,7 @@ class OptimizeBuilder:
         return self._on_executors(columns)
 
     def _on_executors(self, columns: Sequence[str]) -> OptimizeReport:
-        """Delta's own OPTIMIZE, whose commit is ours; it moves rows that nobody finds again."""
+        """Delta's own OPTIMIZE with our commit; concurrent writers can't find the rows it moves."""
         catalog = self._database.catalog
         if catalog is None:
             raise ConfigError(
@@ -84,7 +84,7 @@ class OptimizeBuilder:
 
 
 def _metrics(told: Mapping[str, Any]) -> dict[str, int]:
-    """The result of Delta's OPTIMIZE under the names of its operationMetrics."""
+    """The result of Delta's OPTIMIZE, under the names of its operationMetrics."""
     added, removed = told.get("filesAdded") or {}, told.get("filesRemoved") or {}
     return {
         "numRemovedFiles": told.get("numFilesRemoved") or 0,

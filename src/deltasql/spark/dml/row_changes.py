@@ -31,7 +31,7 @@ _DONE = {"DELETE": "Deleted", "UPDATE": "Updated"}
 
 
 def delete(context: DmlContext, given: str | Column | None) -> Outcome:
-    """Delete the rows of a condition, by default all; no write when there are none."""
+    """Delete the rows of a condition, by default all; no write if there are none."""
     clock = Clock()
     if given is None:
         return _Change(context, [], as_column("true"), clock, every_row(context.files(None))).alone(
@@ -43,7 +43,7 @@ def delete(context: DmlContext, given: str | Column | None) -> Outcome:
     predicate, params = condition.predicate, _params(condition)
     whole, candidates = found.whole, found.partial
     if candidates and context.has_feed and whole:
-        # Beside change files there is no other word for rows that went: they are read, too.
+        # With change files, these must list every deleted row: so whole files are read, too.
         whole, candidates = [], [*whole, *candidates]
     change = _Change(context, candidates, as_column(given), clock, whole)
     if not candidates:
@@ -56,7 +56,7 @@ def delete(context: DmlContext, given: str | Column | None) -> Outcome:
 
 
 def update(context: DmlContext, given: str | Column | None, values: Values | None) -> Outcome:
-    """Set columns in the rows of a condition, by default in all; no write when there are none."""
+    """Set columns in the rows of a condition, by default in all; no write if there are none."""
     if not values:
         raise ValidationError(
             "the update sets no column",
@@ -79,7 +79,7 @@ def update(context: DmlContext, given: str | Column | None, values: Values | Non
 
 
 class _Change:
-    """One delete or update on the files that it may touch; `whole` go unread beside them."""
+    """One delete or update on the files that it may touch; `whole` ones are not read."""
 
     def __init__(
         self,
@@ -101,13 +101,13 @@ class _Change:
         self._schema: StructType = context.schema(self._plan)
 
     def alone(self, params: Params, predicate: Predicate | None) -> Outcome:
-        """Delete the whole files, without a look at their rows."""
+        """Delete whole files, without reading their rows."""
         return self._outcome("DELETE", params, predicate, 0)
 
     def rewritten(
         self, name: str, params: Params, predicate: Predicate | None, new: Renewal
     ) -> Outcome:
-        """Files with a row of the condition give way to what `new` makes of all their rows."""
+        """Replace files with a row of the condition by what `new` makes of all their rows."""
         context = self._context
         with self._clock.phase("scanTimeMs"):
             touched = context.writer.touched(
@@ -121,7 +121,7 @@ class _Change:
         return self._outcome(name, params, predicate, touched.rows, touched.files, written)
 
     def deleted_from_one(self, params: Params, predicate: Predicate | None) -> Outcome:
-        """The same for the only file, without a look before: its count tells if a row went."""
+        """The same for a single file, in one pass: its row count tells whether any row went."""
         context = self._context
         with self._clock.phase("rewriteTimeMs"):
             frame = self.without_deleted(context.rows_to_move(self._candidates))
@@ -135,7 +135,7 @@ class _Change:
     def marked(
         self, name: str, params: Params, predicate: Predicate | None, new: Renewal
     ) -> Outcome:
-        """Rows of the condition are marked as deleted; `new` makes rows and changes of them."""
+        """Mark rows of the condition as deleted; `new` makes rows and changes of them."""
         context = self._context
         with self._clock.phase("scanTimeMs"):
             rows = context.placed_rows(self._candidates).where(self._condition)
@@ -170,7 +170,7 @@ class _Change:
             "Copied": 0,
         }
         if vectors is None:
-            # An update writes those that it changes, too.
+            # An update also writes the rows that it changes.
             changed = rows if name == "UPDATE" else 0
             counts["Copied"] = total([files.rows_written, -changed])
         return self._context.outcome(
@@ -183,10 +183,10 @@ class _Change:
             files=[*marked.files, *written],
         )
 
-    # --- what becomes of the rows -------------------------------------------------------
+    # --- the resulting rows -------------------------------------------------------------
 
     def without_deleted(self, rows: DataFrame) -> DataFrame:
-        """The rows that stay; with a change feed, those that go as well, as changes."""
+        """The remaining rows; with a change feed, also the deleted ones, as changes."""
         from pyspark.sql import functions as sql
 
         if not self._context.has_feed:
@@ -195,7 +195,7 @@ class _Change:
         return rows.select("*", change.alias(CHANGE_TYPE))
 
     def deleted_rows(self, rows: DataFrame) -> DataFrame | None:
-        """The deleted rows as changes, where there is a change feed."""
+        """The deleted rows as changes, if there is a change feed."""
         from pyspark.sql import functions as sql
 
         if not self._context.has_feed:
@@ -227,7 +227,7 @@ class _Change:
 
 
 def as_row(values: Mapping[str, Column], change: str | None) -> Column:
-    """A row, and what kind of change it is; none for a row of the table itself."""
+    """A row with its kind of change; None for a row of the table itself."""
     from pyspark.sql import functions as sql
 
     kind = sql.lit(change).cast("string").alias(CHANGE_TYPE)
@@ -239,7 +239,7 @@ def once(
 ) -> tuple[DataFrame, dict[str, Column]]:
     """Values computed in a column of their own: the table and its feed get the same random one.
 
-    Only the rows of `where` have them, lest others fail on what does not concern them.
+    Only the rows of `where` have them, so that others can't fail on what does not concern them.
     """
     from pyspark.sql import functions as sql
 
@@ -257,7 +257,7 @@ def unfolded(rows: DataFrame, every: Column) -> DataFrame:
 
 
 def _rows_in(files: Iterable[AddFile | CdcFile]) -> int:
-    """The live rows of files that say how many they have."""
+    """The live rows of files that record how many they have."""
     return sum(
         (record_count(load_stats(add.stats)) or 0)
         - (0 if add.deletion_vector is None else add.deletion_vector.cardinality)

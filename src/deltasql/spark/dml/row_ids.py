@@ -1,8 +1,8 @@
-"""Row tracking: rows that are written anew keep their ids.
+"""Row tracking: rewritten rows keep their ids.
 
-A row's id is its file's first one plus its position, until the row moves to another file: then
-it is a value in a column that the table's properties name and no schema shows. So it is with
-the version that last changed the row; a null there stands for the commit that writes it.
+A row's id is its file's first one plus its position, until the row moves to another file: then it
+is a value in a column that the table's properties name and no schema shows. The version that last
+changed the row works the same way; a null there stands for the commit that writes it.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowIds:
-    """The two columns, id and version; none where a table does not track its rows."""
+    """The two columns, id and version; none if a table does not track its rows."""
 
     names: tuple[str, ...] = ()
-    # What Delta's writer knows them by.
+    # The metadata by which Delta's writer recognises them.
     marks: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: TableState, schema: StructType) -> RowIds:
-        """Those of a table, from the schema of its rows with their ids."""
+        """The columns of a table, from the schema of its rows with their ids."""
         names = (state.properties[ROW_ID_COLUMN], state.properties[ROW_COMMIT_VERSION_COLUMN])
         return cls(names, {name: schema[name].metadata for name in names})
 
     def marked(self, rows: DataFrame) -> DataFrame:
-        """The rows as Delta's writer wants them: what was computed has lost its marks."""
+        """The rows as Delta's writer wants them: computed columns have lost their marks."""
         for name, mark in self.marks.items():
             if name in rows.columns:
                 rows = rows.withMetadata(name, mark)
         return rows
 
-    # --- what becomes of a row ----------------------------------------------------------
+    # --- the values of a row ------------------------------------------------------------
 
     def kept(self) -> dict[str, Column]:
-        """Both, of a row that merely moves."""
+        """Both values for a row that merely moves."""
         from pyspark.sql import functions as sql
 
         return {name: sql.col(quoted(name)) for name in self.names}
 
     def changed(self) -> dict[str, Column]:
-        """Both, of a row that gets other values: the same row, as of this version."""
+        """Both values for a row that is updated: the same row, as of this version."""
         return {**self.kept(), **{name: _nothing() for name in self.names[1:]}}
 
     def new(self) -> dict[str, Column]:
-        """Both, of a row that was not there."""
+        """Both values for a new row."""
         return {name: _nothing() for name in self.names}
 
 

@@ -51,14 +51,16 @@ class DmlTable(Protocol):
         """The table as operations see it."""
 
     def abandon(self, after: int) -> Abandon:
-        """What deletes new files, written after a version, of an operation that failed half-way."""
+        """A function that deletes the new files, written after a version, of an operation that
+        failed.
+        """
 
 
 class SparkTable:
-    """`db.table(name)`: deltasql's table with delta-spark's verbs.
+    """`db.table(name)`: deltasql's table with delta-spark's methods.
 
-    Verbs take frames and columns of Spark's; everything else is that of `lake.table(name)`:
-    `history`, `detail`, `vacuum`, `restore`, `mirror` …
+    These take Spark frames and columns; everything else is that of `lake.table(name)`: `history`,
+    `detail`, `vacuum`, `restore`, `mirror` …
     """
 
     def __init__(self, database: Database, table: Table, alias: str = TARGET) -> None:
@@ -70,7 +72,7 @@ class SparkTable:
         return f"<SparkTable {self.name}>"
 
     def __getattr__(self, name: str) -> Any:
-        # Before `__init__`, as when it is unpickled, there is no table to ask.
+        # Before `__init__`, as during unpickling, there is no table to ask.
         if name in PUBLIC and "_table" in self.__dict__:
             return getattr(self._table, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -87,7 +89,7 @@ class SparkTable:
         return self._table.name
 
     def alias(self, name: str) -> SparkTable:
-        """The table under the name that a merge's conditions use for it."""
+        """The table under the alias that a merge's conditions use."""
         return SparkTable(self._database, self._table, name)
 
     def toDF(self) -> DataFrame:  # noqa: N802 - delta-spark's name
@@ -106,9 +108,9 @@ class SparkTable:
     ) -> WriteResult:
         """Delete the rows of a condition, by default all; returns the version, with metrics.
 
-        A conflict with another writer runs it again, on the newer version, up to `retries`
-        times. With `app_id` and `app_version` it happens once, however often it is called.
-        `where` and `predicate` are other names for the condition.
+        After a conflict with another writer, it runs again on the newer version, up to `retries`
+        times. With `app_id` and `app_version`, it happens once, however often it is called. `where`
+        and `predicate` are other names for the condition.
         """
         extra, wanted = txn_actions(app_id, app_version), _given(condition, where, predicate)
         return self._do(lambda context: row_changes.delete(context, wanted), retries, extra)
@@ -126,7 +128,7 @@ class SparkTable:
     ) -> WriteResult:
         """Set columns in the rows of a condition, by default in all; returns the version.
 
-        `update("id = 200", {"v": "7"})`: values are expressions of Spark's SQL, or columns.
+        `update("id = 200", {"v": "7"})`: values are Spark SQL expressions, or columns.
         """
         extra, wanted = txn_actions(app_id, app_version), _given(condition, where, predicate)
         return self._do(lambda context: row_changes.update(context, wanted, set), retries, extra)
@@ -150,10 +152,10 @@ class SparkTable:
     def optimize(
         self, target_size: int | str | None = None, *, engine: Engine = "arrow"
     ) -> OptimizeBuilder:
-        """Write small files together, or put rows in order; see `Table.optimize`.
+        """Combine small files, or order rows; see `Table.optimize`.
 
-        The driver does it, from Arrow. With the engine `spark` executors do, by Delta's own
-        OPTIMIZE: for tables that are too large for one machine.
+        By default, the driver does it, from Arrow. With the engine `spark`, executors do it by
+        Delta's own OPTIMIZE, for tables that are too large for one machine.
         """
         return OptimizeBuilder(self._database, self._table, target_size, engine)
 
@@ -193,7 +195,7 @@ class SparkTable:
 
 
 class TransactionSparkTable:
-    """`tx.table(name)`: the same verbs inside a transaction; nothing is committed before it."""
+    """`tx.table(name)`: the same methods inside a transaction, which commits them at its end."""
 
     def __init__(
         self,
@@ -208,7 +210,7 @@ class TransactionSparkTable:
         self._alias = alias
 
     def alias(self, name: str) -> TransactionSparkTable:
-        """The table under the name that a merge's conditions use for it."""
+        """The table under the alias that a merge's conditions use."""
         return TransactionSparkTable(self._database, self._table, self._take, name)
 
     def delete(

@@ -1,4 +1,4 @@
-"""Rows deleted by marking them: new deletion vectors, merged with those a file has already."""
+"""Deletes rows by marking them: new deletion vectors, merged with existing ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """Files that lost rows and how many, what stands for them now, and what was written."""
+    """Files that lost rows and how many, their replacements, and what was written."""
 
     gone: Sequence[AddFile] = ()
     added: Sequence[AddFile] = ()
@@ -30,12 +30,12 @@ class Marked:
 
 
 def can_mark(candidates: Iterable[AddFile]) -> bool:
-    """Whether each file says how many rows it has, as one with a deletion vector must."""
+    """Whether each file records its number of rows, as one with a deletion vector must."""
     return all(record_count(load_stats(add.stats)) is not None for add in candidates)
 
 
 def mark(context: DmlContext, candidates: Sequence[AddFile], rows: DataFrame) -> Marked:
-    """Delete rows, given by file and position (`DmlContext.placed_rows`), of the candidates."""
+    """Delete rows of the candidates, given by file and position (`DmlContext.placed_rows`)."""
     if not candidates:
         return Marked()
     table = context.gateway.table(context.location, context.state.metadata, context.state.protocol)
@@ -54,7 +54,7 @@ def mark(context: DmlContext, candidates: Sequence[AddFile], rows: DataFrame) ->
         gone.append(add)
         old = add.deletion_vector
         lost += vector.cardinality - (0 if old is None else old.cardinality)
-        # A file without a row left is removed.
+        # A file without remaining rows is removed.
         if vector.cardinality != record_count(load_stats(add.stats)):
             added.append(
                 replace(add, deletion_vector=vector, stats=loosened(add.stats), data_change=True)
@@ -80,7 +80,7 @@ def _with_old_vectors(
 
 
 def _by_path(rows: DataFrame, old: Mapping[str, str], file: str, vector: str) -> DataFrame:
-    # Spark's own spelling of the paths can only be had from Spark.
+    # Only Spark knows its own spelling of the paths.
     paths = [item[0] for item in rows.select(file).distinct().collect()]
     pairs = [(path, old[place_of(path)]) for path in paths if place_of(path) in old]
     return rows.sparkSession.createDataFrame(pairs, f"{file} string, {vector} string")

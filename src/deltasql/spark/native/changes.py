@@ -1,9 +1,9 @@
 """The change data feed: every row that versions inserted, updated or deleted.
 
-A version with change files says all in them. Of any other, added files hold inserted rows and
-removed ones deleted rows; a file that only got another deletion vector lost, or got back, the
-rows in which the two differ. Version, time and kind travel as partition values, so that
-however many versions there are, Spark scans at most a handful of frames.
+If a version has change files, they contain everything. Otherwise, added files contain inserted rows
+and removed ones deleted rows; a file that only got another deletion vector lost, or got back, the
+rows in which the two vectors differ. Version, time and kind travel as partition values, so that
+Spark scans at most a handful of frames, however many versions there are.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FIRST_ID = 1 << 30
 
 @dataclass(slots=True)
 class ChangedFiles:
-    """Files to read for a range of versions, each with its version and time."""
+    """The files to read for a range of versions, each with its version and time."""
 
     changes: list[AddFile] = field(default_factory=list)
     inserts: list[AddFile] = field(default_factory=list)
@@ -49,7 +49,7 @@ class ChangedFiles:
 
     def take(self, change: Change, objects: ObjectStore) -> None:
         """Sort the files of one version."""
-        # With its zone, whatever the session's is.
+        # With its time zone, whatever the session's is.
         stamp = change.timestamp.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         extra = {VERSION: str(change.version), TIMESTAMP: stamp}
 
@@ -85,7 +85,7 @@ def feed(reader: Reader, table: Table, start: int, end: int | None) -> DataFrame
         )
     first = table.snapshot(version=start)
     must_have_feed(table.name, first.state)
-    # As stock Delta reads it: columns may have been renamed or dropped where they are mapped.
+    # Like stock Delta: with column mapping, columns may have been renamed or dropped.
     shown = newest if newest.state.column_mapping == "none" else table.snapshot(version=last)
     found = ChangedFiles()
     for change in table.changes(start, last):
@@ -97,7 +97,7 @@ def feed(reader: Reader, table: Table, start: int, end: int | None) -> DataFrame
 
 
 def version_from(table: Table, moment: Timestamp) -> int:
-    """The first version that is not older than a point in time."""
+    """The first version at or after a point in time."""
     try:
         before: Snapshot = table.snapshot(timestamp=moment)
     except VersionNotFoundError:
@@ -107,7 +107,7 @@ def version_from(table: Table, moment: Timestamp) -> int:
 
 
 def must_have_feed(name: str, state: TableState) -> None:
-    """Raise unless changes were written down at this version."""
+    """Raise unless changes were recorded at this version."""
     _must_say_feed(name, state.properties, state.version)
 
 
@@ -155,7 +155,7 @@ def _readable(cdc: CdcFile) -> AddFile:
 def _difference(
     objects: ObjectStore, before: AddFile, after: AddFile
 ) -> tuple[list[AddFile], list[AddFile]]:
-    """A file that got another deletion vector: as what it lost, and as what it got back."""
+    """A file that got another deletion vector, as two: the rows it lost, and those it got back."""
     old = set(_deleted(objects, before))
     new = set(_deleted(objects, after))
     rows = record_count(load_stats(after.stats))

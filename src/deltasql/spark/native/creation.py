@@ -33,7 +33,7 @@ def create_from(
     options: WriteOptions,
     extra: Sequence[Action],
 ) -> WriteResult | None:
-    """Write rows and create their table in one commit; None when the name was taken meanwhile."""
+    """Write rows and create their table in one commit; None if the name has been taken."""
     schema = evolution.as_new(schema_of(frame))
     names = evolution.partition_names(schema, options.partition_by)
     first = version_zero(schema, names, options.properties)

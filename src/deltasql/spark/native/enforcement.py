@@ -1,10 +1,10 @@
 """Rows made to fit a table's schema: by name, cast as stock Delta casts, or refused.
 
-Delta's writer does not look at types: a string written to a long column makes a file that
-nobody can read. So every frame goes through `fit` first. The rules are those of stock Delta
-for tables with a name: columns match without regard to case, absent ones are left to the
-writer (null, default, generated), and values are cast as ANSI SQL does, where text that is no
-number and numbers that don't fit fail the write.
+Delta's writer does not check types: a string written to a long column gives a file that nobody can
+read. So every frame goes through `fit` first. The rules are those of stock Delta for tables with a
+name: column names match case-insensitively, missing ones are left to the writer (null, default,
+generated), and values are cast as in ANSI SQL: text that is not a number and numbers that don't fit
+fail the write.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
 _CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
-# An absent column with one of these gets its values from the writer.
+# A missing column with one of these gets its values from the writer.
 _FILLED = frozenset({GENERATION_EXPRESSION, IDENTITY_START, CURRENT_DEFAULT})
 
 
 def fit(frame: DataFrame, schema: StructType, *, change_feed: bool = False) -> DataFrame:
-    """The frame with the table's names, order and types; strangers are refused."""
+    """The frame with the table's names, order and types; unknown columns are refused."""
     there = _by_name(frame.schema)
     _refuse_strangers(there, schema)
     _refuse_reserved(there, schema, change_feed=change_feed)
@@ -72,7 +72,7 @@ def _selected(frame: DataFrame, columns: list[tuple[StructField, StructField]]) 
 
 
 def cast_to(column: Column, have: DataType, want: DataType, where: str) -> Column:
-    """A value of one type as one of another: structs by name, the rest as ANSI SQL casts."""
+    """A value cast to another type: structs by name, the rest as in ANSI SQL."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -116,7 +116,7 @@ def _cast_struct(column: Column, have: StructType, want: StructType, where: str)
 
 
 def _same(have: DataType, want: DataType) -> bool:
-    """Whether the values need no change: nullability and comments aside."""
+    """Whether the values need no change, apart from nullability and comments."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(have, StructType) and isinstance(want, StructType):
@@ -176,10 +176,10 @@ def _refuse_reserved(
 
 
 def ansi_cast(column: Column, want: DataType) -> Column:
-    """A cast that fails on what does not fit, whatever the session likes.
+    """A cast that fails on values that don't fit, whatever the session's setting.
 
-    The cast itself says so. The session's setting belongs to all its threads, and to flip it
-    for a moment in one of them would change what the others do.
+    The cast itself says so: changing the session's setting for a moment would affect its other
+    threads.
     """
     from pyspark import SparkContext
     from pyspark.sql.classic.column import Column as ClassicColumn

@@ -1,8 +1,8 @@
-"""How many rows make a file of the size that was asked for.
+"""How many rows make a file of the requested size.
 
-Delta's writer begins a new file after so many rows, never after so many bytes. What a row takes
-is told by the table's own files; where it has none that tell, by a sample of the rows, which
-the same writer writes and which is deleted at once.
+Delta's writer starts a new file after a number of rows, never after a number of bytes. The size of
+a row comes from the table's own files; if they don't tell, from a sample of the rows, which the
+same writer writes and which is deleted at once.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import pyarrow.compute as pc
 
 from deltasql.lake.snapshot import Snapshot
 
-# A file below this is mostly footer and first pages: it says little about one that is full.
+# A smaller file is mostly footer and first pages, and says little about a full one.
 _INFORMATIVE = 64 << 10
 _SAMPLE_ROWS = 20_000
 
-# Files and rows of a sample of so many rows: their bytes, and how many rows there were.
+# Writes a sample of that many rows; returns its bytes, and how many rows there were.
 Sample = Callable[[int], tuple[int, int]]
 
 
 def rows_per_file(target: int | None, like: Snapshot | None, sample: Sample) -> int | None:
-    """The most rows that a file may have; None where no size was asked for.
+    """The most rows that a file may have; None if no size was requested.
 
-    `like` is the table, if its files hold rows of the same schema.
+    `like` is the table, if its files contain rows of the same schema.
     """
     if target is None:
         return None
@@ -33,7 +33,7 @@ def rows_per_file(target: int | None, like: Snapshot | None, sample: Sample) -> 
 
 
 def bytes_a_row(snapshot: Snapshot) -> float | None:
-    """What a row takes in the first of the table's files that tell; None where none does."""
+    """The bytes per row in the first of the table's files that tell; None if none does."""
     for batch in snapshot.batches():
         large = batch.filter(pc.greater_equal(batch.column("size"), _INFORMATIVE))
         counted = large.filter(pc.is_valid(large.column("num_records")))

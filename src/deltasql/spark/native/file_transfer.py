@@ -1,7 +1,7 @@
 """Live files from SQL to the JVM: a JSON array in a local file, which Jackson reads at once.
 
-Through the gateway a hundred thousand files take a second; as a file a quarter of it. The
-text is put together column by column in Arrow, not row by row in Python.
+Through the gateway, a hundred thousand files take a second; as a file, a quarter of that. The text
+is assembled column by column in Arrow, not row by row in Python.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# What JSON wants escaped; paths are URIs and hold none of it, unless a foreign writer was odd.
+# What JSON requires to be escaped; paths are URIs and contain none of it, except from odd foreign
+# writers.
 _TO_ESCAPE = r'["\\\x00-\x1f]'
 
 
 @contextmanager
 def handed_over(batches: Iterable[pa.RecordBatch]) -> Iterator[Path]:
-    """The files as a JSON array of adds, without stats, for as long as the block lasts."""
+    """The files as a JSON array of adds, without stats, for the duration of the block."""
     descriptor, name = tempfile.mkstemp(prefix="deltasql-files-", suffix=".json")
     try:
         with os.fdopen(descriptor, "wb") as out:
@@ -39,7 +40,7 @@ def handed_over(batches: Iterable[pa.RecordBatch]) -> Iterator[Path]:
 
 
 def render(batch: pa.RecordBatch) -> pa.Array:
-    """One JSON object a file."""
+    """One JSON object per file."""
     parts: list[pa.Array | str] = [
         '{"path":"',
         escaped(batch.column("path")),
@@ -59,7 +60,7 @@ def render(batch: pa.RecordBatch) -> pa.Array:
 
 
 def optional(batch: pa.RecordBatch, column: str, field: str) -> list[pa.Array | str]:
-    """A field of those files that have it."""
+    """A field for those files that have it."""
     values = batch.column(column)
     if values.null_count == len(values):
         return []
@@ -68,14 +69,14 @@ def optional(batch: pa.RecordBatch, column: str, field: str) -> list[pa.Array | 
 
 
 def escaped(paths: pa.Array) -> pa.Array:
-    """Texts as they stand between quotes in JSON; nulls only where there is nothing to escape."""
+    """Texts as they appear between quotes in JSON; nulls only if nothing needs escaping."""
     if not pc.any(pc.match_substring_regex(paths, _TO_ESCAPE)).as_py():
         return paths
     return pa.array([orjson.dumps(path).decode()[1:-1] for path in paths.to_pylist()])
 
 
 def joined(lines: pa.Array) -> memoryview:
-    """All lines with commas between them: the data of one string array, end to end."""
-    # Each line begins with a comma; the first one's is left out.
+    """All lines, separated by commas: the data of one string array, end to end."""
+    # Each line begins with a comma; the first line's is dropped.
     parted = pc.binary_join_element_wise("", lines, ",")
     return memoryview(parted.buffers()[2])[1 : pc.sum(pc.binary_length(parted)).as_py()]

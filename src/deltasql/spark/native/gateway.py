@@ -1,8 +1,8 @@
-"""Every call into Delta's own classes, through Py4J, but for those of `guard`.
+"""All calls into Delta's own classes, through Py4J, except for those in `guard`.
 
-A snapshot that SQL has answered becomes an object of Delta's here, which its reader and its
-writer take for one that was read from `_delta_log`. What is assumed about those classes is
-stated, one assumption a test, in `tests/spark/test_gateway.py`.
+Here a snapshot from SQL becomes a Delta object, which Delta's reader and writer take for one that
+was read from `_delta_log`. The assumptions about those classes are stated in
+`tests/spark/test_gateway.py`, one test each.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 _SPARK = "org.apache.spark.sql"
 _DELTA = f"{_SPARK}.delta"
-# An absent folder: Delta makes a log object of it without listing anything.
+# A folder that does not exist: Delta makes a log object of it without listing anything.
 _NO_LOG = Path(tempfile.gettempdir()) / f"deltasql-no-log-{uuid.uuid4().hex}" / "_delta_log"
-# Row positions exist only in the scans of tables whose protocol lists this.
+# Only scans of tables whose protocol lists this have row positions.
 _TO_READ = frozenset({"deletionVectors"})
 _SNAPSHOT_WITH_DOMAINS = 5
 # File, its old deletion vector (see `vector_text`), and the position of a deleted row.
@@ -63,7 +63,7 @@ class JvmTable:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What Delta's writer wrote: file actions, and how far identity columns got."""
+    """What Delta's writer wrote: file actions, and the new high-water marks of identity columns."""
 
     actions: Sequence[AddFile | CdcFile]
     identity: Mapping[str, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class NewVector:
-    """The deletion vector that a file is to have; the file as Spark names it."""
+    """The deletion vector that a file will have; the file as Spark names it."""
 
     file_path: str
     vector: DeletionVector
@@ -83,7 +83,7 @@ class Gateway:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._jvm = cast("Any", spark._jvm)
-        # By name: every step of a name is a call to the JVM, as is every look at a static member.
+        # By name: each part of a name costs a call to the JVM, as does each static member.
         self._known: dict[str, Any] = {}
         self._none = self._jvm.scala.Option.empty()
         self._some = self._jvm.scala.Option.apply
@@ -92,10 +92,10 @@ class Gateway:
 
     @property
     def delta_version(self) -> str:
-        """The version of the Delta jar on the class path; empty where there is none."""
+        """The version of the Delta jar on the class path; empty if there is none."""
         try:
             return str(self._jvm.io.delta.package.VERSION())
-        except TypeError:  # what Py4J makes of a class that is not there
+        except TypeError:  # Py4J's answer for a class that does not exist
             return ""
 
     def activate(self) -> None:
@@ -107,9 +107,9 @@ class Gateway:
     def table(
         self, location: str, metadata: Metadata, protocol: Protocol, *, to_read: bool = False
     ) -> JvmTable:
-        """A table as Delta's reader and writer want it, without a look at its log.
+        """A table as Delta's reader and writer want it, without reading its log.
 
-        `to_read` lets the scan show row positions, which deletes and merges ask for.
+        `to_read` makes the scan provide row positions, which deletes and merges need.
         """
         self.activate()
         log = self._class(f"{_DELTA}.DeltaLog")(
@@ -194,8 +194,8 @@ class Gateway:
     ) -> Written:
         """Write rows as files of the table, without committing anything.
 
-        `check` is one more condition that every row must satisfy; `max_rows` is the most that
-        go into one file. `identity` names columns whose new values the rows have already.
+        `check` is an additional condition that every row must satisfy; `max_rows` limits the rows
+        of one file. `identity` names columns whose new values the rows already have.
         """
         self.activate()
         begin = self._class(f"{_DELTA}.OptimisticTransaction")
@@ -218,9 +218,10 @@ class Gateway:
         return str(self._action(add).deletionVector().serializeToBase64())
 
     def vectors(self, table: JvmTable, frame: DataFrame) -> list[NewVector]:
-        """Write deletion vectors: the frame's columns are `VECTOR_COLUMNS`, a row a deleted row.
+        """Write deletion vectors: the frame's columns are `VECTOR_COLUMNS`, one row per deleted
+        row.
 
-        A vector that the file has already is part of the new one.
+        The new vector includes the one that the file already has.
         """
         self.activate()
         generator = self._class(f"{_DELTA}.commands.DeletionVectorBitmapGenerator")
@@ -232,7 +233,7 @@ class Gateway:
         ]
 
     def _json_of(self, value: Any) -> Any:
-        # As one text: the gateway hands over a list item by item, 0.1 ms each.
+        # As one text: the gateway passes a list item by item, 0.1 ms each.
         return codec.loads(self._mapper.writeValueAsString(value))
 
     def _checks(self, check: str | None) -> Any:
@@ -267,7 +268,7 @@ class Gateway:
         return found
 
     def equalities(self, condition: str) -> list[tuple[str, str]]:
-        """Both sides of each conjunct that says that two values are equal."""
+        """Both sides of each conjunct that is an equality."""
         return [
             (str(item.left().sql()), str(item.right().sql()))
             for item in map(self._expression, self.conjuncts(condition))
@@ -279,29 +280,29 @@ class Gateway:
         return str(self._resolved(frame, condition).sql())
 
     def is_deterministic(self, frame: DataFrame, condition: Column) -> bool:
-        """Whether a condition says the same of a row each time it is asked."""
+        """Whether a condition gives the same result for a row each time it is evaluated."""
         return bool(self._resolved(frame, condition).deterministic())
 
     def _resolved(self, frame: DataFrame, condition: Column) -> Any:
         self.activate()
         plan = frame.where(condition)._jdf.queryExecution().analyzed()
-        # A hidden column such as `_metadata` puts a projection on top that drops it again.
+        # A hidden column such as `_metadata` adds a projection on top that drops it again.
         while plan.nodeName() != "Filter":
             plan = plan.child()
         return plan.condition()
 
     def is_small(self, frame: DataFrame) -> bool:
-        """Whether Spark would send a frame to every task instead of joining by a shuffle."""
+        """Whether Spark would broadcast a frame instead of joining by a shuffle."""
         size = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
         conf = self._spark._jsparkSession.sessionState().conf()
         return size <= int(conf.autoBroadcastJoinThreshold())
 
     def tasks_of(self, frame: DataFrame) -> int:
-        """In how many tasks a frame is read."""
+        """The number of tasks in which a frame is read."""
         return int(frame._jdf.queryExecution().toRdd().getNumPartitions())
 
     def alias_of(self, frame: DataFrame) -> str | None:
-        """The name that a frame was given with `alias`, or that of its view."""
+        """The alias of a frame, or the name of its view."""
         plan = frame._jdf.queryExecution().analyzed()
         return str(plan.alias()) if plan.nodeName() == "SubqueryAlias" else None
 
@@ -315,7 +316,7 @@ class Gateway:
         parser = self._spark._jsparkSession.sessionState().sqlParser()
         plan = parser.parsePlan(f"CREATE TABLE t ({columns}) USING delta")
         converters = self._jvm.scala.jdk.javaapi.CollectionConverters
-        # A char(n) is a string to Delta, its length in the column's metadata.
+        # To Delta, char(n) is a string with its length in the column's metadata.
         texts = self._jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils
         plain = codec.loads(texts.replaceCharVarcharWithStringInSchema(plan.tableSchema()).json())
         definitions = converters.asJava(plan.columns())
@@ -344,7 +345,7 @@ class Gateway:
         return self._known[name]
 
     def _object(self, name: str) -> Any:
-        """A singleton object of Scala's."""
+        """A Scala singleton object."""
         return self._class(f"{name}$.MODULE$")
 
     def _class_of(self, name: str) -> Any:
@@ -352,7 +353,7 @@ class Gateway:
 
 
 def hadoop_location(location: str) -> str:
-    """A location as Hadoop calls it: its client for S3 is `s3a`, and it decodes no URL."""
+    """A location as Hadoop writes it: its client for S3 is `s3a`, and it decodes no URL."""
     if location.startswith("file:"):
         return unquote(location)
     return f"s3a://{location[5:]}" if location.startswith("s3://") else location
@@ -377,7 +378,7 @@ def _parsed(fields: dict[str, Any]) -> AddFile | CdcFile:
 
 
 def _field(column: Any, plain: dict[str, Any]) -> dict[str, Any]:
-    """A field of a Delta schema from a column definition of Spark's."""
+    """A field of a Delta schema from a Spark column definition."""
     metadata = {key: text for key, text in plain["metadata"].items() if key == _LENGTH}
     if column.comment().isDefined():
         metadata["comment"] = column.comment().get()

@@ -1,16 +1,16 @@
-"""Frames that can be read and not be written to.
+"""Frames that can be read but not written to.
 
-Spark takes a frame that is nothing but a scan of files for a place to write to: an INSERT into a
-view of it writes into the folder, and empties it first if it overwrites. Delta resolves DELETE
-and UPDATE, and loops for ever in a scan that has no log to commit to, as ours has none.
+Spark accepts a frame that is a bare scan of files as a target for writes: an INSERT into a view of
+it writes into the folder, and empties it first if it overwrites. Delta resolves DELETE and UPDATE,
+and loops for ever on a scan without a log to commit to, such as ours.
 
-So no frame of ours is a bare scan. It is the query of a WITH whose one definition nobody refers
-to. Spark inserts only into what is a scan; Delta looks at the definitions before the query, and
-refuses ours, an empty table as of a time that is none, in a message that shows what it was given
-for a time: what to do instead. Optimizing begins with dropping what nobody refers to: then the
-scan is what it was, with its filters, its columns and its `_metadata`.
+So no frame of ours is a bare scan. It is the query of a WITH whose single definition is never
+referenced. Spark inserts only into scans; Delta checks the definitions before the query, and
+refuses ours, an empty table as of an invalid time. Its message shows the given time, which says
+what to do instead. The optimizer first drops unreferenced definitions: then the scan is what it
+was, with its filters, its columns and its `_metadata`.
 
-What is assumed about Spark and Delta here is tested in `tests/spark/test_gateway.py`.
+The assumptions about Spark and Delta are tested in `tests/spark/test_gateway.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from deltasql.spec.actions import Metadata, Protocol
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# In a literal of SQL: no quotes.
+# Inside an SQL literal, so without quotes.
 WAY_OUT = (
     "frames and views of deltasql are read-only, "
     "write with db.write(df, name), db.table(name).delete(), .update() or .merge()"
@@ -47,7 +47,7 @@ class Guard:
         jvm = cast("Any", spark._jvm)
         self._jvm = jvm
         self._none = jvm.scala.Option.empty()
-        # Kept: each step of a name is a call to the JVM.
+        # Kept: each part of a name costs a call to the JVM.
         logical = jvm.org.apache.spark.sql.catalyst.plans.logical
         self._filter = logical.Filter
         self._with = logical.WithCTE
@@ -61,7 +61,7 @@ class Guard:
         from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
         self._gateway.activate()
-        # Of its own number: Spark takes definitions of one number for copies of each other.
+        # With its own number: Spark takes definitions with the same number for copies.
         number = self._definitions.newId()
         first = self._definition(self._refusal, number, self._none, False, self._none)  # noqa: FBT003
         definitions = self._nothing.prepended(first)
@@ -72,14 +72,14 @@ class Guard:
 
     @cached_property
     def _always(self) -> Any:
-        """A condition that is folded to nothing; an INSERT that is refused shows it."""
+        """A condition that is optimized away; an INSERT that is refused shows it."""
         parser = self._session.sessionState().sqlParser()
         return parser.parseExpression(f"'{WAY_OUT}' IS NOT NULL")
 
     @cached_property
     def _refusal(self) -> Any:
-        """A table that is there, as of `WAY_OUT`."""
-        # Kept as long as the session: Delta looks into its log when a statement is refused.
+        """A table that exists, as of `WAY_OUT`."""
+        # Kept as long as the session: Delta reads its log when it refuses a statement.
         self._folder = tempfile.TemporaryDirectory(prefix="deltasql-")
         root = Path(self._folder.name)
         _write_log(root / "_delta_log")
@@ -94,13 +94,13 @@ class Guard:
             self._jvm.org.apache.spark.sql.execution.datasources.v2, "DataSourceV2Relation"
         )
         made = relations.create(table, self._none, self._none, options, self._none)
-        # Otherwise Delta makes a scan of it at once, beside ours.
+        # Otherwise Delta turns it into a scan at once, beside ours.
         made.setTagValue(_object(delta, "DeltaRelation").KEEP_AS_V2_RELATION_TAG(), True)  # noqa: FBT003
         return made
 
 
 def _write_log(log: Path) -> None:
-    """The log of an empty table, with a checksum that spares Delta a job to replay it."""
+    """Write the log of an empty table, with a checksum that spares Delta a job to replay it."""
     log.mkdir(parents=True)
     actions = (_PROTOCOL, _METADATA)
     (log / f"{0:020}.json").write_bytes(codec.encode_commit(actions))
@@ -110,5 +110,5 @@ def _write_log(log: Path) -> None:
 
 
 def _object(package: Any, name: str) -> Any:
-    """A singleton object of Scala's."""
+    """A Scala singleton object."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")

@@ -1,4 +1,4 @@
-"""Write modes: what each one writes, removes and rests on, up to the commit.
+"""Write modes: what each one writes, removes and reads, up to the commit.
 
 Executors write the files and the driver gets their actions; nothing here commits.
 """
@@ -59,13 +59,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType as SparkStruct
 
-# So many partitions in one conflict check that checking the whole table is cheaper.
+# With this many partitions in one conflict check, checking the whole table is cheaper.
 _MANY_PARTITIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Files that hold rows of a condition, and how many of these there are."""
+    """Files that contain rows of a condition, and how many such rows."""
 
     files: Sequence[AddFile] = ()
     rows: int = 0
@@ -73,18 +73,18 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One write: where it goes, the table as it is (if it is) and as it will be, and how."""
+    """One write: where it goes, the table before (if it exists) and after it, and how."""
 
     location: str
     snapshot: Snapshot | None
     plan: Plan
     options: WriteOptions
-    # What there is to delete if the write fails half-way.
+    # What to delete if the write fails halfway.
     written: list[AddFile | CdcFile] = field(default_factory=list)
 
     @property
     def like(self) -> Snapshot | None:
-        """The table as it is, if its rows are such as these."""
+        """The table as it is, if its rows have the same form as these."""
         replaced = any(isinstance(action, Metadata) for action in self.plan.changes)
         return None if replaced else self.snapshot
 
@@ -106,7 +106,7 @@ class Writer:
         *,
         abandon: Abandon,
     ) -> writing.Write:
-        """Write the rows as files, and say what the commit is; a failure abandons them."""
+        """Write the rows as files, and describe the commit; a failure deletes them."""
         check_writable(snapshot.protocol)
         job = Job(location, snapshot, _plan(snapshot.state, frame, options), options)
         try:
@@ -138,8 +138,8 @@ class Writer:
         return evolution.with_identity(job.plan, written.identity), list(written.actions)
 
     def _sample(self, job: Job, rows: DataFrame, count: int) -> tuple[int, int]:
-        """Write some of the rows, to see what they take; the files are deleted."""
-        # In one file: small ones would tell of their footers.
+        """Write some of the rows to measure their size; the files are deleted."""
+        # In one file: small ones would mostly measure their footers.
         whole = replace(job.plan.metadata, partition_columns=())
         table = self._gateway.table(job.location, whole, job.plan.protocol)
         written = self._gateway.write(table, rows.limit(count).coalesce(1)).actions
@@ -169,7 +169,7 @@ class Writer:
 
     def _replace(self, job: Job, snapshot: Snapshot, frame: DataFrame, where: str) -> writing.Write:
         condition = self._reader.condition(where, snapshot.state)
-        # First what was there: a frame may have been read from the table itself.
+        # First what was there: the frame may have been read from the table itself.
         found = self._found(snapshot, condition)
         met = self.touched(job.location, snapshot.state, found.partial, condition.text)
         touched = list(met.files)
@@ -208,10 +208,10 @@ class Writer:
         found: Sorted,
         new: Sequence[AddFile],
     ) -> Sequence[AddFile | CdcFile]:
-        """Files with the rows that a condition leaves of others, and with all that changed.
+        """Files with the rows that a condition leaves of others, and with all changes.
 
-        Changes are written where the table has a feed: rows that stay lie in new files, too,
-        and nobody could tell them from those that came.
+        Changes are written if the table has a feed: otherwise the rows that stay, which are in new
+        files, too, could not be told from the new ones.
         """
         state = snapshot.state
         metadata, protocol = job.plan.metadata, job.plan.protocol
@@ -244,7 +244,7 @@ class Writer:
         candidates: Sequence[AddFile],
         condition: str | Column,
     ) -> Touched:
-        """Those of the candidates that hold a row of the condition."""
+        """The candidates that contain a row of the condition."""
         if not candidates:
             return Touched()
         from pyspark.sql import functions as sql
@@ -303,7 +303,7 @@ def _adds(snapshot: Snapshot, predicate: Predicate | None) -> list[AddFile]:
 def _in_partitions_of(
     files: Sequence[AddFile | CdcFile], snapshot: Snapshot
 ) -> tuple[list[WholeFile], Reads]:
-    """The table's files in the partitions of new ones, and what looking at them has read."""
+    """The table's files in the partitions of new ones, and what that lookup has read."""
     state = snapshot.state
     wanted = {_partition(item, state) for item in files}
     if not wanted:
@@ -314,7 +314,7 @@ def _in_partitions_of(
 
 
 def _any_of(files: Sequence[AddFile | CdcFile], state: TableState) -> Predicate | None:
-    """The partitions of files as a predicate; None where one can't be put into words."""
+    """The partitions of files as a predicate; None if one can't be expressed."""
     names = dict(zip(state.partition_types, state.partition_columns, strict=True))
     texts = {tuple(sorted(item.partition_values.items())) for item in files}
     parts = [And(tuple(_equal(names[key], text) for key, text in value)) for value in texts]
@@ -325,7 +325,7 @@ def _any_of(files: Sequence[AddFile | CdcFile], state: TableState) -> Predicate 
 
 
 def _partition(item: AddFile | CdcFile, state: TableState) -> tuple[Any, ...]:
-    """A file's partition by its values: writers differ in how they put them as text."""
+    """A file's partition by its values: writers format them differently."""
     return tuple(
         _value(item.partition_values.get(key), kind) if isinstance(kind, Primitive) else None
         for key, kind in state.partition_types.items()
@@ -333,12 +333,12 @@ def _partition(item: AddFile | CdcFile, state: TableState) -> tuple[Any, ...]:
 
 
 def _value(text: str | None, kind: Primitive) -> Any:
-    """The value of a text; one that Python can't hold is told apart by its text."""
+    """The value of a text; if Python can't represent it, the text itself identifies it."""
     try:
         value = parse_value(text, kind)
     except UnrepresentableValueError:
         return (kind.name, text)
-    # To Python no NaN equals another, to Spark all of them are one partition.
+    # In Python no NaN equals another; in Spark they are all one partition.
     return (kind.name, "NaN") if _is_nan(value) else value
 
 

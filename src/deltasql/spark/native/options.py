@@ -1,4 +1,4 @@
-"""How rows are to be written: the options of `db.write`, checked before anything happens."""
+"""How rows are written: the options of `db.write`, checked before anything happens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How rows are to be written."""
+    """How rows are written."""
 
     mode: str = "append"
     partition_by: Sequence[str] = ()
@@ -73,7 +73,7 @@ def write_options(mode: str, given: Mapping[str, Any]) -> WriteOptions:
 
 
 def _translate(rest: dict[str, Any]) -> None:
-    """Python's names into Spark's: `where`, `schema_mode`."""
+    """Translate the names of the Python API into Spark's: `where`, `schema_mode`."""
     condition = one_of(rest.pop("where", None), rest.get("replace_where"))
     if condition is not None:
         rest["replace_where"] = condition

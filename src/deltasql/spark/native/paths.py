@@ -1,4 +1,4 @@
-"""Where a file lies, however its path is written: in the log, or in `_metadata.file_path`."""
+"""The place of a file, however its path is written: in the log, or in `_metadata.file_path`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*")
 
 
 def place_of(path: str, location: str = "") -> str:
-    """The place of a path, the same for all that name it; `location` is the table's."""
+    """The place of a path, the same for all spellings; `location` is the table's."""
     root = hadoop_location(location).rstrip("/")
     whole = unquote(uri_of(path, root) if is_elsewhere(path) else "")
     if not whole:
@@ -25,7 +25,7 @@ def place_of(path: str, location: str = "") -> str:
 
 
 def picked(adds: Iterable[AddFile], location: str, places: Collection[str]) -> list[AddFile]:
-    """The files at these places; each must be there, or rows would silently stay as they are."""
+    """The files at these places; all must exist, or rows would silently stay unchanged."""
     known = {place_of(add.path, location): add for add in adds}
     if strange := set(places) - known.keys():
         raise DeltaSqlError(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition in Spark's SQL and what the database understands of it."""
+    """A condition in Spark SQL, and what the database understands of it."""
 
     text: str
     predicate: Predicate | None
@@ -41,13 +41,13 @@ class Reader:
         self._guard = Guard(spark, gateway)
 
     def condition(self, text: str, state: TableState) -> Condition:
-        """A WHERE text, parsed by Spark, so that its errors are Spark's."""
+        """A WHERE text, parsed by Spark, so that errors are Spark's."""
         conjuncts = self._gateway.conjuncts(text)
         predicate, is_whole = decidable(conjuncts, state, time_zone=self._zone)
         return Condition(text, predicate, is_whole)
 
     def understood(self, conjuncts: Sequence[str], state: TableState) -> Predicate | None:
-        """What the database understands of conditions that all hold."""
+        """What the database understands of a conjunction of conditions."""
         return decidable(conjuncts, state, time_zone=self._zone)[0]
 
     @property
@@ -69,7 +69,7 @@ class Reader:
     def of_files(
         self, location: str, state: TableState, batches: Iterable[pa.RecordBatch]
     ) -> DataFrame:
-        """The rows of some files of a table, as SQL answered them."""
+        """The rows of some files of a table, as SQL returned them."""
         check_readable(state.protocol)
         table = self._gateway.table(location, state.metadata, state.protocol, to_read=True)
         with handed_over(batches) as files:

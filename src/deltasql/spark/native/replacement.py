@@ -1,4 +1,4 @@
-"""What `replace_where` leaves of files that held rows of its condition, as frames to write."""
+"""What `replace_where` leaves of files that contained rows of its condition, as frames to write."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The rows of a condition replaced: `old` reads files from before, `new` those written now.
+    """The replacement of a condition's rows: `old` reads earlier files, `new` those written now.
 
-    `schema` is the table's as it will be.
+    `schema` is the table's future one.
     """
 
     condition: str
@@ -36,7 +36,7 @@ class Replacement:
         return self._fitted(self.old(touched)).where(~self._matches)
 
     def changes(self, found: Sorted, written: Sequence[AddFile]) -> DataFrame:
-        """The rows that stay, those that went and those that came, the latter two as changes."""
+        """The remaining rows, the deleted ones and the new ones, the latter two as changes."""
         from pyspark.sql import functions as sql
 
         rows = self._fitted(self.old([*found.whole, *found.partial]))
@@ -48,11 +48,11 @@ class Replacement:
     def _matches(self) -> Column:
         from pyspark.sql import functions as sql
 
-        # A row of which the condition is null is none of its rows.
+        # A row for which the condition is null does not match it.
         return sql.coalesce(as_column(self.condition).cast("boolean"), sql.lit(False))  # noqa: FBT003
 
     def _fitted(self, rows: DataFrame) -> DataFrame:
-        """Rows of the table with the columns that it will have; mostly they have them."""
+        """Rows of the table with the columns that it will have, which they usually have already."""
         have, want = rows.schema.fields, self.schema.fields
         if [(f.name, f.dataType.simpleString()) for f in have] == [
             (f.name, f.dataType.simpleString()) for f in want

@@ -1,7 +1,7 @@
 """The part of a Spark condition that the database can decide: files are skipped by it.
 
-Spark's own parser takes the condition apart, and each conjunct that means the same to us is
-kept. What is left out only costs files that Spark then filters: rows are never lost by it.
+Spark's own parser splits the condition, and each conjunct that means the same to us is kept.
+Leaving one out only means more files for Spark to filter: no row is ever lost.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from deltasql.log.state import TableState
 from deltasql.spec.schema import DeltaType, Primitive, StructType
 
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
-# A literal as Spark prints it: texts and names stay, numbers lose the letter of their type.
+# A literal as Spark prints it: texts and names stay, numbers lose their type suffix.
 _TYPED_NUMBER = re.compile(r"('[^']*'|`[^`]*`)|\b(\d+(?:\.\d*)?(?:E[+-]?\d+)?)(?:BD|[LSYDF])\b")
-# One that is a double to Spark, outside of texts and names.
+# A literal that Spark takes for a double, outside of texts and names.
 _DOUBLE = re.compile(r"'[^']*'|`[^`]*`|(\b\d+(?:\.\d*)?(?:E[+-]?\d+)?[DF]\b)")
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
 
@@ -25,7 +25,7 @@ _UTC = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
 def decidable(
     conjuncts: Sequence[str], state: TableState, *, time_zone: str
 ) -> tuple[Predicate | None, bool]:
-    """The bound predicate of the conjuncts we understand, and whether these are all."""
+    """The bound predicate of the conjuncts that we understand, and whether these are all."""
     found = [_bound(text, state.schema, time_zone) for text in conjuncts]
     kept = tuple(item for item in found if item is not None)
     whole = len(kept) == len(found)
@@ -35,7 +35,7 @@ def decidable(
 
 
 def _bound(text: str, schema: StructType, time_zone: str) -> Predicate | None:
-    # Spark's texts know escapes, ours don't: the same characters would be other values.
+    # Spark's texts have escapes, ours don't: the same characters could be different values.
     if "\\" in text:
         return None
     plain = _TYPED_NUMBER.sub(lambda match: match[1] or match[2], text)
@@ -59,15 +59,15 @@ def _means_the_same(
         field = kind.field(name) if isinstance(kind, StructType) else None
         if field is None:
             return False
-        # Spark pads what is compared with a char(n).
+        # Spark pads values that are compared with a char(n).
         if str(field.metadata.get(_CHAR, "")).startswith("char"):
             return False
         kind = field.type
     if not isinstance(kind, Primitive):
         return True
-    # What meets a double becomes one, and large numbers that differ are the same then.
+    # Whatever is compared with a double becomes one, and then different large numbers may be equal.
     if with_double and kind.name != "double":
         return False
-    # A float is a double to Spark before it is compared, with digits that stats don't show.
-    # A text or a literal of time is in the session's zone.
+    # Spark turns a float into a double before comparing it, with digits that stats don't show. A
+    # text or a time literal is in the session's time zone.
     return kind.name != "float" and (kind.name != "timestamp" or time_zone in _UTC)

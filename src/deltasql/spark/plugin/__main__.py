@@ -1,7 +1,7 @@
 """`python -m deltasql.spark.plugin`: started by Spark's driver, and ended with it.
 
-The driver writes one line to its standard input, with the secret and the lakes, and reads one
-line, with the port or an error. Then the input stays open; its end is the end of the driver.
+The driver writes one line to its standard input, with the secret and the lakes, and reads one line,
+with the port or an error. The input stays open after that; its end means that the driver has ended.
 With the word `conf` it prints the settings that a driver needs, for spark-defaults.conf.
 """
 
@@ -18,18 +18,18 @@ from deltasql.errors import DeltaSqlError
 from deltasql.spark.plugin.lakes import Lakes
 from deltasql.spark.plugin.serving import Server
 
-# The driver is gone: what still runs has this long to come to its end.
+# After the driver is gone, running work has this long to finish.
 _GRACE = 10.0
 
 
 def main() -> None:
-    """Serve a driver, or print what it has to be told."""
+    """Serve a driver, or print the settings that it needs."""
     if sys.argv[1:] == ["conf"]:
         _print_settings()
         return
-    # Ctrl-C in a shell is for the statement that runs there.
+    # Ctrl-C in a shell is meant for the running statement.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Whatever is printed from now on belongs to the driver's log, not to the answer.
+    # Anything printed from now on goes to the driver's log, not into the answer.
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)
         line = sys.stdin.buffer.readline()

@@ -1,4 +1,4 @@
-"""The settings of a driver that starts the process: `python -m deltasql.spark.plugin conf`."""
+"""The settings for a driver that starts the process: `python -m deltasql.spark.plugin conf`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lakes of a driver: opened by its settings, and asked by the names of its catalogs."""
+"""The lakes of a driver: opened by its settings, and addressed by its catalogs' names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deltasql.spec import codec
 
 
 class Lakes:
-    """Answers, each with the settings by which Hadoop may open what they name."""
+    """Answers questions, each with the settings by which Hadoop may open the locations named."""
 
     def __init__(self) -> None:
         self._opened = ExitStack()
@@ -27,7 +27,7 @@ class Lakes:
 
     @classmethod
     def open(cls, hello: Mapping[str, Any]) -> Lakes:
-        """The lakes that a driver names; what is not said is in the environment or the file."""
+        """The lakes that a driver names; missing settings come from the environment or the file."""
         check_delta(hello["delta"])
         found = cls()
         for catalog, how in hello["catalogs"].items():
@@ -39,7 +39,7 @@ class Lakes:
         _must_be_public(catalog, how.get("url", ""))
         lake = self._opened.enter_context(connect(**how))
         bridge = Bridge(lake, lambda location: self._let(location, lake))
-        # Before its lake: transactions that were begun and not ended are discarded.
+        # Before its lake: unfinished transactions are discarded.
         self._opened.callback(bridge.close)
         self._bridges[catalog] = bridge
 

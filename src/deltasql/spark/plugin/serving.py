@@ -1,7 +1,7 @@
-"""A socket on loopback for those who know the secret: messages with their length before them.
+"""A loopback socket for clients that know the secret: messages prefixed with their length.
 
-Both sides prove it, each with the random words of both, and it is never sent: whoever else is on
-the machine can neither ask nor answer. `PluginChannel.java` is the other end.
+Both sides prove that they know it, each using the random values of both, and it is never sent:
+others on the machine can neither ask nor answer. `PluginChannel.java` is the other end.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ logger = logging.getLogger("deltasql.spark")
 
 _LENGTH = struct.Struct(">i")
 _PROOF_TIMEOUT = 10.0
-# What may be said before the proof: nobody is to fill the memory with a length.
+# The limit before the proof, so that nobody can fill the memory with a large length.
 _LONGEST_PROOF = 1024
 _LONGEST = 2**31 - 1
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """One thread a connection; `answer` gets a message and returns one."""
+    """One thread per connection; `answer` takes a message and returns one."""
 
     daemon_threads = True
     block_on_close = False
@@ -78,7 +78,7 @@ class _Connection(socketserver.BaseRequestHandler):
         self.request.sendall(_LENGTH.pack(len(body)) + body)
 
     def _receive(self, longest: int) -> str | None:
-        """A message; None at the end of the connection, or of one that is too long."""
+        """A message; None at the end of the connection, or if it is too long."""
         start = self._exactly(_LENGTH.size)
         if start is None:
             return None

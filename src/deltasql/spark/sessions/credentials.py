@@ -1,8 +1,8 @@
-"""The lake's credentials for Hadoop's file systems, so that Spark reads where we do.
+"""The lake's credentials for Hadoop's file systems, so that Spark can read where we do.
 
-They go into the context's Hadoop configuration while it runs, by bucket. It reaches the
-executors with each job; it is in no option, no plan, and no event log: those list the
-configuration that the context was started with.
+They go into the running context's Hadoop configuration, by bucket. That reaches the executors with
+each job, but appears in no option, no plan, and no event log: those list the configuration that the
+context was started with.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def set_credentials(spark: SparkSession, location: str, storage: Mapping[str, An
 
 
 def s3a_settings(bucket: str, storage: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of `s3a` for one bucket, from the lake's storage options."""
+    """The `s3a` settings for one bucket, from the lake's storage options."""
     given = {
         key.partition(".")[2]: str(value) for key, value in storage.items() if key[:3] == "s3."
     }
@@ -50,7 +50,7 @@ def s3a_settings(bucket: str, storage: Mapping[str, Any]) -> dict[str, str]:
             "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
         )
     if "endpoint" in given:
-        # Names of buckets in the host name are Amazon's; other servers want them in the path.
+        # Only Amazon puts bucket names into the host name; other servers want them in the path.
         hosted = given.get("virtual_hosted_style_request", "false").lower() == "true"
         wanted[start + "path.style.access"] = "false" if hosted else "true"
         plain = given["endpoint"].startswith("http://")

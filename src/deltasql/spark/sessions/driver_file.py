@@ -10,10 +10,11 @@ from pathlib import Path
 
 
 class DriverFile:
-    """What this process tells others of the same user on the same machine, on no disk.
+    """What this process passes to others of the same user on the same machine, without using a
+    disk.
 
-    On Linux it is in memory, reached through this process's descriptors, and so it ends with the
-    process, however that ends. Elsewhere it is a temporary file that is deleted at the exit.
+    On Linux it is in memory, reached through this process's descriptors, and so it disappears with
+    the process, however that ends. Elsewhere it is a temporary file that is deleted at exit.
     """
 
     def __init__(self, name: str) -> None:
@@ -23,9 +24,9 @@ class DriverFile:
         self._folder: Path | None = None
 
     def write(self, content: bytes) -> Path:
-        """Put this in place of what it held; readers see the one or the other, whole."""
+        """Replace its content; readers see either the old or the new one, whole."""
         if self._owner != os.getpid():
-            # A forked child has a file of its own: its parent's ends with the parent.
+            # A forked child gets its own file, because its parent's ends with the parent.
             self._owner, self._descriptor, self._folder = os.getpid(), None, None
         if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
             return self._in_memory(content)

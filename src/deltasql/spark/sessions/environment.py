@@ -1,4 +1,4 @@
-"""What must be there before Spark can be: Java, PySpark, Delta's jars, and versions that fit."""
+"""What Spark requires: Java, PySpark, Delta's jars, and versions that fit."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def check_java() -> None:
 
 
 def java_version(text: str) -> int | None:
-    """The major version in what `java -version` says; 1.8 is 8."""
+    """The major version in the output of `java -version`; 1.8 is 8."""
     match = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(match[1]) if match else None
 
 
 def spark_release() -> str:
-    """The release of the PySpark that is installed: `4.2`."""
+    """The release of the installed PySpark, such as `4.2`."""
     try:
         import pyspark
     except ModuleNotFoundError as error:
@@ -80,7 +80,7 @@ def delta_package() -> str:
 
 
 def check_native(spark: SparkSession, gateway: Gateway) -> None:
-    """Raise unless Delta's reader and writer can be used as they were tested."""
+    """Raise unless Delta's reader and writer can be used as tested."""
     version = gateway.delta_version
     if not version:
         raise no_native_route(

@@ -1,4 +1,4 @@
-"""What Spark and Delta raise, in our own words: problem, cause, remedy."""
+"""Errors of Spark and Delta as our own: problem, cause, remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from deltasql.errors import ConfigError, DeltaSqlError, SchemaMismatchError
 
-# Errors of the rows themselves, by the conditions that Spark and Delta name them with.
+# Errors in the rows themselves, by the names that Spark and Delta give to conditions.
 _ROW_CONDITIONS = (
     "CAST_INVALID_INPUT",
     "CAST_OVERFLOW",
@@ -27,7 +27,7 @@ _DEEPEST = 20
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Raise as `SchemaMismatchError` what the table's own rules refused; pass on the rest."""
+    """Raise what the table's own rules refused as `SchemaMismatchError`; pass on the rest."""
     try:
         yield
     except DeltaSqlError:
@@ -44,7 +44,7 @@ def explained() -> Iterator[None]:
 
 
 def _broken_rule(error: BaseException) -> str | None:
-    """The message of the first cause that speaks of a row, on either side of the gateway."""
+    """The message of the first cause that concerns a row, on either side of the gateway."""
     java: Any = getattr(error, "java_exception", None)
     if java is None:
         java = getattr(error, "_origin", None)

@@ -1,5 +1,5 @@
-"""Hadoop's clients of object stores, which Spark does not bring along: which package a location
-takes, by the Hadoop that PySpark was built with.
+"""Hadoop's clients for object stores, which Spark does not include: the package that a location
+needs, by the Hadoop that PySpark was built with.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from deltasql.settings.object_store import SCHEMES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The SDK's modules that Hadoop's client for S3 calls, by Hadoop's version: 17 MB instead of the
-# bundle of all of Amazon's services, 640 MB.
+# The SDK modules that Hadoop's client for S3 uses, by Hadoop's version: 17 MB instead of 640 MB for
+# the bundle of all Amazon services.
 _SDK: Final = {"3.5.0": ("2.35.4", "1.3.1")}
 _MODULES: Final = ("s3", "s3-transfer-manager", "sts", "apache-client")
 _BUNDLE: Final = "software.amazon.awssdk:bundle"
 _GCS: Final = "com.google.cloud.bigdataoss:gcs-connector"
-# How Hadoop calls the stores that we know, and the package that has its client.
+# Hadoop's names for the stores that we know, and the package with its client.
 _CLIENTS: Final = {
     "s3": ("s3a", "org.apache.hadoop:hadoop-aws"),
     "azure": ("abfss", "org.apache.hadoop:hadoop-azure"),
@@ -30,14 +30,14 @@ _CLIENTS: Final = {
 
 
 class Packages(NamedTuple):
-    """What Spark's resolver is asked for: coordinates, and what not to bring with them."""
+    """What Spark's resolver is asked for: coordinates, and what to exclude."""
 
     wanted: tuple[str, ...]
     without: tuple[str, ...]
 
 
 def hadoop_version() -> str:
-    """The Hadoop that the installed PySpark was built with; empty where that can't be told."""
+    """The Hadoop that the installed PySpark was built with; empty if unknown."""
     spec = find_spec("pyspark")
     folder = Path(spec.origin).parent / "jars" if spec and spec.origin else Path()
     found = sorted(folder.glob("hadoop-client-api-*.jar"))
@@ -45,7 +45,7 @@ def hadoop_version() -> str:
 
 
 def packages_for(location: str | None) -> Packages | None:
-    """What a session needs for a location; None where Spark has it, or we can't bring it."""
+    """What a session needs for a location; None if Spark has it, or we can't provide it."""
     version = hadoop_version()
     if not location or _kind(location) != "s3" or not version:
         return None

@@ -1,4 +1,4 @@
-"""The jars that deltasql was tested with, by SHA-256: what a repository gives must be these."""
+"""The SHA-256 of the jars that deltasql was tested with, which downloads must match."""
 
 # ruff: noqa: E501 - a digest is as long as it is
 
@@ -29,8 +29,8 @@ DIGESTS: Final = {
 
 
 def check(jar: Path) -> None:
-    """Raise `ConfigError` if a jar is not the one that was tested, or none that is known."""
-    # Ivy puts the group in front of the name.
+    """Raise `ConfigError` for a jar that is unknown or differs from the tested one."""
+    # Ivy prefixes the name with the group.
     expected = next((digest for name, digest in DIGESTS.items() if jar.name.endswith(name)), None)
     with jar.open("rb") as content:
         found = file_digest(content, "sha256").hexdigest()

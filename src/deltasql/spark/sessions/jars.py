@@ -1,5 +1,5 @@
-"""Delta's jars, and those of object stores: resolved once into a folder of our own, and found
-there ever after.
+"""Delta's jars, and those for object stores: resolved once into a folder of our own, and found
+there afterwards.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from deltasql.spark.sessions.filesystems import Packages, packages_for
 
 VARIABLE = "DELTASQL_SPARK_JARS"
 _OURS = ("io.delta_", "io.unitycatalog_")
-# Whatever else Delta depends on, Spark brings along: 73 MB that need no download.
+# Spark includes Delta's other dependencies: 73 MB that need no download.
 _NOT_OURS = "com.*:*,commons-*:*,io.airlift:*,jakarta.*:*,javax.*:*,net.*:*,org.*:*"
-# What Ivy says of a package that it did not get, the most informative last.
+# What Ivy says about a package that it could not get, the most informative last.
 _INFORMATIVE = ("Server access error", "not found", "unresolved dependency")
 _PATIENCE = 600
 _NEWS = 10
-# A remote of Spark Connect, and what a program was submitted with.
+# A Spark Connect remote, and the arguments that a program was submitted with.
 _NOT_FOR_THE_CHILD = ("SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS")
 
-# Spark's own resolver, in a child process: it knows the settings of this machine for Ivy
+# Spark's own resolver, in a child process: it knows this machine's settings for Ivy
 # (`spark.jars.ivySettings` and `spark.jars.repositories` of spark-defaults.conf).
 RESOLVE = """
 import sys
@@ -45,7 +45,7 @@ builder.config("spark.jars.ivy", folder).getOrCreate().stop()
 
 
 def find(folder: str | Path | None = None) -> list[Path]:
-    """The jars in a folder, by default of DELTASQL_SPARK_JARS or resolved from Maven."""
+    """The jars in a folder, by default from DELTASQL_SPARK_JARS or resolved from Maven."""
     named = folder or os.environ.get(VARIABLE)
     if named is None:
         return _resolved()
@@ -60,7 +60,7 @@ def find(folder: str | Path | None = None) -> list[Path]:
 
 
 def known() -> Path | None:
-    """The folder that has Delta's jars, without fetching them; None while there is none."""
+    """The folder that has Delta's jars, without fetching them; None if there is none yet."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return find(named)[0].parent
@@ -69,8 +69,8 @@ def known() -> Path | None:
 
 
 def find_client(location: str | None, folder: str | Path | None = None) -> list[Path]:
-    """The jars with which Spark reaches a location, resolved from Maven; none where Spark has
-    them, or where a folder with all jars was named.
+    """The jars with which Spark reaches a location, resolved from Maven; none if Spark has them, or
+    if a folder with all jars was named.
     """
     packages = packages_for(location)
     if packages is None or folder or os.environ.get(VARIABLE):
@@ -82,7 +82,7 @@ def find_client(location: str | None, folder: str | Path | None = None) -> list[
 
 
 def _resolve_client(packages: Packages, folder: Path) -> None:
-    """Fill the folder with what Spark has not, under whatever version."""
+    """Fill the folder with what Spark lacks in any version."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     there = {_artifact(jar) for jar in _spark_jars()}
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as work:
@@ -90,7 +90,7 @@ def _resolve_client(packages: Packages, folder: Path) -> None:
         ready = Path(work) / "ready"
         ready.mkdir()
         for jar in (Path(work) / "jars").glob("*.jar"):
-            # Ivy puts the group before the name.
+            # Ivy prefixes the name with the group.
             name = jar.name.partition("_")[2] or jar.name
             if _artifact(Path(name)) not in there:
                 jar.rename(ready / name)
@@ -126,7 +126,7 @@ def _resolved() -> list[Path]:
 
 
 def _resolve(package: str, folder: Path) -> None:
-    """Fill the folder: beside it first, so that it is never there by half."""
+    """Fill a folder beside it first, so that it is never half complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as work:
         _fetch(package, Path(work))
@@ -169,7 +169,7 @@ def _fetch(package: str, work: Path, *, excludes: str = _NOT_OURS) -> None:
 
 
 def _watch(child: subprocess.Popen[bytes], work: Path, started: float) -> None:
-    """Wait for the child, and say now and then how far it is."""
+    """Wait for the child, and report its progress now and then."""
     told = started
     while child.poll() is None:
         now = time.monotonic()
@@ -184,13 +184,13 @@ def _watch(child: subprocess.Popen[bytes], work: Path, started: float) -> None:
 def _size(folder: Path) -> int:
     size = 0
     for item in folder.rglob("*"):
-        with suppress(OSError):  # renamed meanwhile
+        with suppress(OSError):  # renamed in the meantime
             size += item.stat().st_size
     return size
 
 
 def _reason(log: IO[str], seconds: float) -> str:
-    """Why there are no jars, in the resolver's own words where it has some."""
+    """Why there are no jars, in the resolver's own words if it has any."""
     if seconds > _PATIENCE:
         return f"it took longer than {_PATIENCE} s"
     log.seek(0)

@@ -1,9 +1,9 @@
 """Lakes by name, for the processes that Spark plans and commits in.
 
-The data source runs in workers that know nothing of the program that attached a lake, over
-Spark Connect not even on the same machine. So a lake is named by a profile, never by an option
-that would show in a plan: `attach` keeps those of its own program in a file that only this user
-can read and that ends with the program, and a server has its profiles in its deltasql.toml, which
+The data source runs in workers that know nothing about the program that attached a lake and, with
+Spark Connect, are not even on the same machine. So a lake is named by a profile, never by an option
+that would show in a plan. `attach` keeps its program's profiles in a file that only this user can
+read and that disappears with the program; a server has its profiles in its deltasql.toml, which
 DELTASQL_CONFIG names.
 """
 
@@ -30,7 +30,7 @@ _file: Final = DriverFile("deltasql-profiles")
 
 
 def keep(lake: Lake, name: str) -> Path:
-    """Keep how a lake was opened under a name; returns the file of all that are kept."""
+    """Store under a name how a lake was opened; returns the file with all of them."""
     if lake.opening is None:
         raise ConfigError(
             "the lake can't be opened in another process",
@@ -43,7 +43,7 @@ def keep(lake: Lake, name: str) -> Path:
 
 
 def kept_file() -> Path | None:
-    """The file of all that are kept; None while nothing is."""
+    """The file with all of them; None while there are none."""
     return _written() if _attached else None
 
 
@@ -52,7 +52,7 @@ def _written() -> Path:
 
 
 def open_lake(name: str | None, kept: str | None) -> Lake:
-    """The lake of a profile; without a name the only one attached, or the configuration's."""
+    """The lake of a profile; without a name, the only attached one, or the configuration's."""
     return connect(**_arguments(name, kept))
 
 
@@ -101,7 +101,7 @@ def _load(kept: str | None) -> dict[str, Mapping[str, Any]]:
 
 
 def _absolute(url: str) -> str:
-    """An embedded database's URL that means the same in any folder."""
+    """An embedded database's URL with an absolute path, so that it works in any folder."""
     parts = urlsplit(url)
     if parts.scheme not in _FILE_SCHEMES:
         return url

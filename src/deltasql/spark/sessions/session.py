@@ -1,4 +1,4 @@
-"""A Spark session ready for deltasql, and the attachment of one that is there already."""
+"""A Spark session ready for deltasql, and attaching to an existing one."""
 
 from __future__ import annotations
 
@@ -38,14 +38,13 @@ def session(
     config: Mapping[str, str] | None = None,
     location: str | None = None,
 ) -> SparkSession:
-    """A session with Delta in it; its jars are fetched the first time, which is shown.
+    """A session with Delta; its jars are fetched the first time, which shows progress.
 
     For a `location` on S3, by default the one that DELTASQL_LOCATION or deltasql.toml names, it
-    brings Hadoop's client as well, of the version that fits this Spark. `jars` names a folder
-    that holds all of them already, as DELTASQL_SPARK_JARS does. `config` has the last word on
-    every setting; `master` is Spark's, by default all cores of this machine.
-    Delta's catalog is not set: under a catalog of another make Spark can't load tables that
-    were made by CREATE TABLE … USING deltasql.
+    includes Hadoop's client, in the version that fits this Spark. `jars` names a folder that
+    already contains all jars, as DELTASQL_SPARK_JARS does. `config` overrides every setting;
+    `master` is Spark's, by default all cores of this machine. Delta's catalog is not set: with a
+    catalog other than its own, Spark can't load tables created by CREATE TABLE … USING deltasql.
     """
     spark_release()
     check_java()
@@ -61,12 +60,12 @@ def session(
     settings = {
         "spark.jars": ",".join(filter(None, [given.pop("spark.jars", ""), paths])),
         "spark.sql.extensions": _joined(given.pop("spark.sql.extensions", ""), EXTENSION),
-        # Stock Delta reads mirrors by path without its catalog, too, if it is let.
+        # Lets stock Delta read mirrors by path without its catalog.
         "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
         **given,
     }
     if (master or given.get("spark.master") or "local").startswith("local"):
-        # Workers on this machine are to have what this program has.
+        # Workers on this machine should have the same packages as this program.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings.setdefault("spark.pyspark.python", os.environ["PYSPARK_PYTHON"])
     for key, value in settings.items():
@@ -81,11 +80,11 @@ def attach(
     name: str = "",
     catalog: str | None = None,
 ) -> Database:
-    """The lake's tables in a session; `lake` is one that is open, or a URL.
+    """The lake's tables in a session; `lake` is an open one, or a URL.
 
-    Without it, DELTASQL_URL and DELTASQL_LOCATION name the lake. With `catalog="lake"` its tables
-    are `lake.sales.orders` in all of Spark SQL. `format("deltasql")` finds it too: with several
-    lakes each has a `name`, for `option("lake", name)`.
+    Without it, DELTASQL_URL and DELTASQL_LOCATION name the lake. With `catalog="lake"`, its tables
+    are `lake.sales.orders` everywhere in Spark SQL. `format("deltasql")` finds it, too: with
+    several lakes, each has a `name`, for `option("lake", name)`.
     """
     if not hasattr(spark, "_jvm"):
         raise no_native_route(
@@ -106,7 +105,7 @@ def attach(
 
 
 def register(spark: SparkSession, kept: Path | None = None) -> None:
-    """Make `format("deltasql")` known to a session, a Spark Connect one too."""
+    """Make `format("deltasql")` known to a session, including a Spark Connect one."""
     from deltasql.spark.datasource.source import BUILTIN_CATALOG, registered
 
     kept = kept or profiles.kept_file()

@@ -1,8 +1,8 @@
 """What a stream of a table reads: its files in order, from one position to another.
 
-A stream begins with the files that are there, and goes on with those that each version adds.
-A position names a version and how many of its files were read, so that any two cut out the
-same files, however often they are asked for.
+A stream begins with the existing files, and continues with those that each version adds. A position
+names a version and how many of its files were read, so that two positions always delimit the same
+files.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ OPTIONS = frozenset(
 )
 # As in stock Delta.
 DEFAULT_MAX_FILES = 1000
-# So many versions are decoded at a time.
+# How many versions are decoded at a time.
 _VERSIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Up to where a stream has read: so many files of a version, none of later ones.
+    """How far a stream has read: a number of files of a version, and none of later ones.
 
     `initial` counts the files of the whole table as it was at that version.
     """
@@ -56,7 +56,7 @@ class Position:
 
     @classmethod
     def of(cls, offset: Mapping[str, Any]) -> Position:
-        """From what Spark keeps in its checkpoint."""
+        """Parse what Spark keeps in its checkpoint."""
         return cls(int(offset["version"]), int(offset["index"]), bool(offset["initial"]))
 
     def as_offset(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class StreamFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """How a stream is to be read."""
+    """How a stream is read."""
 
     starting_version: int | str | None = None
     starting_timestamp: str | None = None
@@ -135,7 +135,7 @@ class StreamFiles:
         return Position(self._table.version, initial=True)
 
     def after(self, start: Position, *, most: int | None, head: int) -> Position:
-        """The position that is `most` files further, not beyond the version `head`."""
+        """The position that is `most` files further, but not beyond the version `head`."""
         left = most
         position = start
         for version, initial, files in self._from(start, head):
@@ -219,7 +219,7 @@ class StreamFiles:
 
 
 def state_of(kind: str, state: TableState) -> TableState:
-    """The table as files of a kind are read."""
+    """The table's state for reading files of a kind."""
     if kind == "inside":
         return feed_state(state, in_files=(CHANGE_TYPE,), beside=(VERSION, TIMESTAMP))
     if kind == "beside":
@@ -228,7 +228,7 @@ def state_of(kind: str, state: TableState) -> TableState:
 
 
 def bins(files: Sequence[StreamFile], size: int) -> Iterator[tuple[str, tuple[AddFile, ...]]]:
-    """Files of one kind, about so many bytes together."""
+    """Files of one kind, in groups of about that many bytes."""
     for kind in sorted({item.kind for item in files}):
         waiting: list[AddFile] = []
         gathered = 0

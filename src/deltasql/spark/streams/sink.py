@@ -1,7 +1,7 @@
 """Micro-batches into tables, each exactly once: `foreachBatch(db.sink(…))`.
 
-The batch's number is the txn version of the stream's own application id, in the same commit as
-its rows. A batch that Spark sends again after a crash is found there and skipped.
+The batch's number is the txn version of the stream's own application id, in the same commit as its
+rows. A batch that Spark sends again after a crash is recognised by it and skipped.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _one(database: Database, name: str, app_id: str | None, options: Mapping[str
     def run(frame: DataFrame, batch: int) -> None:
         app = _app(frame, app_id)
         if app not in seen:
-            # Only the first batch after a start can be one that was written before.
+            # Only the first batch after a start can be one that was already written.
             record = database.lake.store.table(name)
             txns = {} if record is None else database.lake.table(name).snapshot().txns
             seen[app] = txns.get(app, -1)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deltasql.spark.datasource.source import DeltaSqlSource
     from deltasql.spec.actions import AddFile
 
-# What an offset calls the table's own id.
+# The name of the table's own id in an offset.
 _TABLE = "table"
 
 
@@ -74,7 +74,7 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(self._open().first())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """So many files in a batch."""
+        """The number of files in a batch."""
         return ReadMaxFiles(self._options.max_files)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -100,7 +100,7 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [StreamPart(kind, adds, sources) for kind, adds in bins(files, TASK_BYTES)]
 
     def stop(self) -> None:
-        """Give back the connection."""
+        """Release the connection."""
         if self._lake is not None:
             self._lake.close()
             self._lake = self._files = None

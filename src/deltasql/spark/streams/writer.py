@@ -1,7 +1,7 @@
 """`writeStream.format("deltasql")`: the data source route's sink, each batch exactly once.
 
-Spark tells such a sink no id of its query. It is in the checkpoint, from which a restarted
-query reads its own; without a checkpoint the option `txnAppId` has to name the stream.
+Spark does not tell such a sink the id of its query. It is in the checkpoint, where a restarted
+query finds its own; without a checkpoint, the option `txnAppId` must name the stream.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class DeltaSqlStreamWriter(DataSourceStreamArrowWriter):
         return self._writer.write(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Commit a batch with its number, unless the table has it already."""
-        # Anew: the table may have changed since the stream began.
+        """Commit a batch with its number, unless the table already has it."""
+        # Read again: the table may have changed since the stream began.
         txn = txn_actions(self._app_id(), batchId)
         DeltaSqlWriter(self._source, self._schema, overwrite=False, extra=txn).commit(messages)
 

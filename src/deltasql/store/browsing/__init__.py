@@ -1,1 +1,1 @@
-"""What people look at: pages of tables, versions and files, each from an index and a limit."""
+"""Pages of tables, versions and files for people to read, each from an index and with a limit."""

@@ -1,4 +1,4 @@
-"""The seam for people who look: pages of tables, versions and files, each with a limit."""
+"""The interface for browsing: pages of tables, versions and files, each with a limit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class BehindTable:
 
 @dataclass(frozen=True, slots=True)
 class ListedVersion:
-    """A version with its state in the mirror; `status` is None before that is known."""
+    """A version with its state in the mirror; `status` is None until that is known."""
 
     record: VersionRecord
     status: str | None
@@ -72,7 +72,7 @@ class ListedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What a version did to the live files: those it ended, and its body if that is small."""
+    """What a version did to the live files: which it ended, and its body if that is small."""
 
     version: int
     body: bytes | None
@@ -95,12 +95,12 @@ class ListedFile:
 
 
 class BrowseLog(SumLog, Protocol):
-    """Pages of what is in the log. Each answer is one statement, on indexes, with a limit."""
+    """Pages of the log. Each answer is one statement that uses indexes and has a limit."""
 
     def browse_tables(
         self, *, search: str = "", after: str = "", most: int = 100
     ) -> list[TableListing]:
-        """Live tables whose name holds `search` in any case, by name, after a name."""
+        """Live tables after a name, by name, whose name contains `search` in any case."""
 
     def browse_table(self, name: str) -> TableListing | None:
         """The live table of that name."""
@@ -117,12 +117,14 @@ class BrowseLog(SumLog, Protocol):
     def browse_versions(
         self, table_id: int, *, before: int | None = None, most: int = 50
     ) -> list[ListedVersion]:
-        """Versions below one, newest first."""
+        """Versions below a given one, newest first."""
 
     def growth(
         self, table_id: int, *, before: int | None = None, most: int = 50, largest: int = 65_536
     ) -> list[Growth]:
-        """What versions did to the live files, newest first; bodies up to `largest` packed."""
+        """What versions did to the live files, newest first; bodies of up to `largest` packed
+        bytes.
+        """
 
     def browse_audit(
         self, *, start: int, stop: int, most: int = 100
@@ -132,10 +134,10 @@ class BrowseLog(SumLog, Protocol):
     def browse_transaction(
         self, transaction_id: str, *, start: int, stop: int, most: int = 1000
     ) -> list[tuple[str, VersionRecord]]:
-        """The versions of one transaction, by table, among those of a time."""
+        """The versions of one transaction, by table, within a span of time."""
 
     def activity(self, *, start: int, stop: int, bucket: int) -> dict[int, int]:
-        """How many versions were committed in each stretch of `bucket` milliseconds."""
+        """How many versions were committed in each interval of `bucket` milliseconds."""
 
     def browse_files(
         self, table_id: int, version: int, *, after: str = "", most: int = 100
@@ -145,4 +147,4 @@ class BrowseLog(SumLog, Protocol):
     def landed(
         self, table_id: int, *, after: int, upto: int, most: int = 1000
     ) -> list[tuple[int, int]]:
-        """Versions whose commit file is there, with the milliseconds since their commit."""
+        """Versions whose commit file is in the mirror, with the milliseconds since their commit."""

@@ -1,4 +1,4 @@
-"""Pages with the named queries, the same for every dialect."""
+"""Pages from the named queries, the same for every dialect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deltasql.store.rows import Row, key_of
 
 
 class BrowseQueries(SumQueries):
-    """What people look at; a dialect says how a query is run."""
+    """Answers what people look at; a dialect says how to run a query."""
 
     def browse_tables(
         self, *, search: str = "", after: str = "", most: int = 100
@@ -105,7 +105,7 @@ class BrowseQueries(SumQueries):
 
 
 def _literally(text: str) -> str:
-    """A text that LIKE takes as it is."""
+    """A text escaped so that LIKE takes it literally."""
     return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 

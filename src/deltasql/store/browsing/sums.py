@@ -14,8 +14,8 @@ from deltasql.store.rows import Row
 class TableSums:
     """A table in numbers.
 
-    `rows` are those that are not deleted, None where a file does not say how many it has; `old`
-    files are of earlier versions alone, and go with vacuum.
+    `rows` counts those that are not deleted, and is None if a file does not say how many it has;
+    `old` files belong to earlier versions only, and vacuum will delete them.
     """
 
     files: int
@@ -30,8 +30,8 @@ class TableSums:
 class VersionSums:
     """What a version did.
 
-    Rows are those of the files: one that is written anew counts with all of its rows, on both
-    sides. Work that only moves rows adds and removes none.
+    Rows are counted by file: a rewritten file counts with all of its rows, on both sides. An
+    operation that only moves rows adds and removes none.
     """
 
     files_added: int = 0
@@ -49,7 +49,7 @@ class SumLog(Protocol):
         """The newest version of a table in numbers."""
 
     def version_sums(self, table_id: int, *, first: int, last: int) -> dict[int, VersionSums]:
-        """What versions did; those that named no file are not among them."""
+        """What versions did; those that named no file are left out."""
 
 
 class SumQueries(ABC):
@@ -109,7 +109,7 @@ class SumQueries(ABC):
 
 
 def _sum(group: list[Any]) -> tuple[int, int, int]:
-    """Files, bytes and live rows of files that have the same deletion vector, or none."""
+    """Files, bytes and live rows of files that share a deletion vector, or have none."""
     vector, files, size, rows = group
     live = 0 if rows is None else int(rows) - _deleted(vector) * files
     return files, int(size or 0), live

@@ -1,1 +1,1 @@
-"""What checks of the log ask the database, and how its rows are made anew."""
+"""What checks of the log ask the database, and how its rows are rebuilt."""

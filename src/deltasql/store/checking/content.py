@@ -1,6 +1,6 @@
-"""What a checkpoint says of a table, hashed alike from rows, from commits and from checkpoints.
+"""The content of a checkpoint, hashed the same way from rows, from commits and from checkpoints.
 
-JSON is hashed by what it says, not by how it is written: checkpoints have maps and structs.
+JSON is hashed by its meaning, not by its spelling: checkpoints have maps and structs instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from deltasql.store.rows import (
     key_of,
 )
 
-# What is hashed of a live file, in the order of `file_hashes`. Unknown fields, statistics' keys
+# The hashed columns of a live file, in the order of `file_hashes`. Unknown fields, statistics' keys
 # and dataChange are in no checkpoint.
 CONTENT_COLUMNS: Final = (
     "path_key",
@@ -49,11 +49,11 @@ _VECTOR: Final = frozenset(SHAPES[DeletionVector].by_wire)
 
 
 def _places(columns: tuple[str, ...], *names: str) -> tuple[int, ...]:
-    """Where columns are in a row whose version comes first."""
+    """The positions of columns in a row that starts with its version."""
     return 0, *(1 + columns.index(name) for name in names)
 
 
-# Of rows that are no files: what is hashed. The name that a row goes by is the first.
+# The hashed columns of rows that are not files. The first one is the row's name.
 _OTHERS: Final = {
     "txns": _places(TXN_COLUMNS, "app_id", "txn_version", "last_updated"),
     "domains": _places(DOMAIN_COLUMNS, "domain", "configuration", "removed"),
@@ -108,14 +108,14 @@ def hashes_of_add(add: AddFile) -> FileHashes:
 
 
 def other_hash(kind: str, row: Row) -> bytes:
-    """The hash of a row of one of `OTHER_KINDS`, whose version comes first."""
+    """The hash of a row of one of `OTHER_KINDS`, which starts with its version."""
     values = [row[place] for place in _OTHERS[kind]]
     plain = [int(value) if isinstance(value, bool) else value for value in values]
     return _hash(repr((kind, *plain)).encode("utf-8", "surrogatepass"))
 
 
 def other_hashes(version: int, commit: CommitRows) -> Iterator[bytes]:
-    """The hashes of what a commit has beside files."""
+    """The hashes of a commit's actions other than files."""
     for kind in OTHER_KINDS:
         rows: Iterable[Row] = getattr(commit, kind)
         for row in rows:
@@ -128,7 +128,7 @@ def _hash(value: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _plain(text: str) -> str:
-    """JSON with its keys in order; what is none, as it is."""
+    """JSON with sorted keys; anything else unchanged."""
     try:
         return orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS).decode()
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
@@ -136,7 +136,7 @@ def _plain(text: str) -> str:
 
 
 def _tags(text: str | None) -> str | None:
-    """No tags and an empty map of them are the same."""
+    """No tags and an empty map of tags are the same."""
     return None if text is None or text == "{}" else _plain(text)
 
 

@@ -1,4 +1,4 @@
-"""The seam for checks: the rows of a table as they are, and what was proven of them before."""
+"""The interface for checks: the rows of a table as they are, and what was proven before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Origin(StrEnum):
-    """Why a version is trusted: at most one of each is kept of a table."""
+    """Why a version is trusted; at most one of each is kept per table."""
 
     ADOPTED = "ADOPTED"
     CHECKED = "CHECKED"
@@ -28,7 +28,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrustedVersion:
-    """What was proven of a version: its live files, and perhaps every row up to it."""
+    """What was proven about a version: its live files, and perhaps every row up to it."""
 
     table_id: int
     origin: Origin
@@ -48,7 +48,7 @@ class TableColumns:
 
 @dataclass(frozen=True, slots=True)
 class StoredCommit:
-    """A version's commit file, the digest that it was committed with, and what its row repeats."""
+    """A version's commit file, the digest it was committed with, and what its row repeats."""
 
     version: int
     in_commit_timestamp: int
@@ -73,13 +73,13 @@ class RebuiltHead:
     columns: TableColumns
 
 
-# The rows of actions that are no files; their columns follow `version`. Beside them `other_rows`
-# knows "versions": what rows of versions repeat of their commits.
+# The rows of actions other than files; their columns follow `version`. `other_rows` also takes
+# "versions": what the rows of versions repeat from their commits.
 OTHERS = ("txns", "domains", "cdc", "metadata", "protocol")
 
 
 class RebuildLog(Protocol):
-    """A table's head under lock while its rows are made anew: see `TrustLog.rebuilding`."""
+    """A table's head under lock while its rows are rebuilt: see `TrustLog.rebuilding`."""
 
     @property
     def head(self) -> Head:
@@ -89,13 +89,13 @@ class RebuildLog(Protocol):
         """The commits after a version, in order."""
 
     def clear(self, *, after: int) -> None:
-        """Take away what versions after one have done; files that they ended are live again."""
+        """Undo what versions after a given one did; files that they ended are live again."""
 
     def clear_files(self) -> None:
-        """Take away every file and partition that is left."""
+        """Delete every remaining file and partition."""
 
     def mend(self, commit: StoredCommit) -> None:
-        """Let the row of a version repeat what its commit says; the commit stays as it is."""
+        """Make the row of a version repeat what its commit says; the commit is unchanged."""
 
     def live_sums(self) -> FileSums:
         """Sums over the files that are live now."""
@@ -104,11 +104,11 @@ class RebuildLog(Protocol):
         """Write some more rows, as `HistoryLog.load_history` does."""
 
     def finish(self, head: RebuiltHead) -> None:
-        """Let the head and `dl_tables` say what the commits say."""
+        """Set the head and `dl_tables` to what the commits say."""
 
 
 class Removal(NamedTuple):
-    """How a file ended; without an action an add restated it. A live one has none of it."""
+    """How a file ended. Without an action, an add restated it. A live file has no removal."""
 
     version: int | None
     deletion_timestamp: int | None
@@ -117,7 +117,7 @@ class Removal(NamedTuple):
 
 
 class FileRow(NamedTuple):
-    """A live or dead file; `version` is that of its add, None where that is unknown."""
+    """A live or dead file; `version` is that of its add, None if unknown."""
 
     version: int | None
     add: AddRow
@@ -125,24 +125,24 @@ class FileRow(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """What the file is found by."""
+        """The key that the file is found by."""
         return self.add.path_key + self.add.dv_key
 
 
 class TrustLog(Protocol):
-    """What a check asks of a log store. Streams are one statement each, in bounded memory."""
+    """What a check asks of a log store. Each stream is one statement, in bounded memory."""
 
     def live_keys(self, table_id: int, version: int) -> pa.RecordBatchReader:
         """`CONTENT_COLUMNS` of the files live at `version`."""
 
     def ended_keys(self, table_id: int, *, after: int, upto: int) -> pa.RecordBatchReader:
-        """`CONTENT_COLUMNS` of the files that were live at `after` and ended up to `upto`, by the
-        rows.
+        """`CONTENT_COLUMNS` of the files that, by the rows, were live at `after` and ended by
+        `upto`.
         """
 
     def file_rows(self, table_id: int, version: int) -> Iterator[FileRow]:
-        """Every row of a file that versions up to one have added or removed: version,
-        `ADD_COLUMNS`, removed_version, deletion_timestamp, remove_data_change, remove_action.
+        """Every row of a file that was added or removed up to a version: version, `ADD_COLUMNS`,
+        removed_version, deletion_timestamp, remove_data_change, remove_action.
         """
 
     def other_rows(self, table_id: int, kind: str, version: int) -> Iterator[Row]:
@@ -161,10 +161,10 @@ class TrustLog(Protocol):
         """What `dl_tables` says of a table."""
 
     def trusted(self, table_id: int) -> list[TrustedVersion]:
-        """What was proven of a table, newest first."""
+        """What was proven about a table, newest first."""
 
     def trust(self, proven: TrustedVersion) -> None:
-        """Write down what was proven, in place of what the same origin had said."""
+        """Record what was proven, replacing what the same origin had recorded."""
 
     def rebuilding(self, table_id: int) -> AbstractContextManager[RebuildLog]:
         """Lock the head of a table, and commit at the end; roll back on error."""

@@ -70,9 +70,9 @@ _OTHERS: Final = {
 
 
 class TrustQueries(ABC):
-    """The reading half of `TrustLog`; a dialect says how a query is run."""
+    """The reading half of `TrustLog`; a dialect says how to run a query."""
 
-    # Whether the database has lists; else keys are JSON.
+    # Whether the database has lists; otherwise keys are JSON.
     _lists: ClassVar[bool] = True
 
     @abstractmethod
@@ -184,7 +184,7 @@ def trusted_values(proven: TrustedVersion) -> dict[str, Any]:
 def commit_pages(
     run: Callable[..., list[Row]], table_id: int, *, after: int, upto: int
 ) -> Iterator[StoredCommit]:
-    """Commits a page at a time, so that no statement outlives a fetch."""
+    """Commits in pages, so that no statement outlives a fetch."""
     while True:
         page = run("commits_stored", table_id=table_id, after=after, upto=upto, most=_PAGE)
         for version, timestamp, digest, encoding, body, *columns in page:
@@ -207,7 +207,7 @@ def commit_pages(
 
 
 def _unpacked(encoding: str, body: bytes) -> bytes:
-    """The commit file; what can't be unpacked is none, and has not its digest."""
+    """The commit file; if it can't be unpacked, an empty one, which does not match its digest."""
     try:
         return unpack(encoding, body)
     except DatabaseError:
@@ -215,6 +215,6 @@ def _unpacked(encoding: str, body: bytes) -> bytes:
 
 
 def tuples(batches: pa.RecordBatchReader) -> Iterator[Row]:
-    """The rows of batches."""
+    """The rows of all batches."""
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -1,6 +1,6 @@
-"""The rows of a table made anew, in one transaction that holds its head.
+"""Rebuilds the rows of a table, in one transaction that holds its head.
 
-The bodies of its versions are the truth, and stay as they are.
+The bodies of its versions are the truth, and stay unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from deltasql.store.history import HistoryRows
 from deltasql.store.interface import Head
 from deltasql.store.rows import Row
 
-# Files come back before the rows go that say so.
+# Files become live again before the rows that say so are deleted.
 _CLEAR: Final = (
     "history_trim_adds",
     "rebuild_back",
@@ -37,7 +37,7 @@ _KEYS: Final = 20_000
 
 
 class TableRebuild:
-    """One rebuild; `run` is how a named query is run, `write_part` how rows are written."""
+    """One rebuild; `run` runs a named query, and `write_part` writes rows."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class EmbeddedRebuilding(ABC):
 
     @abstractmethod
     def _write_history(self, writer: Session, table_id: int, prepared: Any) -> None:
-        """Write what `_prepare_history` made, inside the writer's transaction."""
+        """Write what `_prepare_history` returned, inside the writer's transaction."""
 
     @contextmanager
     def rebuilding(self, table_id: int) -> Iterator[TableRebuild]:

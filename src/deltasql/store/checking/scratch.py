@@ -1,4 +1,4 @@
-"""The rows that a table should have, on the side: on disk as far as they are large."""
+"""The rows that a table should have, kept aside: on disk if they are large."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SQL: Final = queries.load("sqlite")
 
 
 class Scratch:
-    """Fingerprints of rows by their keys, put in by who replays and taken out by who compares.
+    """Fingerprints of rows by key: replay puts them in, and the comparison takes them out.
 
-    A private database without a name: SQLite keeps it in memory while it is small, and on disk
-    when it is not.
+    It is a private database without a name: SQLite keeps it in memory while it is small, and on
+    disk otherwise.
     """
 
     def __init__(self) -> None:
@@ -43,42 +43,42 @@ class Scratch:
     def add(
         self, key: bytes, fingerprint: bytes, *, file: FileHashes, version: int, path: str
     ) -> None:
-        """A file is live."""
+        """Note that a file is live."""
         self._connection.execute(_SQL["scratch_add"], (key, fingerprint, *file, version, path))
 
     def take(self, key: bytes) -> tuple[bytes, FileHashes, str] | None:
-        """A file that was live is so no more: its fingerprint, hashes and path, if it was."""
+        """Note that a live file ended; returns its fingerprint, hashes and path, if it was live."""
         found: Row | None = self._connection.execute(_SQL["scratch_take"], (key,)).fetchone()
         return None if found is None else (found[0], FileHashes(*found[1:4]), found[4])
 
     def end(self, key: bytes, removed_version: int, fingerprint: bytes, path: str) -> None:
-        """A file is dead since a version."""
+        """Note that a file is dead since a version."""
         self._connection.execute(_SQL["scratch_end"], (key, removed_version, fingerprint, path))
 
     def take_dead(self, key: bytes, removed_version: int) -> bytes | None:
-        """The fingerprint of a file that died, once."""
+        """Take the fingerprint of a dead file, once."""
         given = (key, removed_version)
         found: Row | None = self._connection.execute(_SQL["scratch_take_dead"], given).fetchone()
         return None if found is None else found[0]
 
     def note(self, kind: str, version: int, label: str, fingerprint: bytes) -> None:
-        """An action that is no file's."""
+        """Note an action that is not about a file."""
         self._connection.execute(_SQL["scratch_note"], (kind, version, label, fingerprint))
 
     def take_other(self, kind: str, version: int, label: str) -> bytes | None:
-        """The fingerprint of such an action, once."""
+        """Take the fingerprint of such an action, once."""
         given = (kind, version, label)
         found: Row | None = self._connection.execute(_SQL["scratch_take_other"], given).fetchone()
         return None if found is None else found[0]
 
     def left_live(self) -> Iterator[Row]:
-        """Version and path of files that nobody took."""
+        """Version and path of the live files that were not taken."""
         return self._connection.execute(_SQL["scratch_left_live"])
 
     def left_dead(self) -> Iterator[Row]:
-        """Version of the end, and path, of dead files that nobody took."""
+        """Version of the end, and path, of the dead files that were not taken."""
         return self._connection.execute(_SQL["scratch_left_dead"])
 
     def left_other(self) -> Iterator[Row]:
-        """Kind, version and label of other actions that nobody took."""
+        """Kind, version and label of the other actions that were not taken."""
         return self._connection.execute(_SQL["scratch_left_other"])

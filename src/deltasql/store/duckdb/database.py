@@ -1,7 +1,7 @@
-"""One DuckDB instance a file and process, shared by every store that is open on it.
+"""One DuckDB instance per file and process, shared by every store that is open on it.
 
-DuckDB refuses a second process, and inside one process two instances of a file would not
-know of each other's locks.
+DuckDB refuses a second process, and two instances of a file in one process would not see each
+other's locks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltasql.store.migrations import behind
 
 
 class Database:
-    """An instance, its queue of writers, and its connections that are not in use."""
+    """An instance, its queue of writers, and its idle connections."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -36,20 +36,20 @@ class Database:
 
     @property
     def writer(self) -> duckdb.DuckDBPyConnection:
-        """The connection that writes; for the thread whose turn it is."""
+        """The connection for writing; only for the thread whose turn it is."""
         if self._writer is None:
             self._writer = self._root.cursor()
         return self._writer
 
     def discard_writer(self) -> None:
-        """The next one writes with another connection; for the thread whose turn it is."""
+        """Make the next writer use a new connection; only for the thread whose turn it is."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
 
     @contextmanager
     def reader(self, doing: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection that reads, for one piece of work."""
+        """A connection for one reading task."""
         with translated(doing, self.path):
             connection = self.take()
             try:
@@ -58,7 +58,7 @@ class Database:
                 self.give_back(connection)
 
     def take(self) -> duckdb.DuckDBPyConnection:
-        """A connection that reads; it must be given back."""
+        """A connection for reading; it must be given back."""
         self.check_process()
         try:
             return self._idle.pop()
@@ -77,7 +77,7 @@ class Database:
             raise forked(self.path)
 
     def close(self) -> None:
-        """Release the file; a result that is still being read keeps it open until its end."""
+        """Release the file; a result that is still being read keeps it open until it ends."""
         while self._idle:
             self._idle.pop().close()
         self.discard_writer()
@@ -85,10 +85,10 @@ class Database:
 
 
 def _opened(path: str) -> duckdb.DuckDBPyConnection:
-    """An instance of a file, after a crash too.
+    """An instance of a file, even after a crash.
 
-    DuckDB can't replay comments on columns when the file is the instance's own; it can when the
-    file is attached to another.
+    DuckDB can't replay comments on columns in the file that it opens itself; it can in a file that
+    is attached to another instance.
     """
     try:
         return duckdb.connect(path)
@@ -101,7 +101,7 @@ def _opened(path: str) -> duckdb.DuckDBPyConnection:
 
 
 def _attachment(path: str, name: str) -> str:
-    # ATTACH is the one statement that takes no parameters.
+    # ATTACH takes no parameters.
     quoted = path.replace("'", "''")
     return f"ATTACH '{quoted}' AS {name}"
 
@@ -128,7 +128,7 @@ def open_database(path: str, *, may_create: bool) -> Database:
 
 
 def close_database(database: Database) -> None:
-    """One user less; the last one releases the file."""
+    """Release one use; the last one closes the file."""
     with _mutex:
         database.users -= 1
         if not database.users:

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from deltasql.errors import DatabaseError
 
-# The failures of a statement that DuckDB has surely not done; of any other, and of a COMMIT,
-# nobody knows.
+# Failures after which DuckDB has certainly not executed the statement. After any other, and after a
+# failed COMMIT, the outcome is unknown.
 _REFUSING = (
     duckdb.BinderException,
     duckdb.CatalogException,
@@ -46,7 +46,7 @@ def translate(error: Exception, doing: str, path: str, *, at_commit: bool = Fals
     text = str(error)
     if "Could not set lock on file" in text:
         return _held_elsewhere(text, path)
-    # Some indexes are checked by COMMIT only; it has undone all, and would again.
+    # Some indexes are checked only by COMMIT; it has undone everything, and would do so again.
     is_violation = isinstance(error, duckdb.TransactionException) and _VIOLATION in text
     return DatabaseError(
         f"DuckDB failed while {doing} in {path}",

@@ -1,4 +1,4 @@
-"""Histories loaded into DuckDB: Arrow tables in."""
+"""Loading histories into DuckDB, as Arrow tables."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def prepare_history(part: HistoryRows) -> PreparedHistory:
 
 
 def write_history(session: DuckdbSession, table_id: int, prepared: PreparedHistory) -> None:
-    """Write a part, inside the transaction that is open."""
+    """Write a part, inside the open transaction."""
     for statements, table in prepared:
         session.write_incoming(statements, table, table_id=table_id)
 

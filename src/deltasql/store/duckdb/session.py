@@ -1,4 +1,4 @@
-"""The connection that writes to DuckDB."""
+"""The connection for writing to DuckDB."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from deltasql.store.rows import (
 )
 
 SQL = queries.load("duckdb")
-# Up to here rows bound one by one are quicker than an Arrow table.
+# Up to this many, rows bound one by one are quicker than an Arrow table.
 FEW = 3
 
 TYPES = {
@@ -57,7 +57,7 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
-    """A commit's rows as Arrow tables, None for none; few adds are no table either."""
+    """A commit's rows as Arrow tables, None if there are none; a few adds are no table either."""
 
     adds: Sequence[Row]
     add_table: pa.Table | None
@@ -66,7 +66,7 @@ class PreparedRows:
 
 
 class DuckdbSession:
-    """Transactions, named queries and Arrow tables over the connection that writes."""
+    """Transactions, named queries and Arrow tables over the connection for writing."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: str) -> None:
         self._connection = connection
@@ -80,15 +80,15 @@ class DuckdbSession:
         self.execute("BEGIN")
 
     def commit(self) -> None:
-        """End the transaction; whatever goes wrong here, it may have been committed."""
+        """End the transaction; if anything goes wrong here, it may still have been committed."""
         self.execute("COMMIT", at_commit=True)
 
     def rollback(self) -> None:
         try:
             self._connection.rollback()
         except duckdb.Error:
-            # The failure that brought us here may have ended the transaction itself, or the
-            # instance; it is the one to show.
+            # The original failure may have ended the transaction itself, or the instance; that is
+            # the failure to report.
             return
 
     def rows(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -145,14 +145,14 @@ class DuckdbSession:
             return
         table = prepared.add_table
         if table is None:
-            # Rare: one of a few files is live already.
+            # Rare: one of a few files is already live.
             table = _to_table(ADD_COLUMNS, prepared.adds[done:])
         with self._incoming(table):
             ((live, clash),) = self.rows("adds_live", table_id=place["table_id"])
             if clash is not None:
                 raise doubled_path(clash)
             if live:
-                # Files that are live already: the old rows become history.
+                # Files that are already live: the old rows become history.
                 self.rows("restated_keep", **place)
                 self.rows("incoming_delete", table_id=place["table_id"])
             self.rows("adds_insert", **place)
@@ -193,7 +193,7 @@ def prepare(rows: CommitRows) -> PreparedRows:
 
 
 def _check_added_once(adds: Sequence[AddRow]) -> None:
-    """No index would notice."""
+    """Check it here, because no index would notice."""
     seen = set()
     for row in adds:
         if row.path_key in seen:
@@ -211,5 +211,5 @@ def _to_table(columns: Sequence[str], rows: Sequence[Row]) -> pa.Table:
 
 
 def _taken_by(name: str, place: Mapping[str, int]) -> Mapping[str, int]:
-    """DuckDB refuses parameters that a statement does not have."""
+    """Only the parameters that the statement has: DuckDB refuses others."""
     return {key: value for key, value in place.items() if f"${key}" in SQL[name]}

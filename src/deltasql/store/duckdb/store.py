@@ -25,9 +25,9 @@ _BATCH = 8_192
 
 
 class DuckdbStore(EmbeddedStore):
-    """A log in a DuckDB file, which one process has open."""
+    """A log in a DuckDB file, which only one process can open."""
 
-    # A unique key that a transaction has freed is taken for it until it ends.
+    # A unique key that a transaction frees counts as taken until the transaction ends.
     _frees_names_at_once = False
     sql = SQL
     dialect = "duckdb"
@@ -62,7 +62,7 @@ class DuckdbStore(EmbeddedStore):
             except BaseException:
                 connection.rollback()
                 raise
-            # Out of the write-ahead log, which could not be replayed as it is (see `database`).
+            # Empties the write-ahead log, which could not be replayed as it is (see `database`).
             connection.execute("CHECKPOINT")
 
     @contextmanager
@@ -117,7 +117,7 @@ class DuckdbStore(EmbeddedStore):
 
     def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
         batches = self._batches(query, schema)
-        # The first batch is empty: taking it here raises here what the query raises.
+        # The first batch is empty: taking it here raises the query's errors here.
         next(batches)
         return pa.RecordBatchReader.from_batches(schema, batches)
 

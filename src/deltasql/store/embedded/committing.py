@@ -1,6 +1,6 @@
 """A commit, statement by statement, inside a transaction of a database in our own process.
 
-The same steps in the same order as `dl_commit` of PostgreSQL.
+The steps and their order are those of PostgreSQL's `dl_commit`.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from deltasql.store.rows import CommitRows, Row, key_of
 
 
 class Session(Protocol):
-    """The connection that writes."""
+    """The connection for writing."""
 
-    # Whether statements of the application's own ran on it: they may have left a state of the
-    # session behind that their text does not tell of, so that it is not used again.
+    # Whether the application's own statements ran on it: they may have left session state behind
+    # that their text does not show, so the session is not used again.
     is_spent: bool
 
     def rows(self, name: str, /, **parameters: Any) -> list[Row]:
         """Run a named query."""
 
     def execute(self, statement: str, parameters: Sequence[Any]) -> list[Row]:
-        """Run a statement of the application's own."""
+        """Run one of the application's own statements."""
 
     def prepare(self, rows: CommitRows) -> Any:
-        """Rows in the form that `write_rows` takes, made before the lock is taken."""
+        """Rows in the form that `write_rows` takes, prepared before the lock is taken."""
 
     def write_rows(self, table_id: int, version: int, prepared: Any) -> None:
         """Write the rows of every kind of action."""
 
     def transaction(self) -> object:
-        """What tells the transaction that is open from any other."""
+        """What distinguishes the open transaction from any other."""
 
     def key_list(self, keys: Collection[bytes]) -> Any:
         """Keys as a parameter of `files_by_key`."""
@@ -67,7 +67,7 @@ class Draft:
         self.rows = prepared_rows
 
     def of(self, proposal: Proposal) -> Draft:
-        """The same for a proposal that has the same rows and body."""
+        """The same for a proposal with the same rows and body."""
         draft = Draft.__new__(Draft)
         draft.proposal, draft.body, draft.rows = proposal, self.body, self.rows
         return draft
@@ -109,7 +109,7 @@ def write_next(session: Session, draft: Draft, *, now: int) -> Outcome:
 
 
 def write_version(session: Session, draft: Draft, *, table_id: int, version: int, ict: int) -> None:
-    """Write a version whose number and time are settled; the head stands there already."""
+    """Write a version whose number and time are fixed; the head is already there."""
     proposal = draft.proposal
     session.write_rows(table_id, version, draft.rows)
     if proposal.rows.metadata:
@@ -140,7 +140,7 @@ def write_version(session: Session, draft: Draft, *, table_id: int, version: int
 
 
 def _seen_txn(session: Session, table_id: int, txns: Sequence[Row]) -> int | None:
-    """The newest version that holds one of these transactions, or a later one, already."""
+    """The newest version that already contains one of these transactions, or a later one."""
     seen = []
     for app_key, _, txn_version, _ in txns:
         for latest, version in session.rows("txn_latest", table_id=table_id, app_key=app_key):
@@ -150,7 +150,7 @@ def _seen_txn(session: Session, table_id: int, txns: Sequence[Row]) -> int | Non
 
 
 class EmbeddedLockedLog:
-    """Heads under lock, in a transaction that the caller's block ends."""
+    """Heads under lock, in a transaction that ends with the caller's block."""
 
     def __init__(
         self, session: Session, heads: dict[int, Head], ready: Sequence[Draft] = ()
@@ -158,7 +158,7 @@ class EmbeddedLockedLog:
         self._session = session
         self._ready = ready
         self.heads = heads
-        # A write that failed halfway must not be committed by a caller who caught its error.
+        # If a write fails halfway, a caller that catches the error must not commit it.
         self.failure: BaseException | None = None
 
     def commits(self, table_id: int, *, after: int) -> list[CommitRecord]:
@@ -268,12 +268,12 @@ def _advanced(head: Head, proposal: Proposal, done: Committed) -> Head:
 
 
 def now_ms() -> int:
-    """The machine's clock: the database has no other."""
+    """The machine's clock: the database has none of its own."""
     return time.time_ns() // 1_000_000
 
 
 def doubled_path(path: str) -> ValidationError:
-    """The error for a path that would be live twice, under two deletion vectors."""
+    """The error for a path that would be live twice, with two deletion vectors."""
     return ValidationError(
         f"{path!r} is live with another deletion vector",
         cause="a file may be live once only",
@@ -291,7 +291,7 @@ def added_twice(path: str) -> ValidationError:
 
 
 def left_transaction(statement: str) -> DatabaseError:
-    """The error for a statement of the application's own that ended the transaction around it."""
+    """The error for an application's own statement that ended the transaction around it."""
     return DatabaseError(
         f"{statement!r:.80} ended the transaction that it was to be part of",
         cause="a commit and the statements that go with it are one transaction",

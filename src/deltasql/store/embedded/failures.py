@@ -1,4 +1,4 @@
-"""What goes wrong alike in databases of our own process."""
+"""Failures that databases in our own process have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories loaded into databases of our own process."""
+"""Loading histories into databases in our own process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from deltasql.store.rows import Row
 
 
 class EmbeddedHistory:
-    """The part of an embedded store that takes histories."""
+    """The part of an embedded store that loads histories."""
 
     # Whether a name is free within the transaction that gives it up.
     _frees_names_at_once: ClassVar[bool] = True
@@ -41,7 +41,7 @@ class EmbeddedHistory:
 
     @abstractmethod
     def _write_history(self, writer: Session, table_id: int, prepared: Any) -> None:
-        """Write what `_prepare_history` made, inside the writer's transaction."""
+        """Write what `_prepare_history` returned, inside the writer's transaction."""
 
     def stage_table(self, name: str, location: str) -> int:
         with self._writing("staging a table") as session:

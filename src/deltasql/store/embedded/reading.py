@@ -24,23 +24,23 @@ from deltasql.store.partition_sql import partitions_query
 from deltasql.store.rows import Row
 
 NO_LIMIT = 2**63 - 1
-# Commits are fetched a page at a time, so that no transaction outlives a fetch.
+# Commits are fetched in pages, so that no transaction outlives a fetch.
 _PAGE = 64
 _PARTITIONS = pa.schema([("partition_key", pa.int64()), ("partition_values", pa.string())])
 
 
 class QueryReader(ABC):
-    """Answers from named queries; a dialect says how one is run."""
+    """Answers from named queries; a dialect says how to run one."""
 
     dialect: ClassVar[str]
 
     @abstractmethod
     def _text(self, name: str) -> str:
-        """A named query, whose holes are to be filled."""
+        """A named query whose placeholders are still to be filled."""
 
     @abstractmethod
     def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
-        """The answer to a query that was made of texts."""
+        """The answer to a query assembled from texts."""
 
     @abstractmethod
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -73,11 +73,11 @@ class QueryReader(ABC):
 
     @property
     def takeovers(self) -> int:
-        """None: no other process answers for a database in our own."""
+        """Zero: no other process serves a database in our own."""
         return 0
 
     def pool_usage(self) -> tuple[int, int]:
-        """No pool: a database in our own process has none to wait for."""
+        """Zeros: a database in our own process has no pool."""
         return 0, 0
 
     def head(self, table_id: int) -> Head | None:
@@ -120,7 +120,7 @@ class QueryReader(ABC):
         return [(row[0], row[1]) for row in self._listed(query, _PARTITIONS)]
 
     def _listed(self, query: str, schema: pa.Schema) -> list[Row]:
-        """The rows of a query that was made of texts."""
+        """The rows of a query assembled from texts."""
         found = self._stream(query, schema).read_all()
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 

@@ -1,4 +1,4 @@
-"""What stores inside our own process have in common: one writer at a time, in turn."""
+"""What stores inside our own process have in common: writers take turns."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class EmbeddedStore(
 ):
     """A log store whose commits queue for the whole database.
 
-    `locks_tables_apart` is what can't be equal: a block of `locked` holds up the writers of
-    every table, not only of its own (docs/stores.md). `sql` are the queries of its `dialect`.
+    It can't provide `locks_tables_apart`: a `locked` block holds up the writers of every table, not
+    only of its own (docs/stores.md). `sql` holds the queries of its `dialect`.
     """
 
     locks_tables_apart = False
@@ -172,7 +172,7 @@ class EmbeddedStore(
         with self._writing("dropping a table") as session:
             if not session.rows("table_drop", table_id=table_id):
                 return False
-            # Without a head nothing can be committed any more.
+            # Without a head, nothing can be committed any more.
             session.rows("head_drop", table_id=table_id)
             return True
 

@@ -1,4 +1,4 @@
-"""A lock for threads that is handed on in the order of asking."""
+"""A lock for threads that is granted in the order of asking."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import Lock, get_ident
 
 
 class Turns:
-    """Python's own lock lets the thread that released it take it again at once, for ever."""
+    """A fair lock: with Python's own, the thread that released it may take it again for ever."""
 
     def __init__(self) -> None:
         self._mutex = Lock()
@@ -20,7 +20,7 @@ class Turns:
         return self._holder == get_ident()
 
     def acquire(self, timeout: float) -> bool:
-        """Wait for the turn; False when it did not come in time."""
+        """Wait for the turn; False if it did not come in time."""
         with self._mutex:
             if not self._is_taken:
                 self._is_taken = True
@@ -41,7 +41,7 @@ class Turns:
         return True
 
     def release(self) -> None:
-        """End the turn; the thread that waits longest has the next one."""
+        """End the turn; the thread that has waited longest is next."""
         with self._mutex:
             self._holder = None
             if self._waiting:

@@ -1,1 +1,1 @@
-"""The seam for retention: versions that leave the history."""
+"""The interface for retention: versions that leave the history."""

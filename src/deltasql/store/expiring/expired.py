@@ -1,4 +1,4 @@
-"""Whether what was read of a version is whole: rows of versions that expired are deleted."""
+"""Whether what was read of a version is complete: the rows of expired versions are deleted."""
 
 from __future__ import annotations
 

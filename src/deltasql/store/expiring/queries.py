@@ -19,11 +19,11 @@ _REPLACED: Final = ("expire_txns", "expire_domains", "expire_metadata", "expire_
 
 
 class _AskedLog(LockedLog, LockedQueries, Protocol):
-    """A locked log that runs named queries, too."""
+    """A locked log that also runs named queries."""
 
 
 class ExpiryQueries:
-    """What retention asks of a store; a dialect says how a query is run."""
+    """What retention asks of a store; a dialect says how to run a query."""
 
     @abstractmethod
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:

@@ -1,1 +1,1 @@
-"""The seam for upkeep in the background: a queue of jobs."""
+"""The interface for background upkeep: a queue of jobs."""

@@ -1,11 +1,11 @@
-"""The seam for upkeep in the background: what is to be done, by whom, and what came of it."""
+"""The interface for background upkeep: what to do, who does it, and the result."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-# The table of jobs that are about the whole lake.
+# The table id of jobs that concern the whole lake.
 WHOLE_LAKE: Final = 0
 
 
@@ -30,25 +30,25 @@ class JobLog(Protocol):
     """The queue of a lake."""
 
     def queue_job(self, job_id: str, table_id: int, *, work: str, reason: str) -> bool:
-        """Queue work on a table; False if such work waits, or is under way, already."""
+        """Queue work on a table; False if such work already waits or is under way."""
 
     def claim_job(self, holder: str, *, seconds: float) -> JobRecord | None:
-        """The job that has waited for longest, for `seconds`; None if none waits.
+        """The job that has waited longest, for `seconds`; None if none waits.
 
-        One whose holder did not end it in time waits again.
+        A job that its holder did not end in time waits again.
         """
 
     def end_job(self, job_id: str, holder: str, *, size_bytes: int, outcome: str) -> bool:
-        """Write down what came of a job; False if it is somebody else's by now."""
+        """Record the result of a job; False if another process has taken it over."""
 
     def forget_jobs(self, *, seconds: float) -> int:
-        """Forget jobs that ended so long ago; returns how many."""
+        """Forget jobs that ended longer ago than this; returns how many."""
 
     def job_bytes(self, *, seconds: float) -> int:
-        """How many bytes the jobs of the last so many seconds deleted or wrote."""
+        """How many bytes the jobs of the last `seconds` deleted or wrote."""
 
     def jobs(self) -> list[JobRecord]:
-        """All of them, the newest first."""
+        """All jobs, newest first."""
 
     def analyze(self) -> bool:
-        """Let the database count its rows anew; False if it does so by itself."""
+        """Make the database update its statistics; False if it does so by itself."""

@@ -10,7 +10,7 @@ from deltasql.store.rows import Row
 
 
 class JobQueries:
-    """What the queue asks of a store; a dialect says how a query is run."""
+    """What the queue asks of a store; a dialect says how to run a query."""
 
     @abstractmethod
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The seam between the mirror and a SQL database: leases, and the status of versions."""
+"""The interface between the mirror and a SQL database: leases, and the status of versions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from deltasql.log.checkpoint_rule import Growth
 
-# The interval of a record that marks no checkpoints by their number.
+# The interval of a record that marks no checkpoints by number.
 NO_INTERVAL: Final = 2**62
-# In seconds: a lease that ends later than this is not believed by those who want it.
+# In seconds. A lease that claims to end later than this is ignored by those who want it.
 LONGEST_LEASE: Final = 60.0
 
 
@@ -35,11 +35,12 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to one kind of work on one table, until a deadline of the database's clock.
+    """The right to one kind of work on one table, until a deadline by the database's clock.
 
-    Every status write shows the token; once somebody else took the lease over, it is refused.
-    `totals` are those of the newest mirrored version, and `growth` what the log has grown by up
-    to there, as the holder before left them; `checkpoint_actions` are in the newest checkpoint.
+    Every status write presents the token, and is refused once another process has taken the lease
+    over. `totals` are those of the newest mirrored version, and `growth` is how much the log had
+    grown by then, as the previous holder left them; `checkpoint_actions` are in the newest
+    checkpoint.
     """
 
     table_id: int
@@ -53,7 +54,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What somebody who waits for a version sees: is it mirrored, and may anybody mirror it?"""
+    """What a writer waiting for a version sees: is it mirrored, and may anybody mirror it?"""
 
     is_mirrored: bool
     is_free: bool
@@ -63,8 +64,8 @@ class Look:
 class PendingVersion:
     """A version whose commit file is not known to be in the mirror.
 
-    `body` is the file; None when SQL has lost it, which is a gap. `age_ms` is how long ago the
-    last attempt was; `is_paused` and `earliest`, the oldest version, are the whole table's.
+    `body` is the file, or None if SQL has lost it, which is a gap. `age_ms` is how long ago the
+    last attempt was; `is_paused` and `earliest`, the oldest version, concern the whole table.
     `gone_files` were removed or restated by the version, with `gone_bytes`.
     """
 
@@ -82,7 +83,7 @@ class PendingVersion:
 
 @dataclass(frozen=True, slots=True)
 class DueCheckpoint:
-    """A version whose checkpoint is due and not written; times are epoch milliseconds."""
+    """A version whose checkpoint is due but not written; times are epoch milliseconds."""
 
     version: int
     retry_count: int
@@ -109,9 +110,9 @@ class Backlog:
     """A table and what its mirror lacks; times are epoch milliseconds.
 
     `versions` after the newest in the mirror lack their commit file, the first of them,
-    `first_version`, since `oldest`; `gap_versions` lack it below, where a checkpoint stands for
-    them. Retries and errors are those of the first of all. `checkpoints` are due and not written.
-    `properties` are the table's, as JSON.
+    `first_version`, since `oldest`; `gap_versions` lack it below that, where a checkpoint stands in
+    for them. Retries and errors are those of the very first one. `checkpoints` counts those due but
+    not written. `properties` are the table's, as JSON.
     """
 
     table_id: int
@@ -140,19 +141,19 @@ class MirrorLog(Protocol):
     def acquire_lease(
         self, table_id: int, holder: str, seconds: float, work: Work = Work.COMMITS
     ) -> Lease | None:
-        """The lease on a table, unless somebody else has it."""
+        """The lease on a table, unless another process has it."""
 
     def renew_lease(self, lease: Lease, seconds: float) -> bool:
-        """Extend a lease; False when it was lost."""
+        """Extend a lease; False if it was lost."""
 
     def release_lease(self, lease: Lease) -> None:
         """Give a lease back."""
 
     def pending(self, table_id: int, *, most: int, after: int = -1) -> list[PendingVersion]:
-        """The first versions after one that have no commit file, in order."""
+        """The first versions after a given one that have no commit file, in order."""
 
     def look(self, table_id: int, version: int) -> Look:
-        """How the mirroring of a version stands; takes no lock."""
+        """Whether a version is mirrored, and whether anybody may mirror it; takes no lock."""
 
     def due_checkpoints(self, table_id: int) -> list[DueCheckpoint]:
         """Checkpoints that are due, in order."""
@@ -169,44 +170,44 @@ class MirrorLog(Protocol):
         due: int | None = None,
         growth: Growth | None = None,
     ) -> bool:
-        """The commit files from `first` up to `last` are there, by default up to the newest, that
-        of the totals, which the lease keeps with the growth: SUCCESS, but for the
-        multiples of `interval` and for `due`, which wait for their checkpoint, and so does what
-        had one before it was forgotten. The lease is extended, and False says that it was lost.
-        A crash of the database may lose the record.
+        """Record that the commit files from `first` to `last` are there, by default up to the
+        newest, which the totals describe; the lease keeps these and the growth. They become
+        SUCCESS, except for multiples of `interval`, for `due`, and for those that had a checkpoint
+        before they were forgotten, which wait for one. The lease is extended; False says that it
+        was lost. A crash of the database may lose the record.
         """
 
     def note_checkpoint(self, table_id: int, actions: int) -> None:
-        """Keep how many actions the newest checkpoint has, for those who ask when the next pays."""
+        """Record how many actions the newest checkpoint has, to decide when the next one pays."""
 
     def record_checkpoint(self, lease: Lease, version: int) -> bool:
-        """The checkpoint of a version is there. False when the lease was lost."""
+        """Record that the checkpoint of a version is there. False if the lease was lost."""
 
     def record_failure(self, lease: Lease, version: int, message: str, *, is_final: bool) -> bool:
-        """An attempt failed: counted, and FAILED when `is_final`."""
+        """Count a failed attempt; the version is FAILED if `is_final`."""
 
     def forget_mirrored(self, table_id: int, *, first: int, last: int) -> int:
-        """Let versions be mirrored again, from their commit file on."""
+        """Mark versions to be mirrored again, from their commit file on."""
 
     def forget_checkpoint(self, table_id: int, version: int) -> bool:
-        """Let a checkpoint be written again."""
+        """Mark a checkpoint to be written again."""
 
     def fill_status(self, table_id: int) -> int:
-        """Add the status rows that are missing, as PENDING; returns how many."""
+        """Add the missing status rows, as PENDING; returns how many."""
 
     def fill_all_statuses(self, *, only_new: bool) -> int:
         """The same for every table; of new versions, those that no publish run has reached."""
 
     def gaps(self, table_id: int) -> list[tuple[int, int]]:
-        """The first and the last of versions in a row that lack their commit file, in order: of
-        all but the last such row, the mirror has newer ones.
+        """The first and the last of each run of versions that lack their commit file, in order:
+        except for the last run, the mirror has newer versions.
         """
 
     def mirror_status(self, table_id: int, *, first: int, last: int) -> list[MirrorRecord]:
         """The status of versions, in order."""
 
     def backlog(self) -> list[Backlog]:
-        """Every live table; those whose mirror lacks nothing come too."""
+        """Every live table, including those whose mirror lacks nothing."""
 
     def open_backlog(self) -> list[Backlog]:
         """The live tables whose mirror lacks something."""
@@ -215,13 +216,13 @@ class MirrorLog(Protocol):
         """One table; None if it is gone."""
 
     def mirror_heads(self, *, since: int) -> list[tuple[int, int, int]]:
-        """Table, version and in-commit timestamp of those committed to after a time; -1: all."""
+        """Table, version and in-commit timestamp of those committed to after a time; -1 for all."""
 
     def set_mirror_paused(self, table_id: int, *, paused: bool) -> bool:
         """Pause or resume a table's mirror; False if it is gone."""
 
     def tombstones(self, table_id: int, version: int, *, newer_than: int) -> pa.RecordBatchReader:
-        """Removes (one column `action`, JSON) in force at `version` whose deletionTimestamp is
+        """Removes (one column `action`, JSON) that hold at `version` and whose deletionTimestamp is
         above `newer_than`, in bounded memory.
         """
 
@@ -229,10 +230,10 @@ class MirrorLog(Protocol):
         """Sums over the files that are live at a version."""
 
     def wake_mirror(self) -> None:
-        """Tell workers, if the database can, that there is work; cheap, and may be lost."""
+        """Tell workers, if the database can, that there is work; cheap, but may get lost."""
 
     def wait_for_work(self, seconds: float, stop: Event) -> None:
-        """Sleep until there may be work, at most so long, or until `stop` is set."""
+        """Sleep until there may be work, at most this long, or until `stop` is set."""
 
     def clock_ms(self) -> int:
         """The database's clock."""

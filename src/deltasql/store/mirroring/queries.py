@@ -28,7 +28,7 @@ TOMBSTONES_SCHEMA = pa.schema([pa.field("action", pa.string(), nullable=False)])
 
 
 class MirrorQueries(ABC):
-    """What the mirror asks of a store; a dialect says how a query is run."""
+    """What the mirror asks of a store; a dialect says how to run a query."""
 
     @abstractmethod
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -44,7 +44,7 @@ class MirrorQueries(ABC):
 
     @abstractmethod
     def _record_json(self, **parameters: Any) -> bool:
-        """`lease_keep_totals` and, if the lease holds, `mirror_mark_json`, as one."""
+        """`lease_keep_totals` and, if the lease holds, `mirror_mark_json`, in one."""
 
     def acquire_lease(
         self, table_id: int, holder: str, seconds: float, work: Work = Work.COMMITS
@@ -179,7 +179,7 @@ class MirrorQueries(ABC):
         return Totals(version, int(files), int(size))
 
     def wake_mirror(self) -> None:
-        """A database in our own process has no one to tell."""
+        """Nothing to do: nobody else waits on a database in our own process."""
         return
 
     def wait_for_work(self, seconds: float, stop: Event) -> None:

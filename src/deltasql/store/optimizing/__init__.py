@@ -1,1 +1,1 @@
-"""The queue of optimize, and where it put rows."""
+"""The queue of optimize, and where it moved rows."""

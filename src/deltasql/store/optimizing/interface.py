@@ -1,4 +1,4 @@
-"""The seam for optimize: bins that processes share, and where rows went."""
+"""The interface for optimize: bins that processes share, and where rows went."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLAIM_SECONDS: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class PlannedBin:
-    """Files of one partition that are to be written together; paths as the log has them."""
+    """Files of one partition to be written together; paths as in the log."""
 
     paths: tuple[str, ...]
     size: int
@@ -30,43 +30,41 @@ class ClaimedBin:
 
 
 class OptimizeLog(Protocol):
-    """Bins of optimize, and moved rows. `settings` is what was asked for: the same share bins."""
+    """Bins of optimize, and moved rows. Calls with the same `settings` share bins."""
 
     def queue_bins(
         self, table_id: int, plan_id: str, settings: str, bins: Sequence[PlannedBin]
     ) -> int:
-        """Put bins into the queue, without those that have a file of one that is there; returns
-        how many.
-        """
+        """Queue bins, except those that share a file with one already queued; returns how many."""
 
     def claim_bin(self, table_id: int, settings: str, claimed_by: str) -> ClaimedBin | None:
         """The next bin that nobody works on; None if there is none."""
 
     def renew_bin(self, bin_id: str, claimed_by: str) -> bool:
-        """Say that somebody still works on a bin; False if it was taken away."""
+        """Report that a bin is still being worked on; False if it was taken away."""
 
     def end_bin(self, bin_id: str, claimed_by: str) -> None:
-        """Take a bin out of the queue."""
+        """Remove a bin from the queue."""
 
     def write_moved_rows(self, log: LockedLog, table_id: int, row_counts: Sequence[int]) -> None:
-        """Write down beside the commit that `log` has just written how many rows were live in
-        each file that it removed, by path: they are the rows of those it added, by path.
+        """Record, beside the commit that `log` has just written, how many rows were live in each
+        file that it removed, by path: they are the rows of the files it added, by path.
         """
 
     def moved_rows(
         self, table_id: int, version: int, log: LockedLog | None = None
     ) -> list[int] | None:
-        """What was written down beside a version; asked on `log` where heads are locked."""
+        """What was recorded beside a version; asked on `log` if heads are locked."""
 
     def write_sorted_rows(
         self, log: LockedLog, table_id: int, row_counts: Sequence[int], row_order: bytes
     ) -> None:
-        """The same of rows that were sorted: `row_order` is their place, packed."""
+        """The same for rows that were sorted: `row_order` is their position, packed."""
 
     def sorted_rows(
         self, table_id: int, version: int, log: LockedLog | None = None
     ) -> tuple[list[int], bytes] | None:
-        """What was written down of sorted rows beside a version: their counts and their order."""
+        """What was recorded about sorted rows beside a version: their counts and their order."""
 
     def expire_moved_rows(self, table_id: int, *, milliseconds: int) -> None:
-        """Forget what was written down longer ago."""
+        """Forget what was recorded longer ago than this."""

@@ -20,7 +20,7 @@ _CLAIM: Final = round(CLAIM_SECONDS * 1000)
 
 
 class OptimizeQueries:
-    """What optimize asks of a store; a dialect says how a query is run."""
+    """What optimize asks of a store; a dialect says how to run a query."""
 
     @abstractmethod
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -39,7 +39,7 @@ class OptimizeQueries:
     ) -> int:
         self._change("bins_sweep")
         count = 0
-        # Under the table's lock: of two who plan at the same time the second sees the first.
+        # Under the table's lock: of two that plan at the same time, the second sees the first.
         with self.locked([table_id]) as log:
             taken = {
                 path

@@ -1,4 +1,4 @@
-"""What the functions in SQL answer to a commit: one text."""
+"""The answer of the SQL functions to a commit: one text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from deltasql.store.interface import Committed, Head, NoTable, Outcome, TxnSeen,
 
 
 def outcome_of(table_id: int, answer: str) -> Outcome:
-    """The outcome that an answer of `dl_commit` tells."""
+    """The outcome that an answer of `dl_commit` describes."""
     outcome, *words = answer.split()
     numbers = [int(word) for word in words]
     match outcome:

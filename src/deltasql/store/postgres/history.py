@@ -1,4 +1,4 @@
-"""Histories loaded into PostgreSQL: COPY for files, arrays for the rest."""
+"""Loading histories into PostgreSQL: COPY for files, arrays for the rest."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _VERSIONS: Final = (
 
 
 class PostgresHistory:
-    """The part of the store that takes histories."""
+    """The part of the store that loads histories."""
 
     _connections: Connections
 
@@ -99,7 +99,7 @@ class PostgresHistory:
         with self._connections.transaction("finishing a history", is_long=True) as connection:
             if not _holds(connection, lease):
                 return False
-            # Before a name is given up that somebody with the lock may wait for.
+            # Before giving up a name that somebody with the lock may wait for.
             ask = placing(connection)
             if end.replaces is not None:
                 gone = {"table_id": end.replaces}
@@ -122,13 +122,15 @@ class PostgresHistory:
     def set_read_only(self, table_id: int, reason: str | None) -> bool:
         with self._connections.statement("changing a table") as connection:
             place = {"table_id": table_id, "reason": reason}
-            # To take it back is for the owner alone.
+            # Only the owner may take it back.
             query = "read_only_set" if reason is None else "read_only_give"
             return connection.execute(SQL[query], place).fetchone() is not None
 
 
 def placing(connection: LogConnection) -> Ask:
-    """Keep everybody else from taking a place until the transaction ends; runs named queries."""
+    """Keep others from taking a place until the transaction ends; returns a runner of named
+    queries.
+    """
     connection.execute(SQL["places_lock"])
 
     def ask(name: str, /, **parameters: Any) -> list[Row]:
@@ -143,7 +145,7 @@ def _holds(connection: LogConnection, lease: Lease) -> bool:
 
 
 def write_history(connection: LogConnection, table_id: int, part: HistoryRows) -> None:
-    """Write a part, inside the transaction that is open."""
+    """Write a part, inside the open transaction."""
     place = {"table_id": table_id}
     if part.times_before is not None:
         version, ict = part.times_before

@@ -1,4 +1,4 @@
-"""The application's own statements inside a commit's transaction, which must stay the same one."""
+"""The application's own statements inside a commit's transaction, which they must not end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from deltasql.store.embedded.committing import left_transaction
 from deltasql.store.postgres.connections.connection import LogConnection
 
 _INSIDE = pq.TransactionStatus.INTRANS
-# DISCARD ALL, as far as it can be part of a transaction: behind a pooler the next transaction
-# may have another session, and this one's next transaction may be anybody's.
+# DISCARD ALL, as far as it can be part of a transaction: behind a pooler, the next transaction may
+# use another session, and anybody may get this one next.
 _LEAVE = (
     "RESET ALL; RESET SESSION AUTHORIZATION; DISCARD TEMP; UNLISTEN *;"
     " SELECT pg_catalog.pg_advisory_unlock_all()"
@@ -20,20 +20,20 @@ _LEAVE = (
 
 
 class OwnStatements:
-    """Runs them between two marks: whoever ends the transaction loses the first one."""
+    """Runs them between two marks: ending the transaction loses the first mark."""
 
     def __init__(self, connection: LogConnection) -> None:
         self._connection = connection
         self._is_marked = False
 
     def execute(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run one; its rows."""
+        """Run one; returns its rows."""
         if not self._is_marked:
-            # A session may be changed by what no text tells of, such as a function.
+            # They may change the session in ways their text does not show, such as by a function.
             self._connection.is_spent = True
             self._connection.execute("SAVEPOINT before_own_statements")
             self._is_marked = True
-        # Without parameters a % in the statement is a %.
+        # Without parameters, a % in the statement stays a %.
         cursor = self._connection.execute(statement, parameters or None)
         found = cursor.fetchall() if cursor.description else []
         if self._connection.pgconn.transaction_status != _INSIDE:
@@ -41,11 +41,11 @@ class OwnStatements:
         return found
 
     def end(self) -> None:
-        """Fails unless it is still the transaction that they began in."""
+        """Raise unless this is still the transaction that they began in."""
         if self._is_marked:
             self._connection.execute("RELEASE SAVEPOINT before_own_statements")
 
     def leave_no_trace(self) -> None:
-        """Undo, as the last thing, what a session would keep after we have disconnected."""
+        """Undo, as the last step, what a session would keep after we have disconnected."""
         if self._is_marked and self._connection.is_pooled:
             self._connection.execute(_LEAVE, prepare=False)

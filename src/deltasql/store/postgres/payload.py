@@ -1,4 +1,4 @@
-"""A commit's rows in the forms that statements take them: values, arrays and JSON."""
+"""A commit's rows in the forms that statements take: values, arrays and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BETWEEN_FIELDS = '}","{'
 
 
 def json_rows(columns: Sequence[str], items: Sequence[Row]) -> str | None:
-    """Rows as a JSON array of objects, None for none; bytes as PostgreSQL's hex text."""
+    """Rows as a JSON array of objects, None if there are none; bytes as PostgreSQL's hex text."""
     if not items:
         return None
     objects = [
@@ -28,10 +28,10 @@ def json_rows(columns: Sequence[str], items: Sequence[Row]) -> str | None:
 
 
 def added_files(adds: Sequence[Row]) -> str | None:
-    """Adds as the text of an array of `dl_added_file`, None for none.
+    """Adds as the text of an array of `dl_added_file`, None if there are none.
 
-    The server reads it before the function runs, and so before any lock; JSON would be read
-    under the lock, and slower.
+    The server parses it before the function runs, and so before any lock; JSON would be parsed
+    under the lock, and more slowly.
     """
     if not adds:
         return None
@@ -73,6 +73,7 @@ def other_rows(commit: CommitRows) -> str | None:
 
 
 def _lists(lists: tuple[Sequence[float | None], ...], *, between: str) -> str:
-    # Arrays are JSON's but for the brackets; orjson prints numbers many times faster than Python.
+    # Arrays look like JSON's except for the brackets; orjson prints numbers many times faster than
+    # Python.
     text = orjson.dumps(lists)[2:-2].decode()
     return f"{{{text.replace('],[', between)}}}"

@@ -58,7 +58,7 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries, Bro
 
     def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
         batches = self._connections.arrow(query)
-        # The first batch is empty: taking it here raises here what the query raises.
+        # The first batch is empty: taking it here raises the query's errors here.
         next(batches)
         return pa.RecordBatchReader.from_batches(
             schema,
@@ -66,7 +66,7 @@ class PostgresReader(QueryReader, MirrorQueries, TrustQueries, ClaimQueries, Bro
         )
 
     def _listed(self, query: str, schema: pa.Schema) -> list[Row]:  # noqa: ARG002
-        # Not as Arrow: for few rows that connection is dear.
+        # Not as Arrow: for a few rows, that connection is expensive.
         return self._connections.rows(query, {})
 
     def may_commit(self) -> bool:

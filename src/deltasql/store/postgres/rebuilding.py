@@ -15,7 +15,7 @@ from deltasql.store.rows import Row
 
 
 class PostgresRebuilding:
-    """The part of the store that makes rows anew."""
+    """The part of the store that rebuilds rows."""
 
     _connections: Connections
 

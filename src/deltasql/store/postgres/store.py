@@ -22,7 +22,7 @@ class PostgresStore(
     """A log in PostgreSQL."""
 
     locks_tables_apart = True
-    # What is in a buffer on the way to the server has no lock yet.
+    # A commit that is still in a network buffer holds no lock yet.
     commits_arrive_late = True
 
     def __init__(self, connections: Connections) -> None:
@@ -37,7 +37,7 @@ class PostgresStore(
         try:
             doing = "bringing the schema up to date"
             with connections.statement(doing) as connection:
-                # Whoever only connects waits for nobody: anyone may hold the lock below.
+                # Merely connecting should not wait: anyone may hold the lock below.
                 is_done = is_current(connection, "postgres")
             if not is_done:
                 _bring_up_to_date(connections, doing, schema)
@@ -63,6 +63,6 @@ class PostgresStore(
 
 def _bring_up_to_date(connections: Connections, doing: str, schema: str) -> None:
     with connections.transaction(doing, is_long=True) as connection:
-        # Two first connects at once: the second waits, then finds it done.
+        # If two first connects race, the second waits, then finds it done.
         connection.execute(SQL["migration_lock"])
         migrate(connection, "postgres", schema)

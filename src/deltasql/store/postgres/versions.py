@@ -1,5 +1,5 @@
-"""A version in its settled place, inside a transaction: from what was staged, else by the functions
-below `dl_commit`, which itself can neither begin a table nor be told a time.
+"""Writes a version at a settled place, inside a transaction: from what was staged, or else with the
+functions below `dl_commit`, which itself can neither create a table nor be given a time.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def write_version(
     version: int,
     ict: int,
 ) -> None:
-    """Write a version whose number and time are settled, and let the head say so."""
+    """Write a version whose number and time are settled, and move the head to it."""
     place = {"table_id": table_id, "version": version}
     if staged is None:
         stored = stored_body(proposal.body.fill(ict))
         _write_itself(connection, "version_write", proposal, stored, ict, place)
-        # Rows only after their version: the database takes none for any other.
+        # Rows only after their version: the database accepts none for any other.
         _write_rows(connection, proposal, place)
         return
     write_files(connection, staged, **place)
@@ -70,8 +70,8 @@ def _write_itself(
 
 
 def _write_rows(connection: LogConnection, proposal: Proposal, place: Mapping[str, int]) -> None:
-    """The rows, some at a time: with a lock in hand nothing is streamed, because the server ends
-    the session of a client that falls silent between statements, and not of one in a COPY.
+    """Write the rows in chunks. Nothing is streamed under a lock, because the server ends the
+    session of a client that falls silent between statements, but not during a COPY.
     """
     adds = proposal.rows.adds
     is_bulk = len(adds) >= COPY_FROM

@@ -1,7 +1,7 @@
 """Committing to PostgreSQL.
 
-A small commit is one call of `dl_commit`, one round trip. A commit over several tables locks
-the heads first and writes under the lock; so does a large one, most of which is sent before.
+A small commit is one call of `dl_commit`, one round trip. A commit to several tables locks the
+heads first and writes under the lock; so does a large one, most of which is sent before the lock.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class PostgresWriter:
         (metadata,), (protocol,) = proposal.rows.metadata, proposal.rows.protocol
         large = is_large(proposal)
         with self._connections.transaction("creating a table", is_long=large) as connection:
-            # Before anything that others of that name, or that place, would wait for.
+            # Before taking anything that creators with the same name or place would wait for.
             staging = stage(connection, [proposal] if large else [])
             ask = placing(connection)
             created = connection.execute(
@@ -135,7 +135,7 @@ class PostgresWriter:
                 },
             ).fetchone()
             if is_retry:
-                # Only now: an earlier try that was still under way held the name, and is over.
+                # Only now: an earlier attempt that was still running held the name, and is over.
                 parameters = {"commit_id": proposal.commit_id}
                 before = connection.execute(SQL["created_find"], parameters).fetchone()
                 if before is not None:
@@ -179,7 +179,7 @@ class PostgresWriter:
 
 
 class PostgresLockedLog:
-    """Heads under lock, in a transaction that the caller's block ends."""
+    """Heads under lock, in a transaction that ends with the caller's block."""
 
     def __init__(
         self, connection: LogConnection, found: Sequence[tuple[Any, ...]], staging: Staging
@@ -244,7 +244,7 @@ class PostgresLockedLog:
     def write(self, proposal: Proposal) -> Outcome:
         if not is_large(proposal):
             self._staging.take(self._connection, proposal)
-            # The transaction has set its limit on waiting for locks.
+            # The transaction has set its own lock timeout.
             values = _values(proposal, is_retry=False, lock_timeout=None)
             answer = self._connection.answer(SQL["commit_one"], values)
             outcome = outcome_of(proposal.table_id, answer)

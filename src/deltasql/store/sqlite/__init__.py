@@ -1,4 +1,4 @@
-"""The log in SQLite: for one machine, with as many processes as it likes."""
+"""The log in SQLite: for one machine, with any number of processes."""
 
 from deltasql.store.sqlite.store import SqliteStore
 

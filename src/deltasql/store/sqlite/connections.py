@@ -1,4 +1,4 @@
-"""Connections to a SQLite file: one that writes, and as many that read as are needed at once."""
+"""Connections to a SQLite file: one that writes, and as many readers as are needed at once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _OLDEST = (3, 37, 0)
 
 
 class Connections:
-    """Opens connections and gives them out.
+    """Opens connections and lends them.
 
-    SQLite does not survive a fork: a child's connections would take the parent's locks for
-    their own and hold none. So those not in use are closed before a fork and opened again
-    after it; if some were in use, the child may not open the file at all.
+    SQLite does not survive a fork: a child's connections would take the parent's locks for their
+    own and hold none. So idle ones are closed before a fork and reopened after it; if some were in
+    use, the child may not open the file at all.
     """
 
     def __init__(self, path: str, *, timeout: float, may_create: bool) -> None:
@@ -39,7 +39,7 @@ class Connections:
         _pools.add(self)
 
     def take_writer(self) -> sqlite3.Connection:
-        """The connection that writes; for the thread whose turn it is."""
+        """The connection for writing; only for the thread whose turn it is."""
         with _gate:
             writer, self._writer = self._writer, None
             if writer is not None:
@@ -48,7 +48,7 @@ class Connections:
         return self._connect()
 
     def give_back_writer(self, connection: sqlite3.Connection, *, is_spent: bool = False) -> None:
-        """Keep it for the next one; one that is spent is closed."""
+        """Keep it for the next writer; a spent one is closed."""
         with _gate:
             if self._is_kept(connection):
                 if is_spent:
@@ -57,7 +57,7 @@ class Connections:
                     self._writer = connection
 
     def take(self) -> sqlite3.Connection:
-        """A connection that reads; it must be given back."""
+        """A connection for reading; it must be given back."""
         with _gate:
             if self._idle:
                 connection = self._idle.pop()
@@ -72,7 +72,7 @@ class Connections:
 
     @contextmanager
     def reader(self, doing: str) -> Iterator[sqlite3.Connection]:
-        """A connection that reads, for one piece of work."""
+        """A connection for one reading task."""
         connection = self.take()
         try:
             with translated(doing, self.path):
@@ -81,13 +81,13 @@ class Connections:
             self.give_back(connection)
 
     def close(self) -> None:
-        """Close every connection, those in use when they are given back."""
+        """Close every connection; those in use are closed when they are given back."""
         with _gate:
             self._is_closed = True
             self.close_idle()
 
     def close_idle(self) -> None:
-        """Close what is not in use; with the gate held."""
+        """Close idle connections; the caller holds the gate."""
         idle, self._idle = self._idle, []
         if self._writer is not None:
             idle.append(self._writer)
@@ -137,7 +137,7 @@ class Connections:
                 timeout=self._timeout,
                 isolation_level=None,
                 cached_statements=_STATEMENTS,
-                # One thread at a time, but not always the same one.
+                # Used by one thread at a time, but not always the same one.
                 check_same_thread=False,
             )
 

@@ -19,8 +19,9 @@ _REMEDIES = {
     "SQLITE_IOERR": "look at the disk; a network file system does not do for SQLite",
 }
 
-# The failures of a statement after which SQLite has surely written nothing. Of any other, and of
-# a COMMIT, nobody knows: what reached the disk may count after the next start.
+# Failures of a statement after which SQLite has certainly written nothing. After any other, and
+# after a failed COMMIT, the outcome is unknown: what reached the disk may count after the next
+# start.
 _REFUSING = (
     "SQLITE_AUTH", "SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_CONSTRAINT", "SQLITE_ERROR",
     "SQLITE_FULL", "SQLITE_LOCKED", "SQLITE_MISMATCH", "SQLITE_NOTADB", "SQLITE_PERM",

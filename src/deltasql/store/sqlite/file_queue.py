@@ -1,8 +1,8 @@
 """A queue of writers, across threads and processes, on a lock file beside the database.
 
-SQLite's own lock is polled, and whoever polls at the right moment wins; a writer with bad
-luck starves. The kernel keeps those who wait for a file lock in order, and lets go of the
-locks of a process that dies. Correctness rests on SQLite alone: this is for fairness.
+SQLite's own lock is polled, and the one who polls at the right moment wins; an unlucky writer
+starves. The kernel keeps waiters for a file lock in order, and releases the locks of a process that
+dies. Correctness depends on SQLite alone; this is for fairness.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deltasql.store.embedded.turns import Turns
 
 
 class FileQueue:
-    """`acquire` and `release` by threads of this process and of others."""
+    """`acquire` and `release` for threads of this process and of others."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -35,7 +35,7 @@ class FileQueue:
         return self._turns.is_mine()
 
     def acquire(self, timeout: float) -> bool:
-        """Wait for the turn; False when it did not come in time."""
+        """Wait for the turn; False if it did not come in time."""
         deadline = time.monotonic() + timeout
         if not self._turns.acquire(timeout):
             return False
@@ -56,13 +56,13 @@ class FileQueue:
             self._turns.release()
 
     def close(self) -> None:
-        """End the thread that waits, if there is one."""
+        """End the waiting thread, if there is one."""
         if self._waiter is not None:
             self._waiter.stop()
             self._waiter = None
 
     def _lock_file(self, deadline: float) -> bool:
-        # A description of its own each time: locks belong to it, not to the process.
+        # A separate open file each time: locks belong to it, not to the process.
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         self._descriptor = descriptor
         try:
@@ -77,14 +77,14 @@ class FileQueue:
         return True
 
     def forget(self) -> None:
-        """In a forked child: let go of what the parent has, without unlocking it."""
+        """In a forked child: drop what the parent has, without unlocking it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._start_afresh()
 
 
 class _Request:
-    """A lock that someone waits for, until it is there or not wanted any more."""
+    """A lock that someone waits for, until it is granted or no longer wanted."""
 
     __slots__ = ("answer", "descriptor", "failure", "is_abandoned", "is_settled", "mutex")
 
@@ -98,13 +98,13 @@ class _Request:
         self.failure: OSError | None = None
 
     def abandon(self) -> bool:
-        """Stop wanting the lock; False if it is there already."""
+        """Stop wanting the lock; False if it was already granted."""
         with self.mutex:
             self.is_abandoned = not self.is_settled
             return self.is_abandoned
 
     def settle(self) -> None:
-        """Wait for the lock, and give it to who asked for it."""
+        """Wait for the lock, and hand it to the requester."""
         try:
             if not self.is_abandoned:
                 fcntl.flock(self.descriptor, fcntl.LOCK_EX)
@@ -119,7 +119,7 @@ class _Request:
 
 
 class _Waiter:
-    """A thread that waits in the kernel's queue, where no time limit can be set."""
+    """A thread that waits in the kernel's queue, where no timeout can be set."""
 
     def __init__(self) -> None:
         self._requests: SimpleQueue[_Request | None] = SimpleQueue()

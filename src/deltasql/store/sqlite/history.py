@@ -1,4 +1,4 @@
-"""Histories loaded into SQLite: rows bound by position."""
+"""Loading histories into SQLite: rows bound by position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHERS: Final = {
     "metadata_insert": "metadata",
     "protocol_insert": "protocol",
 }
-# What stands behind the add in the row of a file that is gone.
+# The columns after the add in the row of a dead file.
 _REMOVAL: Final = 4
 
 
@@ -33,7 +33,7 @@ def prepare_history(part: HistoryRows) -> HistoryRows:
 
 
 def write_history(session: SqliteSession, table_id: int, part: HistoryRows) -> None:
-    """Write a part, inside the transaction that is open."""
+    """Write a part, inside the open transaction."""
     place = (table_id,)
     _retire(session, table_id, part.retired)
     session.many("history_adds", (place + row for row in part.adds))

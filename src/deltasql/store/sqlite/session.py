@@ -1,4 +1,4 @@
-"""The connection that writes to SQLite."""
+"""The connection for writing to SQLite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SQL = queries.load("sqlite")
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
-    """A commit's rows with their lists as JSON; the rest is as it was."""
+    """A commit's rows with their lists as JSON; the rest is unchanged."""
 
     adds: Sequence[AddRow]
     removes: Sequence[Row]
@@ -27,7 +27,7 @@ class PreparedRows:
 
 
 class SqliteSession:
-    """Transactions, named queries and bulk rows over the connection that writes."""
+    """Transactions, named queries and bulk rows over the connection for writing."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
@@ -41,19 +41,19 @@ class SqliteSession:
         self.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """End the transaction; whatever goes wrong here, it may have been committed."""
+        """End the transaction; if anything goes wrong here, it may still have been committed."""
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise translate(error, self._doing, self._path, at_commit=True) from None
 
     def rollback(self) -> None:
-        # Some failures, a full disk for one, have rolled back already.
+        # Some failures, such as a full disk, have already rolled back.
         if self._connection.in_transaction:
             try:
                 self._connection.execute("ROLLBACK")
             except sqlite3.Error as error:
-                # Nor is it known what became of a COMMIT before it.
+                # The outcome of a COMMIT before it is unknown, too.
                 raise translate(error, self._doing, self._path, at_commit=True) from None
 
     def rows(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -100,7 +100,7 @@ class SqliteSession:
         self._many("removed_delete", ((table_id, *row[:2]) for row in removes))
 
     def _restate(self, table_id: int, version: int, adds: Sequence[AddRow], written: int) -> None:
-        """Adds of files that are live already: the old rows become history."""
+        """Adds of files that are already live: the old rows become history."""
         keys = [(table_id, row.path_key, row.dv_key) for row in adds]
         for key in keys:
             clash = self.execute(SQL["restated_clash"], key)
@@ -115,11 +115,11 @@ class SqliteSession:
             raise added_twice(next(path for path in paths if paths.count(path) > 1))
 
     def many(self, name: str, rows: Iterable[Row]) -> None:
-        """Run a statement for each of the rows."""
+        """Run a statement for each row."""
         self._many(name, rows)
 
     def _many(self, name: str, rows: Iterable[Row]) -> int:
-        """Run a statement for each of the rows; how many rows it touched in all."""
+        """Run a statement for each row; returns how many rows it touched in all."""
         try:
             return self._connection.executemany(SQL[name], rows).rowcount
         except sqlite3.Error as error:

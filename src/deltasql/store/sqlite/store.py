@@ -60,7 +60,7 @@ class SqliteStore(EmbeddedStore):
             if _is_wal(connection) and is_current(connection, "sqlite"):
                 return
         with self._turn(), self._connections.reader(doing) as connection:
-            # In turn, because SQLite does not wait when two change the mode at once.
+            # In turn, because SQLite does not wait if two change the mode at once.
             if schema == "create" and not _is_wal(connection):
                 connection.execute("PRAGMA journal_mode = WAL").fetchall()
             connection.execute("BEGIN IMMEDIATE")
@@ -127,15 +127,15 @@ class SqliteStore(EmbeddedStore):
 
     def _stream(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
         batches = self._batches(query)
-        # The first batch is fetched here: it raises what the query raises, and with a small
-        # table nothing stays open.
+        # The first batch is fetched here: this raises the query's errors here, and nothing stays
+        # open for a small table.
         first = list(next(batches, ()))
         return pa.RecordBatchReader.from_batches(
             schema, (_to_batch(rows, schema) for rows in chain([first], batches) if rows)
         )
 
     def _batches(self, query: str) -> Iterator[list[Row]]:
-        """Rows some thousand at a time; the connection goes back with the last ones."""
+        """Batches of rows; the connection is given back with the last one."""
         connection = self._connections.take()
         try:
             with translated("reading files", self._path):

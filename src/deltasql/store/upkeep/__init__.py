@@ -1,1 +1,1 @@
-"""The seam for upkeep: sessions, pins, and what vacuum deletes."""
+"""The interface for upkeep: sessions, pins, and what vacuum deletes."""

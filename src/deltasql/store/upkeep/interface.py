@@ -1,4 +1,4 @@
-"""The seam for upkeep: who is at work, which versions are held, and what vacuum deletes."""
+"""The interface for upkeep: who is at work, which versions are held, and what vacuum deletes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from deltasql.store.rows import Row
 if TYPE_CHECKING:
     from deltasql.store.interface import CommitRecord, Head
 
-# Whoever was silent for longer is taken for dead, in seconds.
+# In seconds: a process that was silent for longer is taken for dead.
 SILENCE: Final = 600.0
-# What the rows of workers are, and after how many seconds of silence one counts as gone: it has
-# nothing that could be lost, and others do its work then.
+# The kind of workers' rows, and after how many seconds of silence a worker counts as gone: it has
+# nothing to lose, and others then do its work.
 WORKER: Final = "worker"
 WORKER_SILENCE: Final = 60.0
 
@@ -101,8 +101,8 @@ class PinRecord:
 class Writers:
     """What live sessions allow, in epoch milliseconds by the database's clock, which says `now`.
 
-    A file that is not older than `may_have_written_since` may be one of an uncommitted write;
-    `writing_since` is when the oldest write began that is known to be under way.
+    A file not older than `may_have_written_since` may belong to an uncommitted write;
+    `writing_since` is when the oldest write known to be under way began.
     """
 
     now: int
@@ -112,7 +112,7 @@ class Writers:
 
 @dataclass(frozen=True, slots=True)
 class JournalRow:
-    """A file that vacuum is about to delete; `path` as the log has it, or would have it."""
+    """A file that vacuum is about to delete; `path` is as the log has it, or would have it."""
 
     path: str
     kind: Kind
@@ -121,7 +121,7 @@ class JournalRow:
 
 @dataclass(frozen=True, slots=True)
 class PendingDelete:
-    """A file that was written down, and perhaps not deleted."""
+    """A file that was recorded for deletion, and perhaps not deleted."""
 
     vacuum_id: str
     batch: int
@@ -138,18 +138,18 @@ class NamingTable:
 
     @property
     def may_grow_unseen(self) -> bool:
-        """Whether rows may come that no head tells of."""
+        """Whether rows may appear without the head moving."""
         return self.version is None and not self.is_dropped
 
 
 class NamingLog(Protocol):
-    """Answers which files the tables of a lake name, wherever those lie."""
+    """Answers which files the tables of a lake name, wherever they are."""
 
     def naming_tables(self) -> dict[int, NamingTable]:
-        """Every table, dropped ones and those that are being loaded included."""
+        """Every table, including dropped ones and those being loaded."""
 
     def absolute_files_of(self, table_id: int) -> list[tuple[str, str | None]]:
-        """Path and deletion vector (JSON) of all that a table names by an absolute path."""
+        """Path and deletion vector (JSON) of everything that a table names by an absolute path."""
 
     def commits_of(self, table_id: int, *, after: int) -> list[CommitRecord]:
         """The commits with version > after."""
@@ -159,11 +159,11 @@ class NamingLog(Protocol):
 
 
 class VacuumLog(NamingLog, Protocol):
-    """A table's log while vacuum decides what to write down: heads are locked."""
+    """A table's log while vacuum decides what to delete: heads are locked."""
 
     @property
     def heads(self) -> Mapping[int, Head]:
-        """The heads as they are."""
+        """The current heads."""
 
     def commits(self, table_id: int, *, after: int) -> list[CommitRecord]:
         """The commits with version > after."""
@@ -185,7 +185,7 @@ class VacuumLog(NamingLog, Protocol):
     def journal(
         self, vacuum_id: str, batch: int, table_id: int, rows: Sequence[JournalRow]
     ) -> None:
-        """Write down what is about to be deleted."""
+        """Record what is about to be deleted."""
 
     def spare(self, vacuum_id: str, paths: Collection[str]) -> None:
         """Take files off the list again."""
@@ -215,26 +215,26 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
         age: float,
         writing: float,
     ) -> None:
-        """Make the row of a process, `age` seconds old, whose oldest write began `writing`
+        """Create the row of a process, `age` seconds old, whose oldest write began `writing`
         seconds ago.
         """
 
     def beat(self, session_id: str, *, writing: float | None) -> bool:
-        """Say that a process lives, and how long ago its oldest write began; False if its row
+        """Report that a process lives, and how long ago its oldest write began; False if its row
         was swept.
         """
 
     def end_session(self, session_id: str) -> None:
-        """Take the row of a process away."""
+        """Remove the row of a process."""
 
     def has_worker(self) -> bool:
         """Whether a worker is alive."""
 
     def sweep(self) -> None:
-        """Take away the rows of the dead, and pins that have expired."""
+        """Remove the rows of dead processes, and expired pins."""
 
     def sessions(self) -> list[SessionRecord]:
-        """Everybody who is at work, and the dead that nobody has swept yet."""
+        """Everybody at work, and the dead that were not swept yet."""
 
     def writers(self) -> Writers:
         """What live sessions allow."""
@@ -249,7 +249,7 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
         reason: str,
         session_id: str | None = None,
     ) -> bool:
-        """Hold a version: what vacuum writes down from now on spares its files.
+        """Hold a version: whatever vacuum records for deletion from now on spares its files.
 
         False if the table is gone.
         """
@@ -264,18 +264,18 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
         """The versions that are held."""
 
     def same_place(self, table_id: int, location: str) -> set[int]:
-        """The tables that lie where a table lies, itself included, whatever became of them."""
+        """The tables at the same place as a table, including itself, in whatever state."""
 
     def dead_files(self, table_id: int, *, horizon: int) -> pa.RecordBatchReader:
-        """Rows of data files that no version from `horizon` on has (`DEAD_SCHEMA`), those of one
-        path together; without what vacuum deleted before.
+        """Rows of data files that no version from `horizon` on has (`DEAD_SCHEMA`), with those of
+        one path together; without what vacuum has already deleted.
         """
 
     def vector_rows(self, table_id: int) -> pa.RecordBatchReader:
         """Every deletion vector that any version has (`VECTORS_SCHEMA`)."""
 
     def change_rows(self, table_id: int) -> pa.RecordBatchReader:
-        """Every file of changes (`CHANGES_SCHEMA`)."""
+        """Every change file (`CHANGES_SCHEMA`)."""
 
     def file_lives(self, table_id: int) -> pa.RecordBatchReader:
         """Every file that any version names, with its vector and the versions that have it
@@ -283,10 +283,10 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
         """
 
     def deleted_paths(self, table_id: int) -> pa.RecordBatchReader:
-        """The vectors and changes that vacuum deleted before (`PATHS_SCHEMA`)."""
+        """The vectors and changes that vacuum has already deleted (`PATHS_SCHEMA`)."""
 
     def absolute_files(self, *, but: int = 0) -> pa.RecordBatchReader:
-        """Files of any table, `but` one, whose paths may be absolute (`NAMED_SCHEMA`)."""
+        """Files of any table `but` one whose paths may be absolute (`NAMED_SCHEMA`)."""
 
     def absolute_files_of(self, table_id: int) -> list[tuple[str, str | None]]:
         """See `NamingLog.absolute_files_of`."""
@@ -304,16 +304,16 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
         retention_ms: int,
         kept_since: int,
     ) -> None:
-        """Write down that a vacuum begins."""
+        """Record that a vacuum begins."""
 
     def end_vacuum(self, vacuum_id: str) -> None:
-        """Write down that a vacuum is done."""
+        """Record that a vacuum is done."""
 
     def vacuuming(self, table_ids: Collection[int]) -> AbstractContextManager[VacuumLog]:
-        """Lock heads while vacuum decides; what it wrote down counts when the block ends."""
+        """Lock heads while vacuum decides; what it recorded takes effect when the block ends."""
 
     def pending_deletes(self, table_id: int) -> list[PendingDelete]:
-        """What was written down and perhaps not deleted, by vacuum and batch."""
+        """What was recorded and perhaps not deleted, by vacuum and batch."""
 
     def mark_deleted(self, vacuum_id: str, batch: int) -> None:
-        """Say that a batch is gone."""
+        """Record that a batch is gone."""

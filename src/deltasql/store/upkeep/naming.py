@@ -1,4 +1,4 @@
-"""Which tables name files by absolute paths: asked inside the transaction that decides on files."""
+"""Which tables name files by absolute paths: asked in the transaction that decides on files."""
 
 from __future__ import annotations
 

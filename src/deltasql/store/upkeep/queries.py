@@ -48,7 +48,7 @@ def _ago(seconds: float) -> int:
 
 
 class AskedLog(LockedLog, LockedQueries, Protocol):
-    """A locked log that runs named queries, too."""
+    """A locked log that also runs named queries."""
 
 
 class LockedVacuumLog(NamingQueries):
@@ -100,7 +100,7 @@ class LockedVacuumLog(NamingQueries):
 
 
 class UpkeepQueries(ExpiryQueries, JobQueries, OptimizeQueries, NamespaceQueries):
-    """What upkeep asks of a store; a dialect says how a query is run."""
+    """What upkeep asks of a store; a dialect says how to run a query."""
 
     @abstractmethod
     def _rows(self, name: str, /, **parameters: Any) -> list[Row]:

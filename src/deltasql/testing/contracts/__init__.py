@@ -1,1 +1,1 @@
-"""The parts of the contract of a log store, one module a part of the seam."""
+"""The parts of a log store's contract, one module per part of the interface."""

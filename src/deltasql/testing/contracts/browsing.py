@@ -1,4 +1,4 @@
-"""Pages of the log, for people who look."""
+"""Pages of the log, for people to look at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a log as checks read them, what was proven of them, and rows made anew."""
+"""The rows of a log as checks read them, what was proven about them, and rebuilt rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DOMAIN = DomainMetadata(domain="mine", configuration="{}", removed=False)
 
 
 def _history(store: LogStore) -> int:
-    """Files that come, go, are restated, and one that nobody knew."""
+    """Files that come, go, are restated, and one that was unknown."""
     table_id = create(store, actions=[add("a"), add("b", "v1")])
     commit(store, table_id, add("c"), _TXN, _DOMAIN)
     commit(store, table_id, remove("a"), remove("unknown"))

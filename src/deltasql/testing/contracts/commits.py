@@ -100,7 +100,7 @@ class CommitContract:
         commit(store, table_id, add("c"), Txn(app_id="app", version=6))
         both = [Txn(app_id="app", version=7), Txn(app_id="other", version=1)]
         assert store.commit(proposal(table_id, both)) == TxnSeen(2)
-        # A retry is told its own version, not that someone had been there.
+        # A retry gets its own version, not word of an earlier transaction.
         sent = proposal(table_id, [Txn(app_id="app", version=7)])
         assert store.commit(sent) == store.commit(sent, is_retry=True)
         assert live(store, table_id, 4) == [("a", 1), ("b", 2), ("c", 3)]
@@ -167,7 +167,7 @@ class CommitContract:
         table_id = create(store)
         times = [commit(store, table_id).in_commit_timestamp for _ in range(20)]
         assert times == sorted(set(times))
-        # A clock that was set back: the table's last time lies in the future.
+        # After a clock was set back, the table's last time is in the future.
         with store.locked([table_id]) as log:
             log.execute("UPDATE dl_table_heads SET last_ict = last_ict + 3600000")
         for later in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Retention: versions that leave the history, and their rows after them."""
+"""Retention: versions that leave the history, and later their rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHANGES = "_change_data/c.parquet"
 
 
 def _history(store: LogStore) -> int:
-    """A table with versions 0 to 4: a file that went, a txn that was replaced."""
+    """A table with versions 0 to 4: with a removed file and a replaced txn."""
     table_id = create(store, actions=[add("a.parquet"), add("b.parquet")])
     commit(store, table_id, remove("a.parquet"), Txn(app_id="app", version=1, last_updated=None))
     changes = CdcFile(path=CHANGES, partition_values={}, size=3)

@@ -26,7 +26,7 @@ from deltasql.testing.proposals import (
 
 
 class HistoryContract:
-    """Tables that nobody sees until they are whole."""
+    """Tables that are invisible until they are complete."""
 
     def test_a_staged_table_is_invisible(self, log_store: OpenStore) -> None:
         store = log_store()
@@ -73,7 +73,7 @@ class HistoryContract:
         part = _next(3, [])
         removed = to_rows([remove("a"), remove("ghost"), remove("b2", "v")], ()).removes
         part.retired = [(1, *row) for row in removed]
-        # "b" is restated at version 2; nothing was live that could be restated as "c".
+        # "b" is restated at version 2; nothing was live that "c" could restate.
         restated = to_rows([add("b", size=77), add("c")], ()).adds
         part.retired += [(2, row[0], row[1], "", None, None, None, None) for row in restated]
         part.adds = [(2, *row) for row in restated]

@@ -7,9 +7,9 @@ from deltasql.store.jobs.interface import WHOLE_LAKE
 from deltasql.store.optimizing.interface import PlannedBin
 from deltasql.testing.proposals import OpenStore, add, create, proposal, remove
 
-# A claim of no time is over when it is made: no test has to wait for an end.
+# A claim without duration is over at once, so that no test has to wait.
 OVER = -1.0
-# What optimize was asked for.
+# The settings of optimize.
 SMALL = "{}"
 
 

@@ -10,19 +10,19 @@ from deltasql.store.mirroring.interface import LONGEST_LEASE, Lease, Look, Total
 from deltasql.testing.proposals import OpenStore, add, commit, create
 
 LONG = 30.0
-# A lease of no time has ended when it is given: no test has to wait for an end.
+# A lease without duration ends at once, so that no test has to wait.
 OVER = 0.0
 
 
 def take(store: LogStore, table_id: int, work: Work = Work.COMMITS, seconds: float = LONG) -> Lease:
-    """A lease that nothing stands in the way of."""
+    """A lease that nothing prevents."""
     lease = store.acquire_lease(table_id, "holder", seconds, work)
     assert lease is not None
     return lease
 
 
 def _writes(store: LogStore, lease: Lease) -> list[bool]:
-    """What becomes of everything that a holder writes."""
+    """The outcome of everything that a holder writes."""
     return [
         store.renew_lease(lease, LONG),
         store.record_mirrored(lease, Totals(0, 0, 0), first=0, interval=10, seconds=LONG),
@@ -32,7 +32,7 @@ def _writes(store: LogStore, lease: Lease) -> list[bool]:
 
 
 class LeaseContract:
-    """What `MirrorLog` promises of leases."""
+    """What `MirrorLog` promises about leases."""
 
     def test_one_holder_at_a_time(self, log_store: OpenStore) -> None:
         store, other = log_store(), log_store()
@@ -94,7 +94,7 @@ class LeaseContract:
         assert not store.renew_lease(lease, LONG)
 
     def test_one_that_is_too_long_is_not_believed(self, log_store: OpenStore) -> None:
-        """A clock that has gone back since gave it."""
+        """It was granted before the clock went back."""
         store = log_store()
         table_id = create(store)
         take(store, table_id, seconds=LONGEST_LEASE * 60)

@@ -113,13 +113,13 @@ class LockContract:
         head = store.head(table_id)
         assert head is not None
         files = [add(f"{number:05}") for number in range(count)]
-        # Bytes that we would never write: their spaces, their order.
+        # Bytes that we would never write, with foreign spaces and order.
         body = b'{ "commitInfo": {"operation": "theirs"} }\n' + codec.encode_commit(files)
         times = [head.last_ict + 5, head.last_ict + 1_000_000]
         with store.locked([table_id]) as log:
             for number, time in enumerate(times, start=1):
                 txn = Txn(app_id="x", version=10 - number)
-                # Restated files and a txn that goes down: of a foreign log the last one holds.
+                # Restated files and a txn that goes down: in a foreign log, the last one counts.
                 sent = proposal(table_id, [*files, txn], expected_head=number - 1)
                 taken = log.take(replace(sent, body=ExactBody.of(body)), in_commit_timestamp=time)
                 assert taken == Committed(number, time)
@@ -130,7 +130,7 @@ class LockContract:
             assert (status.status, status.digest) == ("PENDING", sha256(body).digest())
         assert [txn.txn_version for txn in store.txns(table_id, 2)] == [8]
         assert live(store, table_id, 2) == [(file.path, 2) for file in files]
-        # What comes next comes after it, though the clock is behind.
+        # What comes next is later, although the clock is behind.
         assert commit(store, table_id, add("z")).in_commit_timestamp == times[1] + 1
 
     def test_a_version_from_elsewhere_takes_its_turn(self, log_store: OpenStore) -> None:
@@ -176,7 +176,7 @@ class LockContract:
 
         threads = [Thread(target=work, args=(table_id,)) for table_id in (theirs, mine)]
         with store.locked([mine]) as log:
-            # What can't be equal: SQLite and DuckDB lock the whole database.
+            # An unavoidable difference: SQLite and DuckDB lock the whole database.
             apart = getattr(store, "locks_tables_apart", True)
             for thread in threads:
                 thread.start()
@@ -190,5 +190,5 @@ class LockContract:
 
 
 def reversed_copy(tables: list[int]) -> list[int]:
-    """Locks are taken in the order of ids, whatever order is asked for."""
+    """Locks are taken in the order of ids, whatever order was requested."""
     return tables[::-1]

@@ -51,7 +51,7 @@ def _removes(store: LogStore, table_id: int, version: int, newer_than: int = -1)
 
 
 class MirrorContract:
-    """What `MirrorLog` promises of versions."""
+    """What `MirrorLog` promises about versions."""
 
     def test_every_version_waits_from_its_commit_on(self, log_store: OpenStore) -> None:
         store = log_store()
@@ -69,7 +69,7 @@ class MirrorContract:
         assert [item.digest for item in found] == [
             sha256(item.body or b"").digest() for item in found
         ]
-        # Removed, and restated; what nobody knew was in no sum.
+        # Removed, and restated; unknown files were in no sum.
         assert [(item.gone_files, item.gone_bytes) for item in found] == [(0, 0), (1, 10), (1, 7)]
         assert {
             (item.retry_count, item.age_ms, item.is_paused, item.earliest) for item in found
@@ -185,7 +185,7 @@ class MirrorContract:
         assert store.due_checkpoints(table_id) == [DueCheckpoint(2, 0, None)]
         assert store.record_checkpoint(lease, 2)
         assert store.forget_mirrored(table_id, first=1, last=9) == 2
-        # Which of them had a checkpoint is known, and it is written again.
+        # Those that had a checkpoint are known, and it is written again.
         waits, checkpointed = ("PENDING", False, False), ("PENDING", False, True)
         assert _statuses(store, table_id) == {
             0: ("SUCCESS", True, False), 1: waits, 2: checkpointed,
@@ -262,7 +262,7 @@ class MirrorContract:
         assert store.gaps(table_id) == [(2, 4), (6, 6)]
         found = _of(store, table_id)
         assert (found.versions, found.first_version, found.gap_versions) == (1, 6, 3)
-        # What is filled in does not take the newest back.
+        # Filling in does not move the newest back.
         assert store.record_mirrored(lease, newest, first=2, last=3, interval=10, seconds=LONG)
         store.release_lease(lease)
         assert store.gaps(table_id) == [(4, 4), (6, 6)]
@@ -289,7 +289,7 @@ class MirrorContract:
         store = log_store()
         table_id = create(store, actions=[add("a"), add("b", "v1"), add("c")])
         commit(store, table_id, remove("a", deletion_timestamp=100), remove("unknown"))
-        # Another vector is another file, and what comes back is no tombstone.
+        # Another vector means another file, and a file that comes back is no tombstone.
         commit(store, table_id, remove("b", "v1", deletion_timestamp=200), add("b", "v2"))
         commit(store, table_id, add("a"))
         commit(store, table_id, remove("a", deletion_timestamp=300))

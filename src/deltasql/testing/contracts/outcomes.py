@@ -24,7 +24,7 @@ from deltasql.testing.proposals import (
 
 
 class OutcomeContract:
-    """Answers for those who lost one."""
+    """Answers for clients that lost one."""
 
     def test_a_creation_sent_again_is_answered_with_its_table(self, log_store: OpenStore) -> None:
         store = log_store()
@@ -39,7 +39,7 @@ class OutcomeContract:
         other = proposal(0, [METADATA, PROTOCOL])
         taken = store.create_table(name, f"memory:///{name}", other, is_retry=True)
         assert isinstance(taken, NameTaken)
-        # Whatever became of it meanwhile.
+        # Whatever happened to it in the meantime.
         store.rename_table(made, f"{name}.old")
         assert store.create_table(name, f"memory:///{name}", sent, is_retry=True) == made
         assert store.table(name) is None
@@ -69,7 +69,7 @@ class OutcomeContract:
                 (key_of("_change_data/c"), b""),
                 (key_of("é b%25"), b""),
             }
-            # What went away, and what changed, before the files in question were written.
+            # What was removed or changed before the files in question were written.
             later = log.known_files(table_id, ["live", "gone", "_change_data/c"], after=2)
             assert later == {(key_of("live"), b"")}
             assert log.known_files(table_id, ["new"], after=-1) == set()
@@ -91,7 +91,7 @@ class OutcomeContract:
 
         with pytest.raises(StoreError) as caught:
             leave()
-        # Nobody can say from that alone what was committed.
+        # From this alone, it is unknown what was committed.
         assert not caught.value.is_refusal
         with suppress(StoreError):
             store.head(table_id)

@@ -41,7 +41,7 @@ ODD_TEXTS = (
 )
 
 _ORDINALS = 3
-# Quarters: every dialect reads them without rounding, so that equality means equality.
+# Quarters: every dialect reads them without rounding, so equality is exact.
 _KEYS = st.one_of(
     st.none(),
     st.integers(-8, 8).map(lambda quarters: quarters / 4),
@@ -239,7 +239,7 @@ class ReadContract:
                 (str(number), 1) for number, found in enumerate(keys) if r.holds(wanted, found)
             ]
             assert live(store, table_id, 1, ranges=wanted) == expected
-            # The same of files that are gone by now.
+            # The same for files that are gone by now.
             commit(store, table_id, *(remove(file.path) for file in files))
             assert live(store, table_id, 1, ranges=wanted) == expected
 

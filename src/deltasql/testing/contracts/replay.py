@@ -27,7 +27,7 @@ _COMMITS = st.lists(
 
 
 class ReplayContract:
-    """Files at every version, against a replay in plain Python."""
+    """Files at every version, compared with a replay in plain Python."""
 
     def test_every_version_equals_a_replay(self, log_store: OpenStore) -> None:
         store = log_store()
@@ -62,7 +62,7 @@ def _compare(store: LogStore, commits: list[dict[str, tuple[str, str]]]) -> None
 def _act(
     live: dict[Key, tuple[AddFile, int]], path: str, vector: str, *, step: str, version: int
 ) -> list[Action]:
-    """Actions for a path that are valid now; the replay is brought up to date."""
+    """Actions for a path that are valid now; updates the replay."""
     old = next((key for key in live if key[0] == path), None)
     if step == "remove_unknown" and old != (path, vector):
         return [remove(path, vector)]

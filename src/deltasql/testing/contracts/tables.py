@@ -128,7 +128,7 @@ class TableContract:
         assert list(store.commits(table_id, after=-1)) == []
         assert live(store, table_id, 1) == []
         assert live(store, other, 0) == [("a", 0)]
-        # Ids are never given again: a reader with an old one must not see another table.
+        # Ids are never reused: a reader with an old one must not see another table.
         assert create(store) > max(table_id, other)
 
     def test_places_are_taken_once(self, log_store: OpenStore) -> None:
@@ -162,7 +162,7 @@ class TableContract:
         (found,) = store.dropped_tables()
         assert (found.table_id, found.name, found.is_purging) == (table_id, "t", False)
         assert abs(found.dropped_at - store.clock_ms()) < 60_000
-        # Whoever takes the table in again gets the place at the end; until a purge begins.
+        # An adoption gets the place at its end, until a purge begins.
         staged = store.stage_table("u", "memory:///a")
         other = store.begin_purge(table_id)
         assert other is not None

@@ -1,4 +1,4 @@
-"""Upkeep: who is at work, which versions are held, and what vacuum writes down."""
+"""Upkeep: who is at work, which versions are held, and what vacuum records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deltasql.store.interface import LogStore
 from deltasql.store.upkeep.interface import JournalRow, Kind, PendingDelete
 from deltasql.testing.proposals import OpenStore, add, commit, create, remove
 
-# A pin of no time has expired when it is made: no test has to wait for an end.
+# A pin without duration expires at once, so that no test has to wait.
 OVER = -1.0
 
 

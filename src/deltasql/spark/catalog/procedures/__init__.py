@@ -1,4 +1,4 @@
-"""`CALL lake.system.…`: the verbs of a lake in SQL."""
+"""`CALL lake.system.…`: the lake's operations in SQL."""
 
 from deltasql.spark.catalog.procedures.calls import Opened, Procedures
 

@@ -1,4 +1,4 @@
-"""What Spark asks about procedures, transactions from begin to commit among them."""
+"""What Spark asks about procedures, including transactions from begin to commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Opened(Protocol):
-    """A transaction that a session of Spark's is in."""
+    """A transaction that a Spark session is in."""
 
     @property
     def versions(self) -> Mapping[str, int]:
@@ -38,11 +38,11 @@ class Opened(Protocol):
 
 
 class RolledBackError(Exception):
-    """Why a transaction ends without a commit: somebody wished so."""
+    """Why a transaction ends without a commit: it was rolled back on request."""
 
 
 class Procedures:
-    """Answers about procedures, and their calls."""
+    """Answers questions about procedures, and runs their calls."""
 
     def __init__(self, lake: Lake, open_transaction: Callable[[], Opened]) -> None:
         self._lake = lake
@@ -84,7 +84,7 @@ class Procedures:
         }
 
     def close(self) -> None:
-        """Discard what was begun and will not be committed any more."""
+        """Discard the transactions that were begun and will no longer be committed."""
         while self._begun:
             _, opened = self._begun.popitem()
             with suppress(DeltaSqlError):
@@ -105,7 +105,7 @@ class Procedures:
         return [[plain(value) for value in row] for row in wanted.run(self._lake, given)]
 
     def _name(self, name: str, catalog: str, wanted: Procedure) -> str:
-        """A table's name as the lake knows it, written with the catalog's or without."""
+        """A table's name as the lake knows it, given with or without the catalog's name."""
         short = name.removeprefix(f"{catalog}.")
         if wanted.name in ("adopt", "purge") or self._lake.store.table(name) is None:
             name = short

@@ -15,7 +15,7 @@ Row: TypeAlias = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An argument; one with a default, in SQL, may be left out."""
+    """An argument; one with a default, written in SQL, may be omitted."""
 
     name: str
     type: str = "STRING"
@@ -24,18 +24,18 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """A verb of the lake by its name in SQL; `columns` are those of its rows."""
+    """An operation of the lake by its name in SQL; `columns` are those of its rows."""
 
     name: str
     about: str
     columns: str
     run: Callable[[Lake, Mapping[str, Any]], Iterable[Row]]
     parameters: tuple[Parameter, ...] = ()
-    # Inside of a transaction it is refused: it would not be part of it.
+    # Refused inside a transaction, since it would not be part of it.
     writes: bool = False
 
     def described(self) -> dict[str, Any]:
-        """For Spark."""
+        """The description for Spark."""
         return {
             "name": self.name,
             "about": self.about,
@@ -48,7 +48,7 @@ class Procedure:
 
 
 def plain(value: Any) -> Any:
-    """A value as it goes to Spark: times in microseconds."""
+    """A value as it is sent to Spark: times in microseconds."""
     if isinstance(value, datetime):
         return round(value.timestamp() * 1_000_000)
     return value

@@ -1,4 +1,4 @@
-"""The verbs that tables and lakes have, as procedures."""
+"""The operations of tables and lakes, as procedures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _TABLE = Parameter("table")
 _ANY_TABLE = Parameter("table", default="CAST(NULL AS STRING)")
 _VERSION = Parameter("version", "BIGINT", "CAST(NULL AS BIGINT)")
-# Of stock Delta's metrics.
+# From stock Delta's metrics.
 _OPTIMIZED = (
     "numRemovedFiles", "numAddedFiles", "numRemovedBytes", "numAddedBytes",
     "numDeletionVectorsRemoved",
@@ -23,7 +23,7 @@ _OPTIMIZED = (
 
 
 def _some(lake: Lake, given: Mapping[str, Any]) -> list[Table]:
-    """The table that was named, or all of them."""
+    """The named table, or all of them."""
     name = given["table"]
     return lake.tables() if name is None else [lake.table(name)]
 

@@ -1,7 +1,7 @@
-"""Arrow out of PostgreSQL: connections of ADBC's own, reused, each for one query at a time.
+"""Arrow out of PostgreSQL: separate ADBC connections, reused, each for one query at a time.
 
-By ADBC's plain handles: its DB-API layer imports pandas and Polars wherever they are installed,
-which costs every process of ours 65 MB and half a second.
+This uses ADBC's plain handles: its DB-API layer imports pandas and Polars if they are installed,
+which costs every process 65 MB and half a second.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from deltasql.store.postgres.bulk.spool import spooled
 from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.postgres.connections.forks import keep_untouched
 
-# Of the batches, about. Larger ones are no faster, and several are in memory at a time.
+# The approximate batch size. Larger ones are no faster, and several are in memory at a time.
 _BATCH_BYTES: Final = 1024 * 1024
 
-# How long a reader waits for a connection of another, and how often it looks for room meanwhile.
+# How long a reader waits for another reader's connection, and how often it checks for room.
 _FOR_ANOTHERS: Final = 1.0
 _LOOK_EVERY: Final = 0.05
 
@@ -33,26 +33,26 @@ _ERRORS = (Error, pa.ArrowException, OSError)
 
 
 class Places(Protocol):
-    """The pool that connections of both kinds are counted in."""
+    """The pool that counts connections of both kinds."""
 
     def take_place(self) -> LogConnection:
-        """Room for one of ADBC's, waited for."""
+        """Room for an ADBC connection; waits for it."""
 
     def give_place(self, place: LogConnection) -> None:
         """Give it back."""
 
     @property
     def has_room(self) -> bool:
-        """Whether `take_place` would not have to wait."""
+        """Whether `take_place` would return at once."""
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody waits for a connection of the other kind."""
+        """Whether anybody waits for a connection of the other kind."""
 
 
 class ArrowConnections:
-    """As many as are used at once. Each takes a place in the pool that they are counted in, and
-    keeps it while it is idle, until somebody there needs it more.
+    """As many connections as are used at once. Each takes a place in the pool that counts them, and
+    keeps it while idle, until somebody there needs it more.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class ArrowConnections:
 
     @property
     def idle(self) -> int:
-        """How many have a place in the pool and no use for it."""
+        """How many hold a place in the pool without using it."""
         return self._idle.qsize()
 
     def begin_with(self, conninfo: str) -> None:
-        """Connect with these settings from now on."""
+        """Use these settings for new connections."""
         self._conninfo = conninfo
 
     def batches(self, query: str, *, limit: float) -> Iterator[pa.RecordBatch]:
@@ -91,7 +91,7 @@ class ArrowConnections:
         healthy = False
         try:
             reader = self._run(connection, query)
-            # It reads from the statement, which has to outlive it.
+            # It reads from the statement, which must outlive it.
             with reader:
                 yield pa.RecordBatch.from_arrays(
                     [pa.nulls(0, item.type) for item in reader.schema], schema=reader.schema
@@ -105,7 +105,7 @@ class ArrowConnections:
             self._give_back(connection, healthy=healthy)
 
     def _run(self, connection: _Connection, query: str) -> pa.RecordBatchReader:
-        """Run a query; an idle connection that went stale is replaced, silently."""
+        """Run a query; an idle connection that went stale is silently replaced."""
         if connection.is_open:
             try:
                 return connection.run(query)
@@ -115,8 +115,8 @@ class ArrowConnections:
         return connection.run(query)
 
     def _taken(self) -> _Connection:
-        """One that is idle, or a new one; while there is no room for that, the next that is given
-        back, and in the end one's turn among those who wait for the pool.
+        """An idle connection, or a new one; while there is no room for that, the next one given
+        back, and after a while a regular place in the pool's queue.
         """
         with suppress(queue.Empty):
             return self._idle.get_nowait()
@@ -136,7 +136,7 @@ class ArrowConnections:
             except queue.Full:
                 pass
             else:
-                # Whoever began to wait before it was there did not see it.
+                # A thread that began to wait before this one was idle did not see it.
                 if self._places.is_wanted:
                     self.close_one()
                 return
@@ -151,7 +151,7 @@ class ArrowConnections:
             self._places.give_place(connection.place)
 
     def close(self) -> None:
-        """Close those that are idle; the pool is closed already, and needs no place back."""
+        """Close the idle ones; the pool is already closed, and needs no place back."""
         with suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().close()
@@ -163,7 +163,7 @@ class ArrowConnections:
 
 
 class _Connection:
-    """A connection, its place in the pool, and the statement that it is at."""
+    """A connection, its place in the pool, and its current statement."""
 
     def __init__(self, place: LogConnection) -> None:
         self.place = place
@@ -179,7 +179,7 @@ class _Connection:
         self._database = adbc_driver_postgresql.connect(conninfo)
         try:
             self._connection = AdbcConnection(self._database)
-            # A transaction holds a pooler to one backend between ADBC's messages.
+            # Within a transaction, a pooler keeps one backend between ADBC's messages.
             self._connection.set_autocommit(False)
         except BaseException:
             self.close()
@@ -204,14 +204,14 @@ class _Connection:
         self._connection.rollback()
 
     def cancel(self) -> None:
-        """Tell the server, from another thread, that nobody waits for the answer."""
+        """Tell the server, from another thread, that nobody waits for the answer any more."""
         statement = self._statement
         if statement is not None:
             with suppress(*_ERRORS):
                 statement.cancel()
 
     def close(self) -> None:
-        # Of a connection that broke, each of them says so once more.
+        # After a connection broke, closing each of them fails once more.
         for part in (self._statement, self._connection, self._database):
             if part is not None:
                 with suppress(*_ERRORS):

@@ -1,4 +1,4 @@
-"""COPY text of added files, column by column: a commit may have a hundred thousand of them."""
+"""COPY text for added files, column by column: a commit may have a hundred thousand of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltasql.store.rows import ADD_COLUMNS, Row
 _SPECIAL = re.compile(r"[\\\t\n\r]")
 _ESCAPES = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 _NULL = "\\N"
-# So few that the server is never without work while we make the next ones.
+# Few enough that the server has work while we prepare the next ones.
 _CHUNK = 50
 
 
@@ -27,7 +27,7 @@ def copy_chunks(table_id: int, version: int, adds: Sequence[Row]) -> Iterator[by
             repeat(_NULL) if column.count(None) == len(column) else make(column)
             for make, column in zip(_MAKERS, columns, strict=True)
         ]
-        # Not strict: a column of one value has no end.
+        # Not strict: a column with a single value repeats without end.
         lines = map("\t".join, zip(place, *texts, strict=False))
         yield ("\n".join(lines) + "\n").encode()
 
@@ -47,7 +47,8 @@ def _numbers(column: Sequence[int | None]) -> Iterable[str]:
 
 
 def _lists(column: Sequence[Sequence[float | None]]) -> Iterable[str]:
-    # Arrays are JSON's but for the brackets; orjson prints numbers many times faster than Python.
+    # Arrays look like JSON's except for the brackets; orjson prints numbers many times faster than
+    # Python.
     text = orjson.dumps(column)[2:-2].decode()
     return f"{{{text.replace('],[', '}|{')}}}".split("|")
 

@@ -10,7 +10,7 @@ _SPECIAL = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 def copy_line(row: Row) -> str:
-    """A row in the order of `ADD_COLUMNS`, without the newline; written out for its speed."""
+    """A row in the order of `ADD_COLUMNS`, without the newline; spelled out for speed."""
     path_key, dv_key, partition_key, size, modified, records, base_row, row_version = row[:8]
     changes, low, high, nulls = row[8:12]
     texts = "\t".join([copy_text(value) for value in row[12:]])
@@ -30,12 +30,12 @@ def copy_text(value: str | None) -> str:
     """A text with its special characters escaped, or null."""
     if value is None:
         return "\\N"
-    # Looking for one that is hardly ever there is quicker than looking up every character.
+    # Searching for characters that are hardly ever there is quicker than mapping every character.
     if "\\" in value or "\n" in value or "\t" in value or "\r" in value:
         return value.translate(_SPECIAL)
     return value
 
 
 def _list(values: Sequence[float | None] | None) -> str:
-    # Python's own text of a list is PostgreSQL's but for the brackets and the word for null.
+    # Python's text of a list is PostgreSQL's except for the brackets and the word for null.
     return "\\N" if values is None else f"{{{str(list(values))[1:-1]}}}".replace("None", "NULL")

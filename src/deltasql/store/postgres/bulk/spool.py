@@ -1,8 +1,8 @@
-"""Batches between a database that should not wait and a reader who may.
+"""A buffer of batches between a database that should not wait and a reader that may be slow.
 
 A transaction that stays open holds back the vacuum of the whole server. So a thread takes the
-batches as fast as the server has them: some stay in memory, and what a slow reader leaves
-lying goes to a temporary file.
+batches as fast as the server sends them: some stay in memory, and what a slow reader has not taken
+yet goes to a temporary file.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def spooled(
     limit: float | None = None,
     cancel: Callable[[], None] = lambda: None,
 ) -> Iterator[pa.RecordBatch]:
-    """The same batches, while the source is emptied at its own pace; ends early with us.
+    """The same batches, while the source is drained at its own pace; ends early with us.
 
-    A source that is silent for `limit` seconds is told to give up by `cancel`, from another
-    thread, and left to itself: a database that hangs keeps its thread, and not the reader.
+    If the source is silent for `limit` seconds, another thread calls `cancel` and the source is
+    left to itself: a database that hangs blocks its thread, but not the reader.
     """
     spool = _Spool(batches, in_memory, limit, cancel)
     spool.start()
@@ -60,7 +60,7 @@ class _Spool:
         self._pid = os.getpid()
         self._changed = threading.Condition()
         self._pending: deque[pa.RecordBatch] = deque()
-        # Once one batch went to the file, all later ones do: so their order is kept.
+        # Once one batch went to the file, all later ones do, which keeps their order.
         self._writer: pa.RecordBatchStreamWriter | None = None
         self._reader: pa.RecordBatchStreamReader | None = None
         self._files: list[pa.NativeFile] = []
@@ -73,7 +73,7 @@ class _Spool:
         self._thread.start()
 
     def take(self) -> pa.RecordBatch | None:
-        """The next batch, None after the last one."""
+        """The next batch; None after the last one."""
         if self._pid != os.getpid():
             raise forked_in_use(" for a read that was under way")
         with self._changed:
@@ -97,13 +97,13 @@ class _Spool:
         return bool(self._pending) or self._read < self._filed or self._done
 
     def close(self) -> None:
-        """End the source, if it has not ended, and forget the file."""
+        """End the source, if it has not ended, and drop the file."""
         if self._pid != os.getpid():
             return
         with self._changed:
             self._closed = True
         if self._abandoned:
-            # It may hang as the source does, and tidies up when that goes on.
+            # This may hang like the source, and cleans up once the source goes on.
             threading.Thread(target=self._end, name="deltasql-spool", daemon=True).start()
         else:
             self._tidy_up()
@@ -149,7 +149,7 @@ class _Spool:
     def _open_file(self, schema: pa.Schema) -> None:
         with tempfile.NamedTemporaryFile(prefix="deltasql-", delete=False) as file:
             path = Path(file.name)
-        # Open on both sides, it needs no name, and vanishes with the process.
+        # Open for reading and writing, it needs no name, and vanishes with the process.
         self._files = [pa.OSFile(str(path), "wb"), pa.OSFile(str(path), "rb")]
         path.unlink()
         self._writer = pa.ipc.new_stream(self._files[0], schema)

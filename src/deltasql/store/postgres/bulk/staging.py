@@ -1,11 +1,11 @@
-"""Large commits: what takes long arrives before the head is locked.
+"""Large commits: what takes long is sent before the head is locked.
 
-A client may be slow, or stop, in the middle of what it sends, and the server waits for it: so
-nothing but short statements may follow the lock. Everything else of a large commit is sent
-before, in the same transaction, so that the server sweeps up after a client that is gone. Files
-go straight to their place, under the version that comes next if nobody else commits meanwhile;
-if somebody did, they are staged in a temporary table and moved under the lock. Removes and the
-commit file wait in a temporary table in any case.
+A client may be slow, or stop, while it sends, and the server waits for it; so only short statements
+may follow the lock. Everything else of a large commit is sent before it, in the same transaction,
+so that the server cleans up after a client that is gone. Files go straight to their place, under
+the version that comes next if nobody else commits in the meantime; if somebody did, they are staged
+in a temporary table and moved under the lock. Removes and the commit file always wait in a
+temporary table.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.postgres.payload import json_rows, other_rows
 from deltasql.store.postgres.reader import SQL
 
-# From here on COPY beats INSERT.
+# From this many on, COPY beats INSERT.
 COPY_FROM: Final = 1_000
 
 
 def is_large(proposal: Proposal) -> bool:
-    """Whether it takes so long to send that nobody should wait for it."""
+    """Whether sending it takes so long that nobody should wait for it."""
     return len(proposal.rows.adds) + len(proposal.rows.removes) >= COPY_FROM
 
 
 class StagedCommit:
-    """A commit that the server has, and has not written yet.
+    """A commit that the server has received but not yet written.
 
-    `version` is that of its files where they are in the log already.
+    `version` is that of its files, if they are in the log already.
     """
 
     def __init__(self, proposal: Proposal, body: PackedTemplate, version: int | None) -> None:
@@ -54,7 +54,7 @@ class Staging:
         self._found = {staged.proposal.commit_id: staged for staged in found}
 
     def fits(self, heads: Mapping[int, Head]) -> bool:
-        """Whether nobody has taken the versions that files were copied for."""
+        """Whether the versions that files were copied for are still free."""
         return all(
             head is not None and head.version + 1 == staged.version
             for staged in self._found.values()
@@ -62,8 +62,8 @@ class Staging:
         )
 
     def take(self, connection: LogConnection, proposal: Proposal) -> StagedCommit | None:
-        """What was staged of a proposal that is written now; None if it was staged differently
-        or not at all. Whatever else was copied for the same version is taken out.
+        """What was staged for a proposal that is written now; None if it was staged differently or
+        not at all. Anything else that was copied for the same version is removed.
         """
         staged = self._found.get(proposal.commit_id)
         if staged is not None and staged.proposal.rows is proposal.rows:
@@ -72,7 +72,7 @@ class Staging:
         return None
 
     def forget(self, connection: LogConnection, table_id: int | None = None) -> None:
-        """Take out what nobody wrote, before it becomes part of a version, or visible."""
+        """Remove what was not written, before it becomes part of a version, or visible."""
         for staged in list(self._found.values()):
             if table_id in (None, staged.proposal.table_id):
                 if staged.version is not None:
@@ -84,10 +84,11 @@ class Staging:
 def copy_ahead(
     connection: LogConnection, proposals: Sequence[Proposal], heads: Mapping[int, Head]
 ) -> Staging | None:
-    """Send proposals, their files straight to where they belong if nobody commits meanwhile.
+    """Send proposals, their files straight to their final place if nobody else commits in the
+    meantime.
 
-    Those that are refused already are left out. None if files are live already, or the role may
-    not stage: the transaction has to begin again.
+    Proposals that are refused already are left out. Returns None if files are already live, or if
+    the role may not stage: the transaction must start again.
     """
     wanted = [item for item in proposals if _may_follow(item, heads.get(item.table_id))]
     if len({item.table_id for item in wanted}) < len(wanted) or not _may_stage(connection):
@@ -122,7 +123,7 @@ def stage(connection: LogConnection, proposals: Sequence[Proposal]) -> Staging:
 def write_files(
     connection: LogConnection, staged: StagedCommit, *, table_id: int, version: int
 ) -> None:
-    """Write the rows of a staged commit, now that its place is settled."""
+    """Write the rows of a staged commit, now that its version is settled."""
     place = {"table_id": table_id, "version": version}
     commit_id = staged.proposal.commit_id
     # Removes first: a file may be removed under one deletion vector and added under another.
@@ -146,7 +147,7 @@ def _move(connection: LogConnection, proposal: Proposal, place: dict[str, int]) 
 
 
 def check_doubled(connection: LogConnection, place: Mapping[str, int]) -> None:
-    """Raise `ValidationError` if a file of the version is live under another vector, too."""
+    """Raise `ValidationError` if a file of the version is also live with another vector."""
     doubled = connection.execute(SQL["files_doubled"], place).fetchone()
     if doubled is not None:
         raise doubled_path(doubled[0])
@@ -173,7 +174,7 @@ def _copy(connection: LogConnection, name: str, proposal: Proposal, version: int
 
 @contextmanager
 def _packing(proposal: Proposal) -> Iterator[Future[PackedTemplate]]:
-    """The commit file, compressed aside: that leaves Python to the rows."""
+    """Compresses the commit file in another thread, while this one prepares the rows."""
     with ThreadPoolExecutor(1) as aside:
         yield aside.submit(PackedTemplate, proposal.body)
 

@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL: its patience with a silent server."""
+"""One connection to PostgreSQL, and its patience with a silent server."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from deltasql.store.postgres.connections.forks import forked_in_use
 Answer = TypeVar("Answer")
 
 _WAKE_EVERY = 0.1
-# For the server's last word on what we told it to give up.
+# How long to wait for the server's last answer after a cancel.
 _AFTER_CANCEL = 1.0
 
 
 class LogConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that gives up on a server that says nothing for `patience` seconds.
+    """A connection that gives up on a server that is silent for `patience` seconds.
 
-    TCP notices a peer that is gone, not one that hangs. The connection is closed then, and
-    whether the statement was done is as unknown as after any lost connection. Before that,
-    where `cancels`, the server is told to give up, and its answer says what became of it: for
-    connections whose statements have no limit in the server itself. With `pulse` a server that
-    is at work may take its time: it tells whether there is one.
+    TCP notices a peer that is gone, but not one that hangs. The connection is then closed, and
+    whether the statement was executed is as unknown as after any lost connection. If `cancels` is
+    set, the server is first told to give up, and its answer says what happened: for connections
+    whose statements have no limit in the server itself. With `pulse`, which tells whether the
+    server is alive, a busy server may take its time.
     """
 
     patience: float | None = None
@@ -37,9 +37,9 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
     pulse: Callable[[], bool] | None = None
     # Closed, and kept only so that the pool counts it.
     is_place: bool = False
-    # Behind a pooler: what a session keeps stays with the server when we disconnect.
+    # Behind a pooler: session state stays with the server after we disconnect.
     is_pooled: bool = False
-    # Not to be used again: statements of the application's own ran on it.
+    # Not to be used again: the application's own statements ran on it.
     is_spent: bool = False
     # How often another server had taken over when it was made.
     takeovers: int = 0
@@ -50,7 +50,7 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
 
     @property
     def is_inherited(self) -> bool:
-        """Whether it is that of the process that forked this one."""
+        """Whether it belongs to the process that forked this one."""
         return self._pid != os.getpid()
 
     def wait(
@@ -89,7 +89,8 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
             if is_cancelled:
                 self.remove_notice_handler(warnings.append)
             if warnings:
-                # It may have stopped waiting for a replica instead: done here, and nowhere else.
+                # It may only have stopped waiting for a replica: then it is committed here, and
+                # nowhere else.
                 why = f"the server gave up, and warned: {warnings[0].message_primary}"
                 raise self._given_up(why) from None
             answer: Answer = done.value
@@ -100,11 +101,11 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
         return psycopg.OperationalError(why)
 
     def answer(self, query: str, parameters: Mapping[str, Any]) -> str:
-        """The one text that a statement answers, empty for none."""
+        """The single text that a statement returns, empty if there is none."""
         row = self._asking.execute(query, parameters).fetchone()
         return "" if row is None or row[0] is None else str(row[0])
 
     @cached_property
     def _asking(self) -> psycopg.Cursor[tuple[Any, ...]]:
-        # Kept: to make a cursor takes as long as to use it.
+        # Kept, because making a cursor takes as long as using it.
         return self.cursor()

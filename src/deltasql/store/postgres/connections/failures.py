@@ -13,14 +13,14 @@ from deltasql.errors import DatabaseError, DeltaSqlError, StoreTimeoutError
 from deltasql.store.embedded.committing import added_twice, doubled_path
 from deltasql.store.postgres.connections.remedies import remedy_for
 
-# What the functions in SQL refuse, by the states that they raise.
+# What the SQL functions refuse, by the states that they raise.
 _REFUSALS = {"DL001": doubled_path, "DL002": added_twice}
 FAILURES = (psycopg.Error, PoolTimeout)
 
 
-# The states, and classes of states, of a statement that the server has surely undone. Whatever
-# is not here may have been committed: a connection that broke (08), a server or a pooler that
-# went away (57P0x), an answer of unknown completion (40003), and all that nobody thought of.
+# The states, and classes of states, of a statement that the server has certainly undone. Anything
+# else may have been committed: after a broken connection (08), a server or pooler that went away
+# (57P0x), an unknown completion (40003), and everything unforeseen.
 _REFUSING_CLASSES = frozenset(
     {"0A", "21", "22", "23", "25", "26", "28", "2D", "42", "44", "53", "54", "55", "DL", "P0"}
 )
@@ -47,7 +47,7 @@ def translate(error: Exception, doing: str, *, at_commit: bool = False) -> Delta
             is_refusal=True,
         )
     if isinstance(error, PoolClosed):
-        # Nothing was sent: this is no connection that was lost.
+        # Nothing was sent, so no connection was lost.
         return DatabaseError(
             f"the log was closed before {doing}",
             cause="close() was called on this store",
@@ -93,7 +93,7 @@ def not_committed(doing: str) -> DatabaseError:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether the server itself, still there and in its senses, has undone the statement."""
+    """Whether the server itself, still running normally, has undone the statement."""
     if not isinstance(error, psycopg.Error) or error.sqlstate is None:
         return False
     severity = error.diag.severity_nonlocalized or error.diag.severity
@@ -103,7 +103,7 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether the connection is gone: then another one may do."""
+    """Whether the connection is gone: then another one may work."""
     if not isinstance(error, psycopg.Error):
         return False
     if error.sqlstate is None:

@@ -1,7 +1,7 @@
-"""What a forked child does with the connections of its parent: nothing, not even close them.
+"""What a forked child does with its parent's connections: nothing, not even close them.
 
-Both would talk over one socket, and one would get the other's answers. libpq says goodbye to
-the server when a connection is closed, so that a child that tidies up ends its parent's.
+Both would talk over one socket, and one would get the other's answers. libpq says goodbye to the
+server when it closes a connection, so a child that cleans up would end its parent's.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from deltasql.errors import DatabaseError
 
 
 class Forgetful(Protocol):
-    """Something that has connections."""
+    """An object that has connections."""
 
     def forget(self) -> None:
-        """In a forked child: begin anew; what was inherited goes to `keep_untouched`."""
+        """In a forked child: start anew; what was inherited goes to `keep_untouched`."""
 
 
 def forget_after_fork(thing: Forgetful) -> None:
@@ -33,7 +33,7 @@ def keep_untouched(*inherited: Any) -> None:
 
 
 def forked_in_use(doing: str = "") -> DatabaseError:
-    """The error for a child that goes on with what its parent had begun."""
+    """The error for a child that continues what its parent had begun."""
     return DatabaseError(
         f"a connection to PostgreSQL can't be used in this forked process{doing}",
         cause="it was in use when the process was forked, and belongs to the parent",

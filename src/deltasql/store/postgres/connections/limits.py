@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-# More than a server needs to say that it gave up, and no more than half of the limit itself.
+# More than a server needs to report that it gave up, but at most half of the limit itself.
 _GRACE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What connections begin with, as libpq takes it.
+    """The settings that connections start with, as libpq takes them.
 
-    Every statement has its limit, but for streams: those take as long as there is something to
+    Every statement has a limit, except for streams, which take as long as there is something to
     send.
     """
 
@@ -24,9 +24,9 @@ class Options:
 class Limits:
     """`timeout` seconds for every wait, and what follows from it.
 
-    A statement may wait for several locks, one after the other, each within its own limit: so
-    the statement has one, too. The server keeps it while the statement runs and not while it
-    commits: what it answers is not done.
+    A statement may wait for several locks in a row, each within its own limit; so the statement has
+    a limit, too. The server enforces it while the statement runs but not while it commits: a
+    statement that it reports as timed out was not executed.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -37,7 +37,7 @@ class Limits:
         self.statement_ms = round((timeout + grace / 4) * 1000)
         locks = f"-c lock_timeout={self.lock_ms}"
         self.options = Options(f"{locks} -c statement_timeout={self.statement_ms}", locks)
-        # Whoever waits gives up in time, and whoever falls silent with a lock loses it.
+        # A transaction that waits gives up in time, and one that falls silent with a lock loses it.
         always = (
             f"BEGIN; SET LOCAL lock_timeout = {self.lock_ms};"
             f" SET LOCAL idle_in_transaction_session_timeout = {self.lock_ms}"

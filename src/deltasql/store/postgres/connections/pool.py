@@ -1,7 +1,7 @@
 """Connections to PostgreSQL: psycopg's for statements, ADBC's for Arrow.
 
-No session state on any of them (no SET, LISTEN or session locks), so that a pooler between
-us and the server may hand each transaction to another backend.
+None of them has session state (no SET, LISTEN or session locks), so that a pooler between us and
+the server may give each transaction to another backend.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from deltasql.store.postgres.connections.takeover import ServerWatch, TakenOverE
 
 
 class Connections:
-    """A pool of autocommit connections, with those for Arrow among them."""
+    """A pool of autocommit connections, which counts those for Arrow, too."""
 
     def __init__(self, url: str, *, size: int, timeout: float) -> None:
-        # A peer that is gone without a word must not hold a commit for ever.
+        # A peer that is gone without notice must not hold up a commit for ever.
         given_limits: dict[str, str | int] = {
             "connect_timeout": max(2, round(timeout)),
             "tcp_user_timeout": round(timeout * 1000),
@@ -51,19 +51,19 @@ class Connections:
             self._conninfo = make_conninfo(url, **missing)
         self._size = size
         self._limits = limits = Limits(timeout)
-        # The limit on waiting for locks that a statement outside a transaction has to set for
-        # itself: none where connections begin with it, which a pooler would not let them.
+        # The lock timeout that a statement outside a transaction must set for itself: None if
+        # connections start with it, which a pooler would not allow.
         self.lock_timeout: str | None = f"{limits.lock_ms}ms"
         self._arrow = ArrowConnections(self._conninfo, size=size, places=self)
         self._pool: ConnectionPool[LogConnection] | None = None
-        # Whom the server takes us for, wherever that was set.
+        # The user that the server takes us for, wherever that was set.
         self.user: str | None = None
         self.servers = ServerWatch()
         self._opening = threading.Lock()
         forget_after_fork(self)
 
     def open(self) -> None:
-        """Connect; fails with the server's own words rather than by a timeout."""
+        """Connect; fails with the server's own message rather than by a timeout."""
         with translated("connecting"):
             with psycopg.connect(self._conninfo, autocommit=True) as connection:
                 direct = not is_pooled(connection)
@@ -88,14 +88,14 @@ class Connections:
         )
 
     def forget(self) -> None:
-        """In a forked child: leave the parent's connections alone, and get others when needed."""
+        """In a forked child: leave the parent's connections alone, and open others when needed."""
         keep_untouched(self._pool)
         self._pool = None
         self._opening = threading.Lock()
         self._arrow.forget()
 
     def _opened(self) -> ConnectionPool[LogConnection]:
-        """The pool; in a forked child it begins with the first who needs it."""
+        """The pool; in a forked child it starts with the first use."""
         if self._pool is None:
             with self._opening:
                 if self._pool is None:
@@ -108,7 +108,7 @@ class Connections:
 
     @contextmanager
     def statement(self, doing: str) -> Iterator[LogConnection]:
-        """A connection for one piece of work."""
+        """A connection for one task."""
         with translated(doing):
             connection = self._take()
             try:
@@ -120,8 +120,8 @@ class Connections:
     def transaction(self, doing: str, *, is_long: bool = False) -> Iterator[LogConnection]:
         """A connection inside a transaction that commits at the end.
 
-        A long one may have statements that take longer than anyone should wait for an answer,
-        as long as the server is there at all.
+        A long transaction may run statements that take longer than the usual limit, as long as the
+        server is alive.
         """
         with translated(doing):
             connection = self._begun(is_long=is_long)
@@ -136,21 +136,21 @@ class Connections:
                 self._give_back(connection)
 
     def begin_again(self, connection: LogConnection) -> None:
-        """Forget what a long transaction did so far, and go on with another."""
+        """Discard what a long transaction did so far, and continue in a new one."""
         connection.execute("ROLLBACK")
         connection.execute(self._limits.begin_long)
 
     @contextmanager
     def limited(self, connection: LogConnection) -> Iterator[None]:
-        """Inside a long transaction: statements that may wait for others, and so have a limit."""
+        """Inside a long transaction: a limit for statements that may wait for others."""
         limit = queries.load("postgres")["staging_limit"]
         connection.execute(limit, {"milliseconds": self._limits.statement_ms})
         yield
         connection.execute(limit, {"milliseconds": 0})
 
     def answer(self, query: str, parameters: Mapping[str, Any], doing: str) -> str:
-        """The text that a statement answers, which is a transaction of its own."""
-        # Written out: it is the hot path, and context managers cost as much as the pool.
+        """The text that a statement returns; the statement is a transaction of its own."""
+        # Spelled out: this is the hot path, and context managers cost as much as the pool.
         try:
             connection = self._take()
             try:
@@ -178,8 +178,8 @@ class Connections:
         return not stats.get("pool_available") and stats.get("pool_size", 0) >= self._size
 
     def _refuse(self, connection: LogConnection) -> NoReturn:
-        """Another server has taken over, before or while we waited: connections to the old one
-        go, and the caller is told, as of one that was lost.
+        """Refuse to go on after another server has taken over, before or while we waited: close
+        connections to the old one, and raise as for a lost connection.
         """
         pool = self._opened()
         if connection.takeovers < self.servers.takeovers:
@@ -197,17 +197,17 @@ class Connections:
 
     @property
     def has_room(self) -> bool:
-        """Whether a connection is to be had at once."""
+        """Whether a connection is available at once."""
         return not self._is_exhausted(self._opened())
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody waits for a connection."""
+        """Whether anybody waits for a connection."""
         return self._opened().get_stats().get("requests_waiting", 0) > 0
 
     def take_place(self) -> LogConnection:
-        """Room for a connection of ADBC's: one of ours that is closed, and not replaced until it
-        is given back. So both kinds together are never more than the pool may have.
+        """Room for an ADBC connection: one of ours is closed, and not replaced until the place is
+        given back. So both kinds together never exceed the pool's size.
         """
         with translated("reading files"):
             connection = self._take()
@@ -223,8 +223,8 @@ class Connections:
     def _begun(self, *, is_long: bool) -> LogConnection:
         """A connection in a new transaction.
 
-        After a restart of the server the pool is full of connections that are dead and don't
-        know it; nothing was sent yet, so the next one may be tried.
+        After a restart of the server, the pool is full of connections that are dead but don't know
+        it; nothing was sent yet, so the next one may be tried.
         """
         deadline = time.monotonic() + self._limits.timeout
         takeovers = self.servers.takeovers
@@ -247,7 +247,7 @@ class Connections:
         raise AssertionError("unreachable")
 
     def _is_answered(self) -> bool:
-        """Whether the server speaks to newcomers: then one that is silent is at work."""
+        """Whether the server answers new connections: then a silent one is busy."""
         try:
             with LogConnection.connect(self._conninfo, autocommit=True) as connection:
                 connection.patience = self._limits.patience
@@ -257,7 +257,7 @@ class Connections:
         return True
 
     def rows(self, query: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows of a query that only reads: with a dead connection it is asked again."""
+        """The rows of a query that only reads; it is repeated if the connection was dead."""
         deadline = time.monotonic() + self._limits.timeout
         for is_last in (*[False] * self._size, True):
             try:
@@ -279,19 +279,19 @@ class Connections:
         return stats.get("pool_size", 0) - idle, stats.get("requests_waiting", 0)
 
     def connect_alone(self) -> LogConnection:
-        """A connection outside the pool, for who needs a session of its own."""
+        """A connection outside the pool, for callers that need their own session."""
         return LogConnection.connect(self._conninfo, autocommit=True)
 
     def close(self) -> None:
         """Close every connection."""
-        # A forked child that never needed one has no pool; it gets none after its end.
+        # A forked child that never needed a pool has none; it gets none after its end.
         pool = self._pool = self._pool or self._new_pool(is_open=False)
         pool.close()
         self._arrow.close()
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """The pool warns of every connection that comes back closed; these always do."""
+    """False for the pool's warning that a place or a spent connection came back closed."""
     given = record.args if isinstance(record.args, tuple) else ()
     return not any(
         isinstance(item, LogConnection) and (item.is_place or item.is_spent) for item in given
@@ -302,7 +302,7 @@ logging.getLogger("psycopg.pool").addFilter(_is_news)
 
 
 def _commit(connection: LogConnection, doing: str) -> None:
-    """End a transaction; whatever goes wrong here, it may have been committed."""
+    """End a transaction; if anything goes wrong here, it may still have been committed."""
     try:
         answer = connection.execute("COMMIT").statusmessage
     except FAILURES as error:
@@ -312,19 +312,19 @@ def _commit(connection: LogConnection, doing: str) -> None:
 
 
 def _roll_back(connection: LogConnection) -> None:
-    """Undo a transaction; the failure that led here is the one to show."""
+    """Undo a transaction; the original failure is the one to report."""
     if connection.closed or connection.is_inherited:
         return
     try:
         connection.execute("ROLLBACK")
     except psycopg.Error:
-        # Never to be used again, so that nobody commits what is open in it.
+        # Never used again, so that nobody commits its open transaction.
         connection.close()
 
 
 def _prepare_only_without_pooler(connection: LogConnection) -> None:
-    """Behind a pooler the process id we were told is not the backend's: then no prepared
-    statements, since the next transaction may run on another backend.
+    """Disable prepared statements behind a pooler, where the next transaction may run on another
+    backend: the process id that we were given is then not the backend's.
     """
     if is_pooled(connection):
         connection.is_pooled = True
@@ -332,6 +332,6 @@ def _prepare_only_without_pooler(connection: LogConnection) -> None:
 
 
 def is_pooled(connection: psycopg.Connection[Any]) -> bool:
-    """Whether a pooler stands between us and the server."""
+    """Whether there is a pooler between us and the server."""
     row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
     return row is None or bool(row[0] != connection.info.backend_pid)

@@ -1,7 +1,7 @@
-"""What to do about an error of PostgreSQL's, by its cause.
+"""What to do about a PostgreSQL error, by its cause.
 
-A server that refuses a connection tells its reason in words only, which libpq hands on: the
-words of a server in another language fall back to the general remedy.
+A server that refuses a connection gives its reason only in words, which libpq passes on: words in
+another language fall back to the general remedy.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _OBJECT: Final = re.compile(r"permission denied for (\w+(?: \w+)??) (\S+)$")
 
 
 def remedy_for(error: Exception) -> str:
-    """What to do about one of psycopg's errors."""
+    """What to do about a psycopg error."""
     if isinstance(error, errors.InsufficientPrivilege):
         return _grant(error.diag.message_primary or str(error))
     if isinstance(error, errors.TooManyConnections):

@@ -1,7 +1,7 @@
-"""Whether another server answers than before: after a failover, or a restore beside the old one.
+"""Detects that another server answers: after a failover, or a restore beside the old one.
 
-It may lack commits that the other one had acknowledged, where the standby was not a synchronous
-one. Whoever counts on what was committed before has to look again.
+If the standby was not synchronous, it may lack commits that the old server had acknowledged. Code
+that relies on earlier commits must check again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _IDENTITY: Final = queries.load("postgres")["server_identity"]
 
 
 class TakenOverError(psycopg.OperationalError):
-    """Who began before another server took over must not go on there unawares.
+    """Work that began before another server took over must not go on there unawares.
 
-    Without a state, so that it counts as a connection that was lost.
+    Without a state, so that it counts as a lost connection.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class TakenOverError(psycopg.OperationalError):
 
 
 class ServerWatch:
-    """Asks every new connection who it leads to, and counts how often that has changed."""
+    """Asks every new connection which server it leads to, and counts the changes."""
 
     def __init__(self) -> None:
         self.takeovers = 0
@@ -38,7 +38,7 @@ class ServerWatch:
         self._lock = threading.Lock()
 
     def meet(self, connection: LogConnection) -> None:
-        """Look at a connection before anybody uses it."""
+        """Check a connection before anybody uses it."""
         identity = _identity(connection)
         with self._lock:
             if identity is not None:
@@ -51,7 +51,7 @@ class ServerWatch:
 def _identity(connection: LogConnection) -> tuple[object, ...] | None:
     """The cluster, its timeline, which every promotion changes, and the database.
 
-    None where nobody may ask, or where the server is a standby: nothing is committed there.
+    None if we may not ask, or if the server is a standby: nothing is committed there.
     """
     try:
         row = connection.execute(_IDENTITY, prepare=False).fetchone()

@@ -1,7 +1,7 @@
-"""Word to the workers that there is something to mirror: NOTIFY and LISTEN.
+"""Tells the workers that there is something to mirror, by NOTIFY and LISTEN.
 
-It only saves the wait for the next poll, so every failure here is silent, and costs no more
-than that wait.
+It only saves the wait for the next poll, so every failure here is silent, and costs no more than
+that wait.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from deltasql.store.postgres.connections.pool import Connections, is_pooled
 
 _SQL = queries.load("postgres")
 
-# Every NOTIFY takes a lock of the whole server for a moment: one speaks for many commits.
+# Every NOTIFY briefly takes a lock of the whole server, so one stands for many commits.
 _SEND_EVERY: Final = 0.1
-# How long a listener looks away from `stop`.
+# How long a listener may ignore `stop`.
 _LOOK_EVERY: Final = 0.2
 _RECONNECT_AFTER: Final = 30.0
 
 
 class WakeUp:
-    """Sends and waits; a store has one."""
+    """Sends and waits; each store has one."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -43,7 +43,7 @@ class WakeUp:
         self._not_before = 0.0
 
     def forget(self) -> None:
-        """In a forked child: the parent listens with what it has."""
+        """In a forked child: leave the parent's connection to the parent."""
         keep_untouched(self._listener)
         self._begin()
 
@@ -61,8 +61,8 @@ class WakeUp:
             return
 
     def wait(self, seconds: float, stop: threading.Event) -> None:
-        """Sleep until word comes, at most so long, or until `stop` is set."""
-        # A second waiter in the same process sleeps: it needs no connection of its own.
+        """Sleep until a notification comes, at most this long, or until `stop` is set."""
+        # A second waiter in the same process just sleeps: it needs no connection of its own.
         if not self._listening.acquire(blocking=False):
             stop.wait(seconds)
             return
@@ -91,7 +91,7 @@ class WakeUp:
             return self._listener
         if time.monotonic() < self._not_before:
             return None
-        # Whatever comes of it, a pooler or a server that is down is not asked all the time.
+        # Whatever happens, don't keep asking a pooler or a server that is down.
         self._not_before = time.monotonic() + _RECONNECT_AFTER
         try:
             self._listener = self._connections.connect_alone()
