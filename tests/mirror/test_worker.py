@@ -191,10 +191,10 @@ def test_a_sample_on_a_schedule_finds_what_was_deleted(
     watch = DriftWatch(lake.engine, lake.store, lake.objects)
     assert watch.look(lambda: False) == {table.name}
     status = table.mirror.status()
-    assert (status.mirrored_version, status.lag_versions) == (0, 1)
+    assert (status.lag_versions, status.gap_versions) == (0, 1)
     running(lake)
     _until(lost.exists)
-    _until(lambda: table.mirror.status().lag_versions == 0)
+    _until(lambda: table.mirror.status().gap_versions == 0)
     assert lost.read_bytes() == content
     lost.unlink()
     _until(lambda: any("version 1 missing" in text for text in caplog.messages))
@@ -211,7 +211,7 @@ def test_a_sample_shows_what_was_changed_and_overwrites_nothing(
     changed.write_bytes(b"garbage")
     running(lake)
     _until(lambda: (table.mirror.status().error_message or "") != "")
-    assert table.mirror.status().mirrored_version == 0
+    assert table.mirror.status().gap_versions == 1
     assert changed.read_bytes() == b"garbage"
 
 

@@ -29,7 +29,7 @@ SEAMS = [
         ("filesForScan", 2), ("stateReconstruction", 0), ("numOfFiles", 0), ("sizeInBytes", 0),
         ("numOfFilesIfKnown", 0), ("sizeInBytesIfKnown", 0), ("setTransactions", 0),
         ("setTransactionsIfKnown", 0), ("domainMetadata", 0), ("domainMetadatasIfKnown", 0),
-        ("getTableCommitCoordinatorForWrites", 0),
+        ("getTableCommitCoordinatorForWrites", 0), ("path", 0),
     }),
     ("SqlTransaction", f"{DELTA}.OptimisticTransaction", {
         ("doCommitRetryIteratively", 3), ("commitLarge", 6), ("split", 1), ("commitImpl", 4),
@@ -118,6 +118,13 @@ def test_the_main_statements(spark, attached, lake):
     assert told[-5:] == ["MERGE", "UPDATE", "DELETE", "WRITE", "CREATE TABLE"]
     assert lake.table(name).scan().to_arrow().num_rows == 6
     assert lake.table(name).mirror.validate().ok
+    # Both are known by where Delta asks.
+    (newest,) = lake.table(name).history(limit=1)
+    changed = spark.sql(f"DESCRIBE DETAIL {table}").first().lastModified
+    assert changed.timestamp() == newest.timestamp.timestamp()
+    spark.sql(f"CREATE TABLE {table}_new SHALLOW CLONE {table}")
+    assert lake.table(f"{name}_new").version == 0
+    assert spark.table(f"{table}_new").count() == 6
 
 
 def test_transactions_and_procedures(spark, attached, lake):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import PySparkException
 
 import deltasql
 import deltasql.spark
@@ -27,6 +28,46 @@ def test_statements_take_names_of_any_depth(spark, db, lake, name):
     spark.sql(f"ALTER TABLE {full} RENAME TO {name}_new")
     spark.sql(f"DROP TABLE {full}_new")
     assert not spark.catalog.tableExists(full)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "found"),
+    [
+        ("ren.t1", "lake.ren_top1", "ren_top1"),
+        ("ren.t2", "lake.ren.u2", "ren.u2"),
+        ("ren.t3", "u3", "ren.u3"),
+        ("ren.t4", "other.u4", "other.u4"),
+        ("ren_top5", "lake.ren_top6", "ren_top6"),
+        ("ren.t7", "lake.lake.u7", "lake.u7"),
+    ],
+)
+def test_a_table_is_renamed_to_what_is_said(spark, db, lake, name, target, found):
+    spark.sql(f"CREATE TABLE lake.{name} (id INT)")
+    spark.sql(f"ALTER TABLE lake.{name} RENAME TO {target}")
+    names = {table.name for table in lake.tables()}
+    assert found in names
+    assert name not in names
+    spark.sql(f"DROP TABLE lake.{found}")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("spark_catalog.default.y", "another catalog"),
+        ("spark_catalog.y", "another catalog"),
+        ("lake.ren.`x.z`", "has a dot inside"),
+        ("lake.`ren.x`.z", "has a dot inside"),
+        ("`x.z`", "has a dot inside"),
+        ("lake.ren.taken", "ren.taken because it already exists"),
+    ],
+)
+def test_a_table_keeps_its_name_if_it_cannot_have_the_other(spark, db, lake, target, words):
+    for name in ("kept", "taken"):
+        spark.sql(f"CREATE TABLE IF NOT EXISTS lake.ren.{name} (id INT)")
+    before = sorted(table.name for table in lake.tables())
+    with pytest.raises(PySparkException, match=words):
+        spark.sql(f"ALTER TABLE lake.ren.kept RENAME TO {target}")
+    assert sorted(table.name for table in lake.tables()) == before
 
 
 def test_a_table_from_select_without_a_namespace(spark, db, lake):
@@ -54,3 +95,28 @@ def test_a_namespace_that_was_created_lasts(spark, db, lake):
     spark.sql("DROP NAMESPACE lake.made CASCADE")
     assert not [row for row in spark.sql("SHOW NAMESPACES IN lake").collect() if "made" in row[0]]
     assert lake.store.namespaces() == {}
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("DROP NAMESPACE lake.`n.m` CASCADE", "SCHEMA_NOT_FOUND"),
+        ("ALTER NAMESPACE lake.`n.m` SET PROPERTIES ('k' = '1')", "SCHEMA_NOT_FOUND"),
+        ("SHOW TABLES IN lake.`n.m`", "SCHEMA_NOT_FOUND"),
+        ("SHOW NAMESPACES IN lake.`n.m`", "SCHEMA_NOT_FOUND"),
+        ("DESCRIBE NAMESPACE lake.`n.m`", "SCHEMA_NOT_FOUND"),
+        ("CREATE NAMESPACE lake.`n.o`", "has a dot inside"),
+        ("DROP NAMESPACE lake CASCADE", "a lake can't be dropped"),
+        ("CREATE NAMESPACE lake.placed LOCATION '/x'", "can't have a location"),
+        ("ALTER NAMESPACE lake.n SET LOCATION '/x'", "can't have a location"),
+    ],
+)
+def test_what_namespaces_cannot_do_is_refused(spark, db, lake, statement, words):
+    spark.sql("CREATE TABLE IF NOT EXISTS lake.n.m.t AS SELECT 1 AS id")
+    before = lake.store.namespaces()
+    with pytest.raises(PySparkException, match=words):
+        spark.sql(statement).collect()
+    assert lake.table("n.m.t").version == 0
+    assert lake.store.namespaces() == before
+    spark.sql("DROP NAMESPACE IF EXISTS lake.`n.m` CASCADE")
+    assert lake.table("n.m.t").version == 0

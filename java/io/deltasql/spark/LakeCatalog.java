@@ -19,7 +19,6 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.delta.DeltaConfigs$;
 import org.apache.spark.sql.delta.catalog.DeltaCatalogV1;
 import org.apache.spark.sql.delta.commands.TableCreationModes;
 import org.apache.spark.sql.delta.tablefeatures.DropFeature;
@@ -149,16 +148,21 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
       return super.createTable(ident, schema, partitions, properties);
     }
     Path place = promise(ident, properties, false);
+    if (isForClone()) {
+      return loadPathTable(byPath(place));
+    }
     try {
-      Map<String, String> given = isForClone() ? settable(properties) : properties;
-      super.createTable(byPath(place), schema, partitions, forDelta(given));
+      super.createTable(byPath(place), schema, partitions, forDelta(properties));
     } finally {
       Homes.forget(place);
     }
     return loadTable(ident);
   }
 
-  /** Delta creates the target of a clone first, with all that the source has by now. */
+  /**
+   * Delta creates the target of a clone first, empty, to learn its path. That is promised, and
+   * stays so: the clone itself makes version 0, or there is no table.
+   */
   private static boolean isForClone() {
     return StackWalker.getInstance()
         .walk(
@@ -167,23 +171,6 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
                     frame ->
                         frame.getClassName().startsWith(ANALYSIS)
                             && frame.getMethodName().contains("resolveCloneCommand")));
-  }
-
-  /** The properties that users may set; the clone itself copies the others. */
-  private static Map<String, String> settable(Map<String, String> properties) {
-    Map<String, String> found = new HashMap<>();
-    properties.forEach(
-        (key, value) -> {
-          try {
-            DeltaConfigs$.MODULE$.validateConfigurations(
-                scala.collection.immutable.Map$.MODULE$.from(
-                    scala.jdk.javaapi.CollectionConverters.asScala(Map.of(key, value))));
-            found.put(key, value);
-          } catch (RuntimeException error) {
-            // Delta's own bookkeeping: the highest id of a column, names of hidden columns.
-          }
-        });
-    return found;
   }
 
   /** CREATE TABLE … LIKE, which Spark 4.1 does not ask of catalogs. */

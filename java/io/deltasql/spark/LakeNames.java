@@ -3,9 +3,12 @@ package io.deltasql.spark;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.CatalogExtension;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -45,6 +48,7 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public Identifier[] listTables(String[] namespace) {
+    mustBeWords(namespace);
     List<Identifier> found = new ArrayList<>();
     for (JsonNode item : ask(Bridge.question("tables").put("namespace", Names.of(namespace)))) {
       found.add(Identifier.of(namespace, item.asText()));
@@ -88,13 +92,36 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public void renameTable(Identifier ident, Identifier renamed) {
-    // Spark hands over whatever stands after TO, with or without the catalog's own name.
+    Identifier to = target(ident, renamed);
+    ObjectNode question = Bridge.question("rename").put("name", Names.of(ident));
+    ask(question.put("to", Names.of(to)).put("is_name", Names.areWords(to)));
+  }
+
+  /** Spark hands over whatever stands after TO, with or without the name of a catalog. */
+  private Identifier target(Identifier ident, Identifier renamed) {
     String[] parts = renamed.namespace();
-    boolean hasCatalog = parts.length > 1 && parts[0].equals(name);
-    String space = Names.of(hasCatalog ? java.util.Arrays.copyOfRange(parts, 1, parts.length) : parts);
-    String to = space.isEmpty() ? Names.of(Identifier.of(ident.namespace(), renamed.name()))
-        : space + "." + renamed.name();
-    ask(Bridge.question("rename").put("name", Names.of(ident)).put("to", to));
+    if (parts.length == 0) {
+      return Identifier.of(ident.namespace(), renamed.name());
+    }
+    if (parts[0].equals(name)) {
+      return Identifier.of(Arrays.copyOfRange(parts, 1, parts.length), renamed.name());
+    }
+    if (isCatalog(parts[0])) {
+      throw new LakeException(
+          "DELTASQL_VALIDATION",
+          name + "." + Names.of(ident) + " can't be renamed to " + Names.of(renamed) + "\n"
+              + "  cause: " + parts[0] + " is another catalog\n"
+              + "  remedy: choose a name in " + name + "; for its own namespace " + parts[0]
+              + " write " + name + "." + Names.of(renamed));
+    }
+    return renamed;
+  }
+
+  private static boolean isCatalog(String word) {
+    return ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
+        .sessionState()
+        .catalogManager()
+        .isCatalogRegistered(word);
   }
 
   // --- namespaces ---------------------------------------------------------------------
@@ -111,6 +138,7 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public String[][] listNamespaces(String[] namespace) {
+    mustBeWords(namespace);
     List<String[]> found = new ArrayList<>();
     for (JsonNode item : ask(Bridge.question("namespaces").put("namespace", Names.of(namespace)))) {
       found.add(Names.parts(item.asText()));
@@ -120,11 +148,20 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public boolean namespaceExists(String[] namespace) {
-    return !ask(Bridge.question("namespace").put("namespace", Names.of(namespace))).isNull();
+    return Names.areWords(namespace)
+        && !ask(Bridge.question("namespace").put("namespace", Names.of(namespace))).isNull();
+  }
+
+  /** A namespace with a dot inside one of its words is not there, whatever the nested one is. */
+  private static void mustBeWords(String[] namespace) {
+    if (!Names.areWords(namespace)) {
+      throw Raise.unchecked(new NoSuchNamespaceException(namespace));
+    }
   }
 
   @Override
   public Map<String, String> loadNamespaceMetadata(String[] namespace) {
+    mustBeWords(namespace);
     JsonNode found =
         ask(Bridge.question("namespace").put("namespace", Names.of(namespace)).put("must", true));
     Map<String, String> properties = new java.util.HashMap<>();
@@ -136,12 +173,14 @@ final class LakeNames implements CatalogExtension {
   public void createNamespace(String[] namespace, Map<String, String> properties) {
     ObjectNode question =
         Bridge.question("create_namespace").put("namespace", Names.of(namespace));
+    question.put("is_name", Names.areWords(namespace));
     properties.forEach(question.putObject("properties")::put);
     ask(question);
   }
 
   @Override
   public void alterNamespace(String[] namespace, NamespaceChange... changes) {
+    mustBeWords(namespace);
     ObjectNode question = Bridge.question("alter_namespace").put("namespace", Names.of(namespace));
     ObjectNode properties = question.putObject("properties");
     for (NamespaceChange change : changes) {
@@ -157,6 +196,7 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public boolean dropNamespace(String[] namespace, boolean cascade) {
+    mustBeWords(namespace);
     return ask(
             Bridge.question("drop_namespace")
                 .put("namespace", Names.of(namespace))

@@ -27,7 +27,10 @@ final class Names {
 
   /** Whether each part is one word of the lake's names: a dot inside would be another name. */
   static boolean areWords(Identifier ident) {
-    return !ident.name().contains(".")
-        && Arrays.stream(ident.namespace()).noneMatch(part -> part.contains("."));
+    return !ident.name().contains(".") && areWords(ident.namespace());
+  }
+
+  static boolean areWords(String[] parts) {
+    return Arrays.stream(parts).noneMatch(part -> part.contains("."));
   }
 }

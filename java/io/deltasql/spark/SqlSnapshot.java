@@ -10,6 +10,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionSet;
@@ -36,6 +37,8 @@ import scala.collection.immutable.Seq;
  */
 public final class SqlSnapshot extends Snapshot {
   private static final String COMMIT_TIME = "inCommitTimestampOpt";
+  private static final String DETAIL =
+      "org.apache.spark.sql.delta.commands.DescribeDeltaDetailCommand";
   /** Lists of files that are kept at most, and how long one may be. */
   private static final int MOST_LISTS = 8;
   private static final int MOST_KEPT = 200_000;
@@ -87,6 +90,16 @@ public final class SqlSnapshot extends Snapshot {
 
   long lakeTableId() {
     return lakeTableId;
+  }
+
+  /** DESCRIBE DETAIL looks at the commit file for its time: there need not be one. */
+  @Override
+  public Path path() {
+    boolean isForDetail =
+        told != null
+            && StackWalker.getInstance()
+                .walk(frames -> frames.anyMatch(frame -> frame.getClassName().startsWith(DETAIL)));
+    return isForDetail ? CommitTimes.folder(told.get("timestamp").asLong()) : super.path();
   }
 
   private ObjectNode question(String verb) {

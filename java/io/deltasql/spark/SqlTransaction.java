@@ -123,8 +123,15 @@ public final class SqlTransaction extends OptimisticTransaction {
     }
     ObjectNode question = question(txnId()).put("pinned", true);
     question.put("high_water_mark", Long.MAX_VALUE);
-    JsonNode committed = send(question, lines);
-    return new Tuple2<>(version(committed), after(committed));
+    try {
+      JsonNode committed = send(question, lines);
+      return new Tuple2<>(version(committed), after(committed));
+    } finally {
+      if (!(snapshot() instanceof SqlSnapshot)) {
+        // A clone, whose path was promised when Delta asked for it.
+        Homes.forget(log.dataPath());
+      }
+    }
   }
 
   private String commitInfo(DeltaOperations.Operation operation, Map<String, String> metrics) {

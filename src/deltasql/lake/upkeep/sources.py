@@ -91,12 +91,7 @@ def must_be_allowed(lake: Lake, target: Target, request: CommitRequest) -> None:
         return
     sources = lake.store.sources_of(target.table_id)
     for folder in outside(request.actions, target.location, sources):
-        place = place_of(folder + "/")
-        held = [
-            claim.place
-            for claim in lake.store.claims(folder)
-            if claim.status == "live" and place.startswith(claim.place)
-        ]
+        held = _holders(lake, folder)
         if not held:
             raise ValidationError(
                 f"{target.name} can't have files in {folder!r:.200}",
@@ -104,3 +99,25 @@ def must_be_allowed(lake: Lake, target: Target, request: CommitRequest) -> None:
                 remedy=f"if it is to be read from there: table.allow([{folder!r:.200}])",
             )
         lake.store.allow_sources(target.table_id, held, instead=False)
+
+
+def must_be_of_the_lake(lake: Lake, name: str, location: str, actions: Iterable[Action]) -> None:
+    """Raise `ValidationError` if a new table would have files of other tables than the lake's."""
+    for folder in outside(actions, location, ()):
+        if not _holders(lake, folder):
+            raise ValidationError(
+                f"{name} can't have files in {folder!r:.200}",
+                cause="it lies in no table of this lake, so nobody here keeps its files from "
+                "being deleted",
+                remedy="copy the rows, with CREATE TABLE … AS SELECT, or adopt that table first",
+            )
+
+
+def _holders(lake: Lake, folder: str) -> list[str]:
+    """The places of the lake's tables that a folder lies in."""
+    place = place_of(folder + "/")
+    return [
+        claim.place
+        for claim in lake.store.claims(folder)
+        if claim.status == "live" and place.startswith(claim.place)
+    ]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from deltasql.errors import DeltaSqlError
+from deltasql.errors import DeltaSqlError, TableExistsError
 from deltasql.spark.catalog import blocks
 from deltasql.spark.catalog.blocks import PlainTransaction
 from deltasql.spark.catalog.commits import Commits
@@ -88,6 +88,8 @@ def _told(error: DeltaSqlError, question: Question) -> dict[str, Any]:
     kind = type(error).__name__
     found: dict[str, Any] = {"kind": kind, "message": str(error), "condition": _condition(kind)}
     name = question.get("name") or question.get("create")
+    if isinstance(error, TableExistsError):
+        name = question.get("to", name)
     if isinstance(name, str):
         found["name"] = name
     return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltasql.commit.collector import paused_for
 from deltasql.errors import TableExistsError
 from deltasql.lake.table import Table
+from deltasql.lake.upkeep.sources import must_be_of_the_lake
 from deltasql.log.conflict import FileKey, Reads
 from deltasql.log.predicates.ast import Or
 from deltasql.log.state import TableState
@@ -69,9 +70,11 @@ class Commits:
 
     def _create(self, question: Mapping[str, Any], actions: Sequence[Action]) -> int:
         info = _info(actions)
+        location = self._places.promised(question["path"])
+        must_be_of_the_lake(self._lake, question["create"], location, actions)
         made = self._lake.create_with(
             question["create"],
-            self._places.promised(question["path"]),
+            location,
             fitted_to_be_new(actions),
             operation=info.operation or "CREATE TABLE",
             operation_params=info.operation_parameters or {},

@@ -17,11 +17,17 @@ from deltasql.spec.actions import (
 )
 from deltasql.spec.features import FENCE
 from deltasql.spec.properties import FENCE as FENCE_PROPERTY
-from deltasql.spec.properties import ROW_TRACKING_DOMAIN, TIMESTAMPS
+from deltasql.spec.properties import (
+    ROW_TRACKING_DOMAIN,
+    TIMESTAMPS,
+    TIMESTAMPS_SINCE,
+    TIMESTAMPS_SINCE_TIME,
+)
 from deltasql.spec.protocol import WRITER_VERSION, implied_features
 
 # Delta passes this for commits whose row ids are all final.
 _SETTLED = 2**63 - 1
+_SINCE = (TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME)
 
 
 def fitted(actions: Sequence[Action], state: TableState, *, high_water_mark: int) -> list[Action]:
@@ -52,11 +58,17 @@ def fitted_to_be_new(actions: Sequence[Action]) -> list[Action]:
     return [
         with_features(item, wanted)
         if isinstance(item, Protocol)
-        else _with_timestamps(item)
+        else _with_timestamps(_without_since(item))
         if isinstance(item, Metadata)
         else item
         for item in actions
     ]
+
+
+def _without_since(metadata: Metadata) -> Metadata:
+    """A clone has had times inside from its own first version, whenever its source got them."""
+    kept = {key: value for key, value in metadata.configuration.items() if key not in _SINCE}
+    return replace(metadata, configuration=kept)
 
 
 def with_features(protocol: Protocol, names: Sequence[str]) -> Protocol:

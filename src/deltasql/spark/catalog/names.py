@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from deltasql.lake.catalog import Lake
 
+# As Spark names what LOCATION says.
+_LOCATION = "location"
+
 
 class NamespaceProblem(Exception):  # noqa: N818 - it is an answer, raised as Spark's own there
     """A namespace that does not exist, already exists, or is not empty."""
@@ -84,11 +87,7 @@ class Names:
         """Where a table is or will be."""
         name, location = question["name"], question.get("location")
         if not question["is_name"]:
-            raise ValidationError(
-                f"{name!r:.80} can't be the name of a table",
-                cause="in a lake a dot parts words, and one of these has a dot inside",
-                remedy="choose names without dots",
-            )
+            raise _dotted(name, "table")
         new_table.check_name(name)
         existing = self._lake.store.table(name)
         if existing is not None:
@@ -117,6 +116,8 @@ class Names:
 
     def _rename(self, question: Mapping[str, Any]) -> None:
         name, to = question["name"], question["to"]
+        if not question["is_name"]:
+            raise _dotted(to, "table")
         try:
             self._lake.rename_table(name, to)
         except TableExistsError:
@@ -171,7 +172,10 @@ class Names:
 
     def _create_namespace(self, question: Mapping[str, Any]) -> None:
         namespace = question["namespace"]
+        if not question["is_name"]:
+            raise _dotted(namespace, "namespace")
         new_table.check_name(namespace)
+        _must_have_no_place(namespace, question["properties"])
         properties = codec.dumps(question["properties"]).decode()
         store = self._lake.store
         if self._exists(namespace) or not store.create_namespace(namespace, properties):
@@ -180,6 +184,7 @@ class Names:
     def _alter_namespace(self, question: Mapping[str, Any]) -> None:
         namespace = question["namespace"]
         self._must_exist(namespace)
+        _must_have_no_place(namespace, question["properties"])
         known = self._described(namespace)
         for key, value in question["properties"].items():
             if value is None:
@@ -190,6 +195,12 @@ class Names:
 
     def _drop_namespace(self, question: Mapping[str, Any]) -> bool:
         namespace = question["namespace"]
+        if not namespace:
+            raise ValidationError(
+                "a lake can't be dropped",
+                cause="the statement names the catalog, and no namespace in it",
+                remedy="drop its namespaces one by one, or detach the catalog",
+            )
         self._must_exist(namespace)
         below = [
             record.name
@@ -202,3 +213,20 @@ class Names:
             self._drop({"name": name, "purge": False})
         self._lake.store.drop_namespace(namespace)
         return True
+
+
+def _dotted(name: str, what: str) -> ValidationError:
+    return ValidationError(
+        f"{name!r:.80} can't be the name of a {what}",
+        cause="in a lake a dot parts words, and one of these has a dot inside",
+        remedy="choose names without dots",
+    )
+
+
+def _must_have_no_place(namespace: str, properties: Mapping[str, str | None]) -> None:
+    if properties.get(_LOCATION) is not None:
+        raise ValidationError(
+            f"the namespace {namespace} can't have a location",
+            cause="a namespace is part of names; tables go to the lake's own location",
+            remedy="leave LOCATION out, or give it to the tables",
+        )
