@@ -31,7 +31,7 @@ Tables = Annotated[
 ]
 _STATUS = ("table", "version", "mirrored_version", "lag_versions", "lag_seconds",
            "pending_checkpoints", "is_paused", "is_failed", "is_released",
-           "error_message")  # fmt: skip
+           "gap_versions", "error_message")  # fmt: skip
 
 
 @command(

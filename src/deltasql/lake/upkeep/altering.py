@@ -82,7 +82,7 @@ class TableAlter:
         snapshot = _snapshot(self)
         if isinstance(schema, str):
             schema = parse_columns(schema)
-        if isinstance(schema, list):
+        if not isinstance(schema, pa.Schema | StructType | Mapping):
             schema = schema_of(schema)
         if isinstance(schema, pa.Schema):
             mapped = snapshot.state.column_mapping != "none"
