@@ -22,7 +22,7 @@ AUDIT = ("table", "version", "timestamp", "operation", "committer", "rows_added"
 
 
 def status(table, lag=0, seconds=0.0, error=None):
-    return ((table, 7, 7 - lag, lag, seconds, 0, False, bool(error), False, error), None)
+    return ((table, 7, 7 - lag, lag, seconds, 0, False, bool(error), False, 0, error), None)
 
 
 TABLES = {

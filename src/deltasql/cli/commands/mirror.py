@@ -62,7 +62,7 @@ def _chosen(lake: Lake, tables: list[str] | None) -> list[MirrorStatus]:
 
 
 def _is_behind(item: MirrorStatus) -> bool:
-    return item.is_failed or item.lag_versions > 0
+    return item.is_failed or item.lag_versions > 0 or item.gap_versions > 0
 
 
 @command(
