@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from pathlib import Path
+from typing import Any
 
 import psycopg
 import pyarrow as pa
-from rich.console import Console
 
 import deltasql
-from bench import lab as labs
-from bench import report
-from bench.lab import Lab, say
+from bench import command
+from bench.lab import Lab, say, timed
+from bench.peers import raw_postgres
 from bench.report import Row
 from deltasql.spec.actions import AddFile
 
@@ -85,7 +80,7 @@ def prune(lab: Lab) -> Iterator[Row]:
             ):
                 if table.snapshot().files(where).num_rows != found:
                     raise RuntimeError(f"the benchmark is wrong: {where}")
-                times = [labs.timed(lambda w=where: table.snapshot().files(w)) for _ in range(5)]
+                times = [timed(lambda w=where: table.snapshot().files(w)) for _ in range(5)]
                 yield Row(
                     name=name,
                     work=f"files of {found} partitions of {count:,}",
@@ -115,35 +110,15 @@ LINES: dict[str, Line] = {
 
 
 def main() -> int:
-    options = _options()
     os.environ["DELTASQL_MIRROR_MODE"] = "off"
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    rows: list[Row] = []
-    with labs.open_lab(options.scale) as lab:
-        about = {
-            "when": datetime.now(UTC).isoformat(timespec="seconds"),
-            "scale": options.scale,
-            "machine": labs.machine(),
-            "versions": {"deltasql": deltasql.__version__},
-        }
-        for name in options.only or LINES:
-            say(f"{name} …")
-            started = time.monotonic()
-            rows.extend(LINES[name](lab))
-            say(f"{name}: {time.monotonic() - started:.0f} s")
-    console = Console() if sys.stdout.isatty() else Console(width=150)
-    report.show(rows, about, console, title="Large rows and many partitions")
-    report.write_json(options.json, rows, about)
-    print(f"written to {options.json}", file=sys.stderr)
-    return 0
+    return command.run("scale-data", "Large rows and many partitions", LINES, _durability)
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.scale_data", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=LINES, metavar="NAME", help=", ".join(LINES))
-    parser.add_argument("--scale", type=float, default=1.0, help="share of bytes and partitions")
-    parser.add_argument("--json", type=Path, default=Path("build/bench-scale-data.json"))
-    return parser.parse_args()
+def _durability(lab: Lab) -> dict[str, Any]:
+    if not lab.has_postgres:
+        return {}
+    with lab.database("describe") as url:
+        return {"PostgreSQL, for all": raw_postgres.settings(url)}
 
 
 if __name__ == "__main__":
