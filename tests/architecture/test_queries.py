@@ -15,6 +15,7 @@ OVERRIDDEN = {
         "bin_claim",
         "browse_activity",
         "browse_audit",
+        "browse_files",
         "browse_transaction",
         "files_at",
         "history_lease",

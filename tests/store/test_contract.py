@@ -1,29 +1,12 @@
 """Every database passes the contract of a log store."""
 
 import inspect
-from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import pytest
 
 import deltasql.testing
 from deltasql.store.checking.interface import RebuildLog
-from deltasql.store.connect import open_log
 from deltasql.store.interface import LockedLog, LogStore
 from deltasql.testing import LogStoreContract
-
-
-@pytest.fixture
-def log_store(store_url: str) -> Iterator[Callable[[], LogStore]]:
-    opened: list[LogStore] = []
-
-    def open_store() -> LogStore:
-        opened.append(open_log(store_url, timeout=20))
-        return opened[-1]
-
-    yield open_store
-    for store in opened:
-        store.close()
 
 
 class TestLogStore(LogStoreContract):

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from deltasql.errors import ConfigError, DeltaSqlError
-from deltasql.settings.keys import DEFAULTS
+from deltasql.settings.keys import DEFAULTS, Settings
 from deltasql.settings.secrets import scrubbed
 from deltasql.store.interface import LogStore
 
 _FORMS = "postgresql://user@host/database, sqlite:///lake.db or duckdb:///lake.duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOptions:
+    """A server to read from, and how old its answers may be, in seconds."""
+
+    url: str = field(repr=False)
+    max_age: float = DEFAULTS.sql_read_max_age
+
+    @classmethod
+    def of(cls, settings: Settings) -> ReplicaOptions | None:
+        """The one that the settings name."""
+        url = settings.sql_read_url
+        return None if url is None else cls(url, settings.sql_read_max_age)
 
 
 def open_log(
@@ -18,6 +32,7 @@ def open_log(
     pool_size: int = DEFAULTS.sql_pool_size,
     timeout: float = DEFAULTS.sql_timeout,
     schema: str = DEFAULTS.sql_schema,
+    replica: ReplicaOptions | None = None,
 ) -> LogStore:
     """The log store that a URL names.
 
@@ -25,18 +40,22 @@ def open_log(
     to do with a database whose schema is missing or old: `create` it, or raise an `error`.
     """
     try:
-        return _open(url, pool_size=pool_size, timeout=timeout, schema=schema)
+        return _open(url, replica, pool_size=pool_size, timeout=timeout, schema=schema)
     except DeltaSqlError as error:
         # Drivers quote what they can't parse, and that may contain a password.
-        raise replace(
-            error,
-            problem=scrubbed(error.problem, url),
-            cause=scrubbed(error.cause, url),
-            remedy=scrubbed(error.remedy, url),
-        ) from None
+        for secret in (url, *([replica.url] if replica else [])):
+            error = replace(
+                error,
+                problem=scrubbed(error.problem, secret),
+                cause=scrubbed(error.cause, secret),
+                remedy=scrubbed(error.remedy, secret),
+            )
+        raise error from None
 
 
-def _open(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:
+def _open(
+    url: str, replica: ReplicaOptions | None, *, pool_size: int, timeout: float, schema: str
+) -> LogStore:
     scheme, separator, _ = url.partition("://")
     if not separator or not scheme.isalnum():
         raise ConfigError(
@@ -46,7 +65,13 @@ def _open(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:
             remedy=f"write {_FORMS}",
         )
     if scheme in ("postgresql", "postgres"):
-        return _open_postgres(url, pool_size=pool_size, timeout=timeout, schema=schema)
+        return _open_postgres(url, replica, pool_size=pool_size, timeout=timeout, schema=schema)
+    if replica is not None:
+        raise ConfigError(
+            f"a log in {scheme} has no replicas",
+            cause="sql.read_url is set",
+            remedy="take it out; replicas are streaming standbys of PostgreSQL",
+        )
     if scheme == "sqlite":
         from deltasql.store.sqlite import SqliteStore
 
@@ -56,12 +81,22 @@ def _open(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:
     raise ConfigError(f"no kind of database is named {scheme!r}", remedy=f"write {_FORMS}")
 
 
-def _open_postgres(url: str, *, pool_size: int, timeout: float, schema: str) -> LogStore:
+def _open_postgres(
+    url: str, replica: ReplicaOptions | None, *, pool_size: int, timeout: float, schema: str
+) -> LogStore:
     try:
-        from deltasql.store.postgres import PostgresStore
+        from deltasql.store.postgres import PostgresStore, ReplicatedStore
     except ModuleNotFoundError as error:
         raise _missing("PostgreSQL", "postgres", error) from None
-    return PostgresStore.open(url, pool_size=pool_size, timeout=timeout, schema=schema)
+    if replica is None:
+        return PostgresStore.open(url, pool_size=pool_size, timeout=timeout, schema=schema)
+    store = ReplicatedStore.open(url, pool_size=pool_size, timeout=timeout, schema=schema)
+    try:
+        store.read_from(replica.url, pool_size=pool_size, timeout=timeout, max_age=replica.max_age)
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def _open_duckdb(url: str, *, timeout: float, schema: str) -> LogStore:

@@ -22,6 +22,7 @@ from deltasql.store.claims import NO_SOURCES, ClaimLog, Sources
 from deltasql.store.history import HistoryLog
 from deltasql.store.mirroring.interface import MirrorLog
 from deltasql.store.rows import CommitRows
+from deltasql.store.servers import ServerLog
 from deltasql.store.upkeep.interface import UpkeepLog
 
 # --- what is in the log ---------------------------------------------------------------
@@ -372,7 +373,7 @@ class TxnLogWriter(Protocol):
 
 class LogStore(
     TxnLogReader, TxnLogWriter, MirrorLog, HistoryLog, TrustLog, ClaimLog, UpkeepLog, BrowseLog,
-    Protocol,
+    ServerLog, Protocol,
 ):  # fmt: skip
     """A SQL database that holds the log of a lake.
 
@@ -386,15 +387,3 @@ class LogStore(
 
     def close(self) -> None:
         """Give back connections and locks."""
-
-    @property
-    def takeovers(self) -> int:
-        """How often another server has taken over since this store was opened: a standby, or a
-        restored one. The new server may lack acknowledged commits.
-        """
-
-    def pool_usage(self) -> tuple[int, int]:
-        """Connections in use, and threads waiting for one."""
-
-    def describe(self) -> Mapping[str, str]:
-        """Dialect, server version and durability settings, for reports; no secrets."""

@@ -1,7 +1,8 @@
 """Named queries from the `.sql` files beside this module.
 
 A file contains queries, each under a line `-- name: noun_verb`. Parameters are written `:name`, and
-time expressions `@now`, `@now_ms`, `@ms(column)` and `@in_ms(:milliseconds)`. `sql/shared` serves
+time expressions `@now`, `@now_ms`, `@ms(column)` and `@in_ms(:milliseconds)`. What several queries
+share is under a line `-- part: noun`, and is written `@part(noun)` in them. `sql/shared` serves
 every dialect; a file in `sql/<dialect>` overrides a query by its name and says why in a line `--
 Differs: …`.
 """
@@ -14,7 +15,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
+_PART = re.compile(r"@part\((\w+)\)")
 # Neither a cast (`::`) nor a time in a literal.
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _NO_QUERIES = ("schema.sql", "functions.sql", "grants.sql")
@@ -77,7 +79,13 @@ def _read(folder: Any) -> dict[str, str]:
     for item in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if not item.name.endswith(".sql") or item.name in _NO_QUERIES:
             continue
-        _, *parts = _NAME.split(item.read_text("utf-8"))
-        for name, text in zip(parts[::2], parts[1::2], strict=True):
-            found[name] = text.strip().rstrip(";")
+        _, *pieces = _NAME.split(item.read_text("utf-8"))
+        texts: dict[str, dict[str, str]] = {"name": {}, "part": {}}
+        for kind, name, text in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+            texts[kind][name] = text.strip().rstrip(";")
+        found |= {name: _whole(text, texts["part"]) for name, text in texts["name"].items()}
     return found
+
+
+def _whole(text: str, parts: Mapping[str, str]) -> str:
+    return _PART.sub(lambda match: parts[match[1]], text)

@@ -94,6 +94,15 @@ class ListedFile:
     version: int
 
 
+@dataclass(frozen=True, slots=True)
+class ListedPartition:
+    """A partition with its live files; its values are JSON by physical name."""
+
+    partition_values: str
+    files: int
+    size_bytes: int
+
+
 class BrowseLog(SumLog, Protocol):
     """Pages of the log. Each answer is one statement that uses indexes and has a limit."""
 
@@ -143,6 +152,14 @@ class BrowseLog(SumLog, Protocol):
         self, table_id: int, version: int, *, after: str = "", most: int = 100
     ) -> list[ListedFile]:
         """Files live at a version, in the order of their keys, after a path."""
+
+    def browse_partitions(
+        self, table_id: int, *, most: int = 50
+    ) -> tuple[list[ListedPartition], int]:
+        """The largest partitions of the newest version, largest first, and how many there are.
+
+        It goes through all live files.
+        """
 
     def landed(
         self, table_id: int, *, after: int, upto: int, most: int = 1000

@@ -7,6 +7,7 @@ from deltasql.store.browsing.interface import (
     BehindTable,
     Growth,
     ListedFile,
+    ListedPartition,
     ListedVersion,
     Summary,
     TableListing,
@@ -96,6 +97,13 @@ class BrowseQueries(SumQueries):
             "browse_files", table_id=table_id, version=version, after=key_of(after), most=most
         )
         return [ListedFile(*row) for row in found]
+
+    def browse_partitions(
+        self, table_id: int, *, most: int = 50
+    ) -> tuple[list[ListedPartition], int]:
+        found = self._rows("browse_partitions", table_id=table_id, most=most)
+        listed = [ListedPartition(values, files, int(size)) for values, files, size, _ in found]
+        return listed, found[0][3] if found else 0
 
     def landed(
         self, table_id: int, *, after: int, upto: int, most: int = 1000

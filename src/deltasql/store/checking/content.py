@@ -45,6 +45,7 @@ CONTENT_COLUMNS: Final = (
     "clustering_provider",
 )
 _FROM_ADD: Final = itemgetter(*(ADD_COLUMNS.index(name) for name in CONTENT_COLUMNS))
+_TAGS: Final = CONTENT_COLUMNS.index("tags")
 _VECTOR: Final = frozenset(SHAPES[DeletionVector].by_wire)
 
 
@@ -79,6 +80,11 @@ def file_hashes(row: Row) -> FileHashes:
         b"" if stats is None else _hash(keys + stats.encode("utf-8", "surrogatepass")),
         size,
     )
+
+
+def without_empty_tags(row: Row) -> Row:
+    """The same `CONTENT_COLUMNS`: no tags and an empty map of tags are the same."""
+    return row if row[_TAGS] != "{}" else (*row[:_TAGS], None, *row[_TAGS + 1 :])
 
 
 def hashes_of_row(add: Row) -> FileHashes:

@@ -75,6 +75,15 @@ class Scratch:
         """Version and path of the live files that were not taken."""
         return self._connection.execute(_SQL["scratch_left_live"])
 
+    def count_live(self) -> int:
+        """How many live files were not taken."""
+        (found,) = self._connection.execute(_SQL["scratch_count_live"]).fetchone()
+        return int(found)
+
+    def left_sizes(self) -> Iterator[tuple[str, int]]:
+        """Path and size of the live files that were not taken."""
+        return self._connection.execute(_SQL["scratch_left_sizes"])
+
     def left_dead(self) -> Iterator[Row]:
         """Version of the end, and path, of the dead files that were not taken."""
         return self._connection.execute(_SQL["scratch_left_dead"])

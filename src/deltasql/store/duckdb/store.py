@@ -63,7 +63,8 @@ class DuckdbStore(EmbeddedStore):
                 connection.rollback()
                 raise
             # Empties the write-ahead log, which could not be replayed as it is (see `database`).
-            connection.execute("CHECKPOINT")
+            # With FORCE it waits for other threads that are just connecting, instead of failing.
+            connection.execute("FORCE CHECKPOINT")
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

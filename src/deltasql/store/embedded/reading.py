@@ -17,6 +17,7 @@ from deltasql.store.interface import (
     Head,
     StateRecord,
     TableRecord,
+    TxnLogReader,
     TxnRecord,
     VersionRecord,
 )
@@ -70,6 +71,15 @@ class QueryReader(ABC):
 
     def file_counts(self) -> dict[str, int]:
         return dict(self._rows("files_count"))
+
+    @property
+    def reads(self) -> TxnLogReader:
+        """Itself: a database in our own process has no replica."""
+        return self
+
+    def replica(self) -> tuple[str, str] | None:
+        """None, for the same reason."""
+        return None
 
     @property
     def takeovers(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Event
@@ -225,6 +226,9 @@ class MirrorLog(Protocol):
         """Removes (one column `action`, JSON) that hold at `version` and whose deletionTimestamp is
         above `newer_than`, in bounded memory.
         """
+
+    def added_keys(self, table_id: int, version: int) -> Iterator[tuple[int, bytes]]:
+        """Of each file that is live at a version, the version that added it, and its key."""
 
     def totals(self, table_id: int, version: int) -> Totals:
         """Sums over the files that are live at a version."""

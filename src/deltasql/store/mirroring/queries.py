@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
@@ -24,6 +25,9 @@ from deltasql.store.mirroring.interface import (
 from deltasql.store.rows import Row
 
 _LONGEST = round(LONGEST_LEASE * 1000)
+ADDED_KEYS_SCHEMA = pa.schema(
+    [("version", pa.int64()), ("path_key", pa.binary()), ("dv_key", pa.binary())]
+)
 TOMBSTONES_SCHEMA = pa.schema([pa.field("action", pa.string(), nullable=False)])
 
 
@@ -163,6 +167,13 @@ class MirrorQueries(ABC):
 
     def set_mirror_paused(self, table_id: int, *, paused: bool) -> bool:
         return bool(self._change("mirror_pause", table_id=table_id, paused=paused))
+
+    def added_keys(self, table_id: int, version: int) -> Iterator[tuple[int, bytes]]:
+        query = self._text("live_keys_at").format(table_id=int(table_id), version=int(version))
+        for batch in self._stream(query, ADDED_KEYS_SCHEMA):
+            columns = (column.to_pylist() for column in batch.columns)
+            for added, path_key, dv_key in zip(*columns, strict=True):
+                yield added, path_key + dv_key
 
     def tombstones(self, table_id: int, version: int, *, newer_than: int) -> pa.RecordBatchReader:
         query = self._text("tombstones_at").format(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import psycopg
 from psycopg import pq
 
 from deltasql.store.embedded.committing import left_transaction
@@ -45,7 +47,20 @@ class OwnStatements:
         if self._is_marked:
             self._connection.execute("RELEASE SAVEPOINT before_own_statements")
 
-    def leave_no_trace(self) -> None:
+    @contextmanager
+    def left_behind(self) -> Iterator[None]:
         """Undo, as the last step, what a session would keep after we have disconnected."""
-        if self._is_marked and self._connection.is_pooled:
-            self._connection.execute(_LEAVE, prepare=False)
+        try:
+            yield
+        except BaseException:
+            # The failure itself is the one to report.
+            with suppress(psycopg.Error):
+                # In one message, so that a pooler sends all of it to the same session.
+                self._leave("ROLLBACK; " + _LEAVE)
+            raise
+        self._leave(_LEAVE)
+
+    def _leave(self, statements: str) -> None:
+        connection = self._connection
+        if self._is_marked and connection.is_pooled and not connection.closed:
+            connection.execute(statements, prepare=False)

@@ -82,16 +82,16 @@ class PostgresWriter:
         with self._connections.transaction("committing", is_long=bool(large)) as connection:
             if not large:
                 log = PostgresLockedLog(connection, _lock(connection, table_ids), Staging())
-                yield log
-                log.own.end()
-                log.own.leave_no_trace()
+                with log.own.left_behind():
+                    yield log
+                    log.own.end()
                 return
             staging, found = self._staged(connection, table_ids, large)
             log = PostgresLockedLog(connection, found, staging)
-            yield log
-            log.own.end()
-            staging.forget(connection)
-            log.own.leave_no_trace()
+            with log.own.left_behind():
+                yield log
+                log.own.end()
+                staging.forget(connection)
 
     def _staged(
         self, connection: LogConnection, table_ids: Collection[int], large: Sequence[Proposal]

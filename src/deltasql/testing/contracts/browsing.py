@@ -55,6 +55,8 @@ class BrowseContract:
                 seen.add(files[0].path)
                 after = files[0].path
             assert seen == expected
+        ((largest,), count) = store.browse_partitions(table_id, most=1)
+        assert (largest.files, largest.size_bytes, count) == (2, 20, 1)
         audit = store.browse_audit(**ALWAYS, most=2)
         assert [(name, record.version) for name, record in audit] == [
             ("contract.browsed", 2),

@@ -11,6 +11,7 @@ from deltasql.spec import codec
 from deltasql.spec.properties import CHECKPOINT_INTERVAL
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Backlog, DueCheckpoint, Totals, Work
+from deltasql.store.rows import key_of
 from deltasql.testing.contracts.leases import LONG, take
 from deltasql.testing.proposals import METADATA, OpenStore, add, commit, create, remove
 
@@ -301,6 +302,19 @@ class MirrorContract:
         commit(store, table_id, add("a"))
         assert _removes(store, table_id, 5) == ["b", "unknown"], "it is live"
         assert _removes(store, table_id, 4) == ["a", "b", "unknown"], "and was not then"
+
+    def test_who_added_the_files_of_every_version(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store)
+        commit(store, table_id, add("a"), add("b"))
+        commit(store, table_id, remove("a"), add("c"))
+        commit(store, table_id, replace(add("b"), tags={"k": "v"}))
+        keys = {name: key_of(name) + key_of("") for name in "abc"}
+        for version, expected in enumerate(
+            ({}, {"a": 1, "b": 1}, {"b": 1, "c": 2}, {"b": 3, "c": 2})
+        ):
+            found = sorted(store.added_keys(table_id, version))
+            assert found == sorted((added, keys[name]) for name, added in expected.items())
 
     def test_totals_at_every_version(self, log_store: OpenStore) -> None:
         store = log_store()

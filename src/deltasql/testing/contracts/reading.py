@@ -314,6 +314,8 @@ class ReadContract:
             assert counts == [(1, 1, 1, 1, 0)]
 
     def test_describes_itself_without_secrets(self, log_store: OpenStore) -> None:
-        described = log_store().describe()
+        store = log_store()
+        assert store.replica() is None, "nobody named one"
+        described = store.describe()
         assert described["dialect"] in ("postgresql", "sqlite", "duckdb")
         assert described["server_version"]

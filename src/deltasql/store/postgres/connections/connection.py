@@ -14,6 +14,7 @@ from psycopg.abc import PQGen
 from psycopg.errors import Diagnostic
 
 from deltasql.store.postgres.connections.forks import forked_in_use
+from deltasql.telemetry import metrics
 
 Answer = TypeVar("Answer")
 
@@ -57,6 +58,7 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
         self, gen: PQGen[Answer], interval: float = _WAKE_EVERY, timeout: float | None = None
     ) -> Answer:
         """Run a conversation with the server."""
+        metrics.SQL_ROUND_TRIPS.inc()
         if self._pid != os.getpid():
             raise forked_in_use()
         if self.patience is not None and timeout is None:

@@ -36,10 +36,14 @@ from deltasql.store.postgres.connections.takeover import ServerWatch, TakenOverE
 class Connections:
     """A pool of autocommit connections, which counts those for Arrow, too."""
 
-    def __init__(self, url: str, *, size: int, timeout: float) -> None:
+    def __init__(
+        self, url: str, *, size: int, timeout: float, connecting: float | None = None
+    ) -> None:
+        # How long a connection may take; where others are as good, not the whole time.
+        self._connecting = timeout if connecting is None else connecting
         # A peer that is gone without notice must not hold up a commit for ever.
         given_limits: dict[str, str | int] = {
-            "connect_timeout": max(2, round(timeout)),
+            "connect_timeout": max(2, round(self._connecting)),
             "tcp_user_timeout": round(timeout * 1000),
             "keepalives_idle": 10,
             "keepalives_interval": 5,
@@ -81,7 +85,7 @@ class Connections:
             connection_class=LogConnection,
             min_size=1,
             max_size=self._size,
-            timeout=self._limits.timeout,
+            timeout=self._connecting,
             kwargs={"autocommit": True},
             configure=self._configure,
             open=is_open,

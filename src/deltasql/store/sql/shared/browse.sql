@@ -129,6 +129,22 @@ FROM (
 ORDER BY path_key
 LIMIT :most;
 
+-- name: browse_partitions
+-- The largest; how many there are comes along. A partition that rows were written to before there
+-- was a table of them has its values in its files alone.
+SELECT coalesce(p.partition_values, s.some_values), s.files, s.size_bytes, s.partitions
+FROM (
+    SELECT partition_key, min(partition_values) AS some_values, count(*) AS files,
+           sum(size_bytes) AS size_bytes, count(*) OVER () AS partitions
+    FROM dl_active_files
+    WHERE table_id = :table_id
+    GROUP BY partition_key
+    ORDER BY sum(size_bytes) DESC, partition_key
+    LIMIT :most
+) AS s
+LEFT JOIN dl_partitions AS p ON p.table_id = :table_id AND p.partition_key = s.partition_key
+ORDER BY s.size_bytes DESC, s.partition_key;
+
 -- name: mirror_landed
 SELECT s.version, @ms(s.mirrored_at) - v.in_commit_timestamp
 FROM dl_mirror_status AS s

@@ -149,14 +149,16 @@ WHERE s.version IS NULL
 RETURNING version;
 
 -- name: mirror_fill_new
--- Beyond what each table's mirror has: a look at the end of its history, however long that is.
+-- Beyond what each table's mirror has: a look at the end of its history, however long that is. Not
+-- a join: planners that expect many new versions would read every status for it.
 INSERT INTO dl_mirror_status (table_id, version, status, digest)
 SELECT v.table_id, v.version, 'PENDING', v.digest
 FROM dl_tables AS t
 JOIN dl_mirror_leases AS l ON l.table_id = t.table_id AND l.work = 'COMMITS'
 JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version > l.mirrored_version
-LEFT JOIN dl_mirror_status AS s ON s.table_id = v.table_id AND s.version = v.version
-WHERE t.dropped_id = 0 AND s.version IS NULL
+WHERE t.dropped_id = 0
+  AND (SELECT s.version FROM dl_mirror_status AS s
+       WHERE s.table_id = v.table_id AND s.version = v.version) IS NULL
 RETURNING version;
 
 -- name: mirror_status
@@ -166,97 +168,73 @@ FROM dl_mirror_status
 WHERE table_id = :table_id AND version BETWEEN :first AND :last
 ORDER BY version;
 
--- name: mirror_backlog
+-- part: backlog_columns
 SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
        o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
        @ms(f.last_attempt_at), f.status, f.error_message,
        o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties,
        o.gap
-FROM dl_tables AS t
-JOIN dl_table_heads AS h ON h.table_id = t.table_id
-LEFT JOIN (
-    SELECT s.table_id,
-           count(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
-                      THEN 1 END) AS versions,
-           min(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
-                    THEN s.version END) AS first_version,
-           count(CASE WHEN NOT s.json_written AND s.version <= n.version AND n.json_written
-                      THEN 1 END) AS gap,
-           min(CASE WHEN NOT s.json_written THEN s.version END) AS first_missing,
-           count(CASE WHEN s.json_written THEN 1 END) AS checkpoints,
-           min(CASE WHEN s.json_written THEN s.version END) AS first_checkpoint
-    FROM dl_mirror_status AS s
-    LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
-    LEFT JOIN dl_mirror_status AS n ON n.table_id = l.table_id AND n.version = l.mirrored_version
-    WHERE s.status <> 'SUCCESS'
-    GROUP BY s.table_id
-) AS o ON o.table_id = t.table_id
+
+-- part: backlog_open
+-- Of the versions that are not done: those after the newest that readers see, those missing before
+-- it, and those that only lack their checkpoint. To be grouped by table.
+SELECT s.table_id,
+       count(CASE WHEN NOT s.json_written
+                       AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
+                  THEN 1 END) AS versions,
+       min(CASE WHEN NOT s.json_written
+                     AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
+                THEN s.version END) AS first_version,
+       count(CASE WHEN NOT s.json_written AND s.version <= n.version AND n.json_written
+                  THEN 1 END) AS gap,
+       min(CASE WHEN NOT s.json_written THEN s.version END) AS first_missing,
+       count(CASE WHEN s.json_written THEN 1 END) AS checkpoints,
+       min(CASE WHEN s.json_written THEN s.version END) AS first_checkpoint
+FROM dl_mirror_status AS s
+LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
+LEFT JOIN dl_mirror_status AS n ON n.table_id = l.table_id AND n.version = l.mirrored_version
+WHERE s.status <> 'SUCCESS'
+
+-- part: backlog_firsts
 LEFT JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version = o.first_version
 LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_missing
 LEFT JOIN dl_mirror_status AS c ON c.table_id = t.table_id AND c.version = o.first_checkpoint
+
+-- name: mirror_backlog
+@part(backlog_columns)
+FROM dl_tables AS t
+JOIN dl_table_heads AS h ON h.table_id = t.table_id
+LEFT JOIN (
+@part(backlog_open)
+GROUP BY s.table_id
+) AS o ON o.table_id = t.table_id
+@part(backlog_firsts)
 WHERE t.dropped_id = 0
 ORDER BY t.table_id;
 
 -- name: mirror_open_backlog
 -- From the few versions that are not done: what it costs does not depend on the tables there are.
-SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
-       o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
-       @ms(f.last_attempt_at), f.status, f.error_message,
-       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties,
-       o.gap
+@part(backlog_columns)
 FROM (
-    SELECT s.table_id,
-           count(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
-                      THEN 1 END) AS versions,
-           min(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
-                    THEN s.version END) AS first_version,
-           count(CASE WHEN NOT s.json_written AND s.version <= n.version AND n.json_written
-                      THEN 1 END) AS gap,
-           min(CASE WHEN NOT s.json_written THEN s.version END) AS first_missing,
-           count(CASE WHEN s.json_written THEN 1 END) AS checkpoints,
-           min(CASE WHEN s.json_written THEN s.version END) AS first_checkpoint
-    FROM dl_mirror_status AS s
-    LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
-    LEFT JOIN dl_mirror_status AS n ON n.table_id = l.table_id AND n.version = l.mirrored_version
-    WHERE s.status <> 'SUCCESS'
-    GROUP BY s.table_id
+@part(backlog_open)
+GROUP BY s.table_id
 ) AS o
 JOIN dl_tables AS t ON t.table_id = o.table_id
 JOIN dl_table_heads AS h ON h.table_id = o.table_id
-LEFT JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version = o.first_version
-LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_missing
-LEFT JOIN dl_mirror_status AS c ON c.table_id = t.table_id AND c.version = o.first_checkpoint
+@part(backlog_firsts)
 WHERE t.dropped_id = 0
 ORDER BY t.table_id;
 
 -- name: mirror_backlog_of
-SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
-       o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
-       @ms(f.last_attempt_at), f.status, f.error_message,
-       o.checkpoints, o.first_checkpoint, c.retry_count, @ms(c.last_attempt_at), t.properties,
-       o.gap
+@part(backlog_columns)
 FROM dl_tables AS t
 JOIN dl_table_heads AS h ON h.table_id = t.table_id
 LEFT JOIN (
-    SELECT s.table_id,
-           count(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
-                      THEN 1 END) AS versions,
-           min(CASE WHEN NOT s.json_written AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
-                    THEN s.version END) AS first_version,
-           count(CASE WHEN NOT s.json_written AND s.version <= n.version AND n.json_written
-                      THEN 1 END) AS gap,
-           min(CASE WHEN NOT s.json_written THEN s.version END) AS first_missing,
-           count(CASE WHEN s.json_written THEN 1 END) AS checkpoints,
-           min(CASE WHEN s.json_written THEN s.version END) AS first_checkpoint
-    FROM dl_mirror_status AS s
-    LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
-    LEFT JOIN dl_mirror_status AS n ON n.table_id = l.table_id AND n.version = l.mirrored_version
-    WHERE s.status <> 'SUCCESS' AND s.table_id = :table_id
-    GROUP BY s.table_id
+@part(backlog_open)
+AND s.table_id = :table_id
+GROUP BY s.table_id
 ) AS o ON o.table_id = t.table_id
-LEFT JOIN dl_table_versions AS v ON v.table_id = t.table_id AND v.version = o.first_version
-LEFT JOIN dl_mirror_status AS f ON f.table_id = t.table_id AND f.version = o.first_missing
-LEFT JOIN dl_mirror_status AS c ON c.table_id = t.table_id AND c.version = o.first_checkpoint
+@part(backlog_firsts)
 WHERE t.table_id = :table_id AND t.dropped_id = 0;
 
 -- name: mirror_heads
@@ -289,6 +267,15 @@ FROM (
     SELECT size_bytes FROM dl_dead_files
     WHERE table_id = :table_id AND version <= :version AND removed_version > :version
 ) AS live;
+
+-- name: live_keys_at
+SELECT version, path_key, dv_key
+FROM dl_active_files
+WHERE table_id = {table_id} AND version <= {version}
+UNION ALL
+SELECT version, path_key, dv_key
+FROM dl_dead_files
+WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version};
 
 -- name: tombstones_at
 -- The newest remove of each file that is not live, or live again, at the version.

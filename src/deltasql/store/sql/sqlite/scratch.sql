@@ -40,6 +40,12 @@ DELETE FROM other WHERE kind = ? AND version = ? AND label = ? RETURNING print;
 -- name: scratch_left_live
 SELECT version, path FROM live;
 
+-- name: scratch_count_live
+SELECT count(*) FROM live;
+
+-- name: scratch_left_sizes
+SELECT path, size FROM live;
+
 -- name: scratch_left_dead
 SELECT removed_version, path FROM dead;
 

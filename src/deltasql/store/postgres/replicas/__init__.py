@@ -1,0 +1,1 @@
+"""Reading the log from replicas of the server that commits."""
