@@ -106,7 +106,11 @@ def flaw_of(location: str) -> str | None:
         return "there are blanks around it"
     if set("#?") & set(location):
         return "it has a query or a fragment; of a name, # is written %23 and ? is written %3F"
-    if ":" in location.partition("://")[2].partition("/")[0].rpartition("@")[2]:
+    user, at, host = location.partition("://")[2].partition("/")[0].rpartition("@")
+    # In abfss://container@account the part before the @ is not a user.
+    if at and (_kind(location) != "azure" or ":" in user):
+        return "it has a user or a password; credentials are options of the store"
+    if ":" in host:
         return "it has a port; the endpoint is an option of the store"
     return None
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -323,10 +324,15 @@ def test_a_commit_after_the_fence_is_taken_in(tmp_path: Path, lake: Any) -> None
 def test_a_failed_proof_leaves_everything_as_it_was(
     stock: Path, lake: Any, monkeypatch: Any
 ) -> None:
-    from deltasql.adoption import cross_check
+    from deltasql.mirror.validation import second_reader
 
-    wrong = pa.table({"path": ["other"], "size": [1]})
-    monkeypatch.setattr(cross_check, "delta_rs_files", lambda *_: wrong)
+    right = second_reader._read
+
+    def wrong(*question: Any) -> second_reader.IndependentView:
+        other = pa.RecordBatch.from_pydict({"path": ["other"], "size": [1]})
+        return replace(right(*question), files=[other])
+
+    monkeypatch.setattr(second_reader, "_read", wrong)
     with pytest.raises(LogFormatError, match="differently"):
         lake.adopt(str(stock), name="t")
     assert lake.tables() == []

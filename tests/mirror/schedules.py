@@ -53,6 +53,8 @@ class DiedError(BaseException):
 class Shelf:
     """As much of an object store as publish runs use, in memory."""
 
+    location = "memory:///shelf"
+
     def __init__(self) -> None:
         self.items: dict[str, bytes] = {}
 

@@ -8,7 +8,9 @@ import pytest
 from deltalake import DeltaTable
 
 from deltasql.delta_log.last_checkpoint import parse_last_checkpoint
+from deltasql.delta_log.listing import list_log
 from deltasql.delta_log.names import checkpoint_name, commit_name, crc_name
+from deltasql.delta_log.reading import sidecars_of
 from deltasql.log.retention import DAY_MS
 from tests.mirror.conftest import SCHEMA, rows
 
@@ -165,6 +167,26 @@ def test_sidecars_go_when_unreferenced_and_older_than_a_day_rule_54(daily, log_o
     assert table.mirror.validate().ok
     os.utime(stray, (now / 1000 - 2 * 86_400,) * 2)
     assert table.mirror.cleanup(dry_run=False).deleted == ("_sidecars/stray.parquet",)
+
+
+def test_a_sidecar_stays_that_a_later_checkpoint_names_too_rule_54(daily, log_of):
+    table = daily(16, **{"delta.checkpointPolicy": "v2"})
+    log, now = log_of(table), NOON + 16 * DAY_MS
+    named = {
+        version: {
+            name for item in found for top in item.names for name in sidecars_of(table.objects, top)
+        }
+        for version, found in list_log(table.objects).checkpoints.items()
+    }
+    assert named[9] < named[12]
+    for path in log["_sidecars"].iterdir():
+        os.utime(path, (now / 1000 - 2 * 86_400,) * 2)
+    report = table.mirror.cleanup(dry_run=False)
+    assert report.kept_from == 12
+    left = {f"_sidecars/{path.name}" for path in log["_sidecars"].iterdir()}
+    assert left == named[12] | named[15]
+    assert len(DeltaTable(table.location, version=12).file_uris()) == 12
+    assert table.mirror.validate(12).ok
 
 
 def test_the_pointer_never_names_what_is_deleted_rule_33(daily, log_of):

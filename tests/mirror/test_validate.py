@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import uuid
 from dataclasses import replace
 
@@ -14,7 +13,9 @@ from deltasql.delta_log.listing import list_log
 from deltasql.delta_log.names import checkpoint_name, commit_name
 from deltasql.delta_log.reading import read_mirror
 from deltasql.errors import VersionNotFoundError
+from deltasql.log.replay import Replay
 from deltasql.mirror.checkpoints import checkpointing
+from deltasql.mirror.validation import second_reader
 from deltasql.spec import codec
 from tests.mirror.conftest import SCHEMA, rows
 
@@ -38,17 +39,26 @@ def test_a_sound_mirror_agrees_with_sql(any_lake, make_table):
 
 def test_without_delta_rs_our_own_reader_stays(lake, make_table, monkeypatch):
     table = make_table(lake)
-    real = builtins.__import__
-
-    def without(name, *rest, **more):
-        if name == "deltalake":
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(second_reader, "is_installed", lambda: False)
     report = table.mirror.validate()
     assert report.ok
     assert report.reader == "deltasql"
+
+
+def test_a_reader_in_a_process_of_its_own_finds_the_same(lake, make_table, log_of, monkeypatch):
+    monkeypatch.setattr(second_reader, "MOST_FILES", 0)
+    table = make_table(lake, 5)
+    report = table.mirror.validate()
+    assert report.ok, report
+    assert "delta-rs" in report.reader
+    # Whoever counts files only would miss it.
+    path = log_of(table)[3]
+    path.write_text(path.read_text().replace('"size":', '"size":1'))
+    report = table.mirror.validate()
+    assert report.digest_mismatches == [3]
+    assert len(report.different) == 1
+    path.write_text("no JSON")
+    assert "delta-rs can't read the mirror" in table.mirror.validate().reader_error
 
 
 def test_a_mirror_that_is_behind_did_not_drift(open_lake, make_table):
@@ -187,11 +197,11 @@ def test_the_mirror_alone_tells_the_table_without_its_early_commits(
     for version in range(4):
         log[version].unlink()
     objects = table.objects
-    mirrored = read_mirror(objects, list_log(objects), 5)
-    assert mirrored.checkpoint == 4
-    paths = {path for path, _ in mirrored.replay.files}
+    replay = Replay()
+    assert read_mirror(objects, list_log(objects), 5, replay) == 4
+    paths = {path for path, _ in replay.files}
     assert paths == set(table.snapshot().files().column("path").to_pylist())
-    assert mirrored.replay.table() == (table.snapshot().protocol, table.snapshot().metadata)
+    assert replay.table() == (table.snapshot().protocol, table.snapshot().metadata)
 
 
 def test_the_lake_tells_its_progress(lake, make_table, log_of):

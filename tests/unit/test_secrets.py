@@ -31,6 +31,9 @@ SECRETS = (
         ("postgresql://h/db?sslmode=require#secret", "postgresql://h/db?sslmode=require#***"),
         ("postgresql://a,b/db?target_session_attrs=any", None),
         ("sqlite:////data/lake.db", None),
+        ("sqlite:////data/me@home/lake.db", None),
+        ("postgresql:/u:secret@h/db", "***@h/db"),
+        ("u:secret@h/db?sslmode=require", "***@h/db?sslmode=require"),
     ],
 )
 def test_passwords_are_masked(url, masked):

@@ -58,10 +58,10 @@ def abandon(engine: MirrorEngine, log: LogStore, objects: ObjectStore) -> Abando
 
 def _has_fence(objects: ObjectStore) -> bool:
     """Whether the newest commit raised our fence: nobody else can have written after it."""
-    commits = list_log(objects).commits
-    if not commits:
+    newest = list_log(objects).commits.last
+    if newest is None:
         return False
-    name = commit_name(max(commits))
+    name = commit_name(newest)
     try:
         actions = codec.decode_commit(objects.read(LOG + name), source=name)
         protocols = [action for action in actions if isinstance(action, Protocol)]

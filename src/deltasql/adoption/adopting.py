@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -36,6 +36,7 @@ from deltasql.mirror.leases import held_lease
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
+from deltasql.store.checking.queries import VERSION_COLUMNS
 from deltasql.store.history import HistoryEnd, HistoryRows
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease, Work
@@ -114,15 +115,20 @@ class _Adoption:
         self._is_cross_checked = False
 
     def _new_loader(self, state: TableState | None) -> Loader:
-        known = [] if state is None else self._log.history(self._lease.table_id)
+        known = () if state is None else self._loaded_ids(state.version)
         return Loader(
             self._objects,
             self._write,
             state=state,
             paths=PathRules(self._objects.location, self._settings.allowed),
-            commit_ids=(record.commit_id for record in known),
+            commit_ids=known,
             progress=self._settings.progress,
         )
+
+    def _loaded_ids(self, version: int) -> Iterator[str]:
+        column = 1 + VERSION_COLUMNS.index("commit_id")
+        for row in self._log.other_rows(self._lease.table_id, "versions", version):
+            yield row[column]
 
     def _write(self, rows: HistoryRows) -> None:
         self._must_hold(held=self._log.load_history(self._lease, rows))

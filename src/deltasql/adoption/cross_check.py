@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Final
 
 from deltasql.adoption.loading.foreign_log import LogPlan
-from deltasql.adoption.second_reader import FilesDigest, ask_second_reader, plain_path
-from deltasql.delta_log.reading import read_mirror
-from deltasql.errors import DeltaSqlError, LogFormatError
+from deltasql.delta_log.reading import FilesAside, read_mirror
+from deltasql.errors import DeltaSqlError, LogFormatError, MirrorError
 from deltasql.log.state import TableState
+from deltasql.mirror.validation.second_reader import FilesDigest, independent_view
 from deltasql.objectstore import ObjectStore
+from deltasql.store.checking.scratch import Scratch
 from deltasql.store.interface import LogStore
 
-# Beyond this many files, only the newest version is compared, in a separate process.
-MANY = 200_000
-LONG = 50
-_SAMPLES = 3
+# Beyond this many files, only the newest version is compared.
+MANY: Final = 200_000
+LONG: Final = 50
+_SAMPLES: Final = 3
+# How many commits the other reader replays for a sample of a long history.
+_FAR: Final = 1_000
 
 
 class CrossCheck:
@@ -36,97 +37,65 @@ class CrossCheck:
 
     def __call__(self, table_id: int, plan: LogPlan, state: TableState) -> None:
         """Raise `LogFormatError` if any sampled version differs."""
-        if self._log.totals(table_id, state.version).files > MANY:
-            self._compare_many(table_id, state.version)
-            return
-        for version in [state.version, *samples(plan.earliest, state.version)]:
-            self._compare(table_id, plan, version)
+        files = self._log.totals(table_id, state.version).files
+        self._compare(table_id, plan, state.version, files)
+        for version in samples(plan, state.version) if files <= MANY else ():
+            self._compare(table_id, plan, version, files)
 
-    def _compare_many(self, table_id: int, version: int) -> None:
-        """Compare the newest version only, with a reader in its own process and memory."""
-        theirs = ask_second_reader(self._objects.location, version, self._options)
+    def _compare(self, table_id: int, plan: LogPlan, version: int, files: int) -> None:
+        reader, theirs = self._theirs(plan, version, files)
         if theirs is None:
             return
         ours = FilesDigest()
         for batch in self._log.files(table_id, version):
-            ours.take(batch.column("path").to_pylist(), batch.column("size").to_pylist())
+            columns = (batch.column(name).to_pylist() for name in ("path", "size"))
+            ours.take(zip(*columns, strict=True))
         if ours != theirs:
-            raise self._differs("delta-rs", version, ours.files, theirs.files)
+            raise LogFormatError(
+                f"{reader} reads version {version} of {self._objects.location} differently",
+                cause=f"it finds {theirs.files} files, deltasql {ours.files}; or their sizes "
+                "differ",
+                remedy="nothing was changed; look at the log, or pass validate=False to trust "
+                "deltasql",
+                version=version,
+            )
 
-    def _compare(self, table_id: int, plan: LogPlan, version: int) -> None:
-        reader, theirs = self._theirs(plan, version)
-        if theirs is None:
-            return
-        ours = self._log.files(table_id, version).read_all().select(["path", "size"])
-        if not same_files(ours, theirs):
-            raise self._differs(reader, version, ours.num_rows, theirs.num_rows)
-
-    def _differs(self, reader: str, version: int, ours: int, theirs: int) -> LogFormatError:
-        return LogFormatError(
-            f"{reader} reads version {version} of {self._objects.location} differently",
-            cause=f"it finds {theirs} files, deltasql {ours}; or their sizes differ",
-            remedy="nothing was changed; look at the log, or pass validate=False to trust deltasql",
-            version=version,
-        )
-
-    def _theirs(self, plan: LogPlan, version: int) -> tuple[str, pa.Table | None]:
-        found = delta_rs_files(self._objects.location, version, self._options)
-        if found is not None:
-            return "delta-rs", found
+    def _theirs(self, plan: LogPlan, version: int, files: int) -> tuple[str, FilesDigest | None]:
+        found = FilesDigest()
+        commits = version - _start(plan, version)
         try:
-            replay = read_mirror(self._objects, plan.listing, version).replay
-        except DeltaSqlError:
-            return "", None
-        adds = replay.files.values()
-        columns = {
-            "path": pa.array([add.path for add in adds], pa.string()),
-            "size": pa.array([add.size for add in adds], pa.int64()),
-        }
-        return "a replay from the newest checkpoint", pa.table(columns)
+            with independent_view(
+                self._objects.location, version, self._options, files=files, commits=commits
+            ) as view:
+                if view is not None:
+                    found.take(view.paths_and_sizes())
+                    return "delta-rs", found
+        except MirrorError:
+            found = FilesDigest()
+        with Scratch() as scratch:
+            try:
+                read_mirror(self._objects, plan.listing, version, FilesAside(scratch))
+            except DeltaSqlError:
+                return "", None
+            found.take(scratch.left_sizes())
+        return "a replay from the newest checkpoint", found
 
 
-def samples(earliest: int, newest: int) -> list[int]:
-    """A few versions before the newest, evenly spread; of a long history, only the middle one.
+def samples(plan: LogPlan, newest: int) -> list[int]:
+    """A few versions before the newest, evenly spread; of a long history, only one about the
+    middle, not far from a checkpoint.
 
     Each of them costs the other reader another pass over the log.
     """
-    length = newest - earliest
+    length = newest - plan.earliest
     if length > LONG:
-        return [earliest + length // 2]
+        middle = plan.earliest + length // 2
+        return [min(middle, _start(plan, middle) + _FAR)]
     step = max(1, length // _SAMPLES)
-    return list(range(earliest, newest, step))[: _SAMPLES + 1]
+    return list(range(plan.earliest, newest, step))[: _SAMPLES + 1]
 
 
-def delta_rs_files(location: str, version: int, options: Mapping[str, str]) -> pa.Table | None:
-    """Path and size of the files that delta-rs finds; None if it can't tell."""
-    try:
-        import deltalake
-
-        table = deltalake.DeltaTable(location, version=version, storage_options=dict(options))
-        found = pa.table(table.get_add_actions())
-    except Exception:  # noqa: BLE001 - not installed, or whatever its layers raise: no second reader
-        return None
-    return pa.table({"path": found.column("path"), "size": found.column("size_bytes")})
-
-
-def same_files(ours: pa.Table, theirs: pa.Table) -> bool:
-    """Whether both have the same files of the same size, however their paths are escaped."""
-    if ours.num_rows != theirs.num_rows:
-        return False
-    if _sorted(ours).equals(_sorted(theirs)):
-        return True
-    if pc.sum(ours["size"]) != pc.sum(theirs["size"]):
-        return False
-    return _decoded(ours) == _decoded(theirs)
-
-
-def _sorted(files: pa.Table) -> pa.Table:
-    plain = pa.table(
-        {"path": files["path"].cast(pa.string()), "size": files["size"].cast(pa.int64())}
-    )
-    return plain.sort_by([("path", "ascending"), ("size", "ascending")]).combine_chunks()
-
-
-def _decoded(files: pa.Table) -> list[tuple[str, int]]:
-    paths = map(plain_path, files["path"].to_pylist())
-    return sorted(zip(paths, files["size"].to_pylist(), strict=True))
+def _start(plan: LogPlan, version: int) -> int:
+    """Where a reader of a version begins."""
+    newest = next(plan.listing.newest_first(version), None)
+    return plan.earliest if newest is None else newest.version

@@ -21,6 +21,7 @@ from deltasql.delta_log.last_checkpoint import render_last_checkpoint
 from deltasql.delta_log.listing import list_log
 from deltasql.delta_log.names import LAST_CHECKPOINT, LOG, checkpoint_name, commit_name
 from deltasql.errors import MirrorConflictError, StoreError, TableNotFoundError
+from deltasql.log.file_sums import FileHashes
 from deltasql.mirror.checkpoints.soundness import must_be_sound
 from deltasql.mirror.engine import Target
 from deltasql.mirror.publishing.commit_files import publish
@@ -28,11 +29,13 @@ from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.deletion_vectors import InFile, locate
 from deltasql.spec.paths import encode_path, is_elsewhere, object_key
-from deltasql.store.interface import LogStore
+from deltasql.store.checking.scratch import Scratch
+from deltasql.store.interface import Head, LogStore
 from deltasql.store.rows import FILES_SCHEMA
 
 _FILES: Final = ("add", "remove", "cdc")
 _CHUNK: Final = 4 * 1024 * 1024
+_NOTHING: Final = FileHashes(b"", b"", 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +70,31 @@ def export(
         raise TableNotFoundError.named(target.name)
     # An export begins with a checkpoint.
     must_be_sound(log, target.table_id, head.version)
-    names = Names(source, copy_data=copy_data)
-    _must_be_its_own(log, place, target.table_id, names)
+    with Scratch() as scratch:
+        names = Names(source, scratch if copy_data else None)
+        return _export(log, source, place, target.table_id, head, names, progress)
+
+
+def _export(
+    log: LogStore,
+    source: ObjectStore,
+    place: ObjectStore,
+    table_id: int,
+    head: Head,
+    names: Names,
+    progress: Callable[[int, int], None] | None,
+) -> ExportReport:
+    _must_be_its_own(log, place, table_id, names)
     versions = 0
     if head.earliest_version > 0:
-        _write_base(log, place, target.table_id, head.earliest_version, names)
-    for record in log.commits(target.table_id, after=head.earliest_version - 1, upto=head.version):
+        _write_base(log, place, table_id, head.earliest_version, names)
+    for record in log.commits(table_id, after=head.earliest_version - 1, upto=head.version):
         if record.body:
             publish(place, LOG + commit_name(record.version), names.body(record.body))
         versions += 1
         if progress is not None:
             progress(versions, head.version - head.earliest_version + 1)
-    copied, missing = copy_objects(source, place, names.found, progress)
+    copied, missing = copy_objects(source, place, names, progress)
     return ExportReport(
         location=place.location,
         version=head.version,
@@ -110,18 +126,28 @@ def _must_be_its_own(log: LogStore, place: ObjectStore, table_id: int, names: Na
 
 
 class Names:
-    """The paths in a log, either kept and recorded, or made absolute."""
+    """The paths in a log, either kept and recorded in `found`, or made absolute without it."""
 
-    def __init__(self, source: ObjectStore, *, copy_data: bool) -> None:
+    def __init__(self, source: ObjectStore, found: Scratch | None) -> None:
         self._root = _encoded_root(source.location)
-        self._keep = copy_data
-        self.found: set[str] = set()
+        self._found = found
+
+    def __len__(self) -> int:
+        return 0 if self._found is None else self._found.count_live()
+
+    def keys(self) -> Iterator[str]:
+        """The objects that the kept paths lead to."""
+        return iter(()) if self._found is None else (key for key, _ in self._found.left_sizes())
+
+    def _note(self, found: Scratch, path: str) -> None:
+        key = object_key(path)
+        found.add(key.encode(), b"", file=_NOTHING, version=0, path=key)
 
     def body(self, body: bytes) -> bytes:
         """A commit file as it should be in the new place."""
         lines = body.split(b"\n")
         changed = [self._line(line) for line in lines]
-        return body if self._keep else b"\n".join(changed)
+        return body if self._found is not None else b"\n".join(changed)
 
     def _line(self, line: bytes) -> bytes:
         if not line or line.isspace():
@@ -144,8 +170,8 @@ class Names:
         """A path of the log; absolute ones stay as they are."""
         if is_elsewhere(path):
             return path
-        if self._keep:
-            self.found.add(object_key(path))
+        if self._found is not None:
+            self._note(self._found, path)
             return path
         return f"{self._root}/{path}"
 
@@ -155,8 +181,8 @@ class Names:
         place = locate(vector) if vector.storage_type == "u" else None
         if not isinstance(place, InFile):
             return fields
-        if self._keep:
-            self.found.add(object_key(place.path))
+        if self._found is not None:
+            self._note(self._found, place.path)
             return fields
         return {**fields, "storageType": "p", "pathOrInlineDv": f"{self._root}/{place.path}"}
 
@@ -239,14 +265,15 @@ def _tombstones(batches: Any, names: Names) -> Iterator[pa.RecordBatch]:
 def copy_objects(
     source: ObjectStore,
     place: ObjectStore,
-    keys: set[str],
+    names: Names,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[int, int]:
     """Copy objects in bounded memory; returns how many, and how many no longer existed."""
     copied = missing = 0
-    for number, key in enumerate(sorted(keys)):
+    total = len(names)
+    for number, key in enumerate(names.keys()):
         if progress is not None:
-            progress(number, len(keys))
+            progress(number, total)
         found = source.head(key)
         if found is None:
             # Vacuumed: only old versions refer to it, which can't be read in the table either.

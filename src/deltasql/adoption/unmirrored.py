@@ -12,6 +12,7 @@ from deltasql.adoption.releasing import mirror_all
 from deltasql.delta_log.listing import LogListing, list_log
 from deltasql.errors import MirrorConflictError, MirrorError, ValidationError
 from deltasql.mirror.engine import MirrorEngine, Target
+from deltasql.mirror.statuses import statuses
 from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
@@ -45,7 +46,7 @@ def missing_versions(log: LogStore, objects: ObjectStore, table_id: int) -> list
     digests = commit_digests(log, table_id)
     told = {
         record.version
-        for record in log.mirror_status(table_id, first=0, last=head.version)
+        for record in statuses(log, table_id, first=0, last=head.version)
         if record.json_written
     }
     missing = {
@@ -53,7 +54,7 @@ def missing_versions(log: LogStore, objects: ObjectStore, table_id: int) -> list
         for version, digest in digests.items()
         if version not in told and not _has(objects, listing, version, digest)
     }
-    end = max(listing.commits, default=-1)
+    end = -1 if listing.commits.last is None else listing.commits.last
     if end in digests and _has(objects, listing, end, digests[end]):
         missing.update(version for version in digests if version > end)
     return sorted(missing)

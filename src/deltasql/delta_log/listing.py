@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from deltasql.delta_log.names import LOG, LogKind, LogName, parse_name
+from deltasql.delta_log.log_files import VersionedFiles
+from deltasql.delta_log.names import LOG, LogKind, LogName, commit_name, crc_name, parse_name
 from deltasql.objectstore import ObjectInfo, ObjectStore
 
 # Where repair puts what it takes out of the log: readers don't look there.
@@ -23,15 +24,34 @@ class FoundCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """The objects of a log, by kind."""
+    """The objects of a log, by kind. Each version has a commit file and perhaps a checksum, which
+    are kept as numbers; `others` are few.
+    """
 
-    objects: tuple[tuple[LogName, ObjectInfo], ...] = ()
-    commits: Mapping[int, ObjectInfo] = field(default_factory=dict)
+    commits: VersionedFiles = field(default_factory=lambda: VersionedFiles(commit_name))
+    checksums: VersionedFiles = field(default_factory=lambda: VersionedFiles(crc_name))
+    others: tuple[tuple[LogName, ObjectInfo], ...] = ()
     checkpoints: Mapping[int, tuple[FoundCheckpoint, ...]] = field(default_factory=dict)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing that belongs to a log is there."""
+        return not (self.commits or self.checksums or self.others)
+
+    def names(self) -> Iterator[LogName]:
+        """Everything that is there, kind after kind."""
+        for kind, files in self._versioned:
+            for version in files:
+                yield LogName(kind=kind, name=files.name(version), version=version)
+        yield from (name for name, _ in self.others)
+
+    @property
+    def _versioned(self) -> tuple[tuple[LogKind, VersionedFiles], ...]:
+        return (LogKind.COMMIT, self.commits), (LogKind.CHECKSUM, self.checksums)
+
     def of_kind(self, kind: LogKind) -> Iterator[tuple[LogName, ObjectInfo]]:
-        """The objects of one kind, by name."""
-        return (item for item in self.objects if item[0].kind is kind)
+        """The objects of one kind of `others`, by name."""
+        return (item for item in self.others if item[0].kind is kind)
 
     def newest_first(self, upto: int) -> Iterator[FoundCheckpoint]:
         """The checkpoints up to a version, the newest first."""
@@ -41,23 +61,38 @@ class LogListing:
 
     def beyond(self, version: int) -> list[LogName]:
         """What belongs to later versions, the last first, so that no reader meets a gap."""
-        found = [name for name, _ in self.objects if (name.version or 0) > version]
+        found = [name for name in self.names() if (name.version or 0) > version]
         return sorted(found, key=lambda name: (name.version or 0, name.name), reverse=True)
 
 
 def list_log(objects: ObjectStore) -> LogListing:
     """List a log; objects that are not part of one are skipped."""
-    found = []
+    commits, checksums = VersionedFiles(commit_name), VersionedFiles(crc_name)
+    versioned = {LogKind.COMMIT: commits, LogKind.CHECKSUM: checksums}
+    others = []
     for item in objects.list(LOG.rstrip("/")):
         name = parse_name(item.path.removeprefix(LOG))
-        if name is not None and name.kind is not LogKind.HADOOP_CHECKSUM:
-            found.append((name, item))
-    commits = {
-        name.version: item
-        for name, item in found
-        if name.kind is LogKind.COMMIT and name.version is not None
-    }
-    return LogListing(tuple(found), commits, _checkpoints([name for name, _ in found]))
+        if name is None or name.kind is LogKind.HADOOP_CHECKSUM:
+            continue
+        files = versioned.get(name.kind)
+        if files is None or name.version is None:
+            others.append((name, item))
+        else:
+            files.add(name.version, item)
+    return LogListing(commits, checksums, tuple(others), _checkpoints([name for name, _ in others]))
+
+
+def checkpoints_of(objects: ObjectStore, version: int) -> tuple[FoundCheckpoint, ...]:
+    """The checkpoints of a version, without listing what is before it."""
+    start = f"{LOG}{version:020d}."
+    names = []
+    for item in objects.list(LOG.rstrip("/"), start_after=start):
+        if not item.path.startswith(start):
+            break
+        name = parse_name(item.path.removeprefix(LOG))
+        if name is not None:
+            names.append(name)
+    return _checkpoints(names).get(version, ())
 
 
 def _checkpoints(names: list[LogName]) -> dict[int, tuple[FoundCheckpoint, ...]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from deltasql.delta_log.checkpoint.parquet import decoded, opened, sidecar_name, values_in
+from deltasql.delta_log.checkpoint.sidecars import Sidecar, named_sidecars
 from deltasql.delta_log.checkpoint.writing import CheckpointSummary
 from deltasql.delta_log.listing import FoundCheckpoint, LogListing
 from deltasql.delta_log.names import LOG, commit_name
@@ -15,25 +16,44 @@ from deltasql.log.file_sums import FileSum, FileSums
 from deltasql.log.replay import Replay
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, UnknownAction
+from deltasql.spec.actions import Action, AddFile, RemoveFile, UnknownAction
 from deltasql.spec.shapes import KINDS, SHAPES
 from deltasql.store.checking.content import hashes_of_add
+from deltasql.store.checking.scratch import Scratch
+from deltasql.store.rows import key_of
 
 _FILES: Final = ("add", "remove")
+# Rows become objects in memory, each many times as large.
+_BATCH: Final = 4096
 _IN_CHECKPOINTS: Final = ("protocol", "metaData", "txn", "domainMetadata", *_FILES)
 
 
-@dataclass(frozen=True, slots=True)
-class MirroredTable:
-    """A table at a version; `checkpoint` is the version of the one that reading began with."""
+class FilesAside(Replay):
+    """A replay that keeps its files in a scratch database: there may be very many."""
 
-    replay: Replay
-    checkpoint: int | None
+    __slots__ = ("scratch",)
+
+    def __init__(self, scratch: Scratch) -> None:
+        super().__init__()
+        self.scratch = scratch
+
+    def _take_file(self, action: AddFile | RemoveFile) -> None:
+        key = key_of(action.path) + key_of(action.dv_id)
+        if isinstance(action, RemoveFile):
+            self.scratch.take(key)
+            return
+        version = self.version or 0
+        # No tags and an empty map of them are the same.
+        hashes = hashes_of_add(replace(action, tags=action.tags or None))
+        self.scratch.add(key, b"", file=hashes, version=version, path=action.path)
 
 
-def read_mirror(objects: ObjectStore, listing: LogListing, version: int) -> MirroredTable:
-    """Replay the log up to a version, starting like readers at the newest sound checkpoint."""
-    replay = Replay()
+def read_mirror(
+    objects: ObjectStore, listing: LogListing, version: int, replay: Replay
+) -> int | None:
+    """Replay the log up to a version, starting like readers at the newest sound checkpoint;
+    returns its version.
+    """
     start = None
     for found in listing.newest_first(version):
         if checkpoint_fault(objects, found) is None:
@@ -50,7 +70,7 @@ def read_mirror(objects: ObjectStore, listing: LogListing, version: int) -> Mirr
             )
         body = objects.read(LOG + commit_name(number))
         replay.apply(number, codec.decode_commit(body, source=commit_name(number)))
-    return MirroredTable(replay, start)
+    return start
 
 
 # --- checkpoints ----------------------------------------------------------------------
@@ -131,6 +151,18 @@ def sidecars_of(objects: ObjectStore, name: str) -> list[str]:
     return [sidecar_name(item, name) for item in found]
 
 
+def sidecar_details(objects: ObjectStore, found: FoundCheckpoint) -> list[Sidecar]:
+    """The sidecars of a checkpoint in Parquet, with what its top file says about them."""
+    details: list[Sidecar] = []
+    for name in found.names:
+        if name.endswith(".parquet"):
+            with opened(objects, name, _unreadable(name)) as file:
+                if "sidecar" in file.schema_arrow.names:
+                    column = file.read(columns=["sidecar"]).column("sidecar").drop_null()
+                    details += named_sidecars(column.to_pylist(maps_as_pydicts="strict"))
+    return details
+
+
 def _json_actions(objects: ObjectStore, name: str) -> list[Action]:
     return codec.decode_commit(objects.read(LOG + name), source=name)
 
@@ -140,7 +172,7 @@ def _parquet_actions(objects: ObjectStore, name: str, kinds: tuple[str, ...]) ->
         present = [kind for kind in kinds if kind in file.schema_arrow.names]
         # By name, so that the typed repetition (`stats_parsed`) is not even read.
         columns = [f"{kind}.{wire}" for kind in present for wire in SHAPES[KINDS[kind]].by_wire]
-        for batch in file.iter_batches(columns=columns):
+        for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
             for kind in present:
                 yield from decoded(kind, batch.column(kind), name)
 

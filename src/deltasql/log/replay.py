@@ -64,14 +64,8 @@ class Replay:
 
     def _take(self, action: Action) -> None:
         match action:
-            case AddFile():
-                key = (action.path, action.dv_id)
-                self.tombstones.pop(key, None)
-                self.files[key] = action
-            case RemoveFile():
-                key = (action.path, action.dv_id)
-                self.files.pop(key, None)
-                self.tombstones[key] = action
+            case AddFile() | RemoveFile():
+                self._take_file(action)
             case Txn():
                 # The latest, not the largest: a version may go down.
                 self.txns[action.app_id] = action
@@ -83,6 +77,15 @@ class Replay:
                 self.metadata = action
             case Protocol():
                 self.protocol = action
+
+    def _take_file(self, action: AddFile | RemoveFile) -> None:
+        key = (action.path, action.dv_id)
+        if isinstance(action, AddFile):
+            self.tombstones.pop(key, None)
+            self.files[key] = action
+        else:
+            self.files.pop(key, None)
+            self.tombstones[key] = action
 
     def table(self) -> tuple[Protocol, Metadata]:
         """Protocol and metadata, or `LogFormatError` if the log lacks one of them."""

@@ -123,7 +123,7 @@ def _plan(log: LogStore, objects: ObjectStore, target: Target, upto: int | None)
     digests = commit_digests(log, target.table_id)
     if differing(objects, digests, digests.keys() & {kept}):
         return nothing(f"{commit_name(kept)} is not ours: run mirror.repair()")
-    names = [name for name, _ in listing.objects if _is_old(name, kept)]
+    names = [name for name in listing.names() if _is_old(name, kept)]
     names.sort(key=lambda name: (name.version or 0, name.name))
     sidecars = _unused_sidecars(objects, listing, kept, log.clock_ms() - DAY_MS)
     return CleanupReport(

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -207,13 +208,22 @@ class PurgeRun:
     def _left(self) -> tuple[tuple[str, ...], int]:
         told: list[str] = []
         count = 0
-        for item in self._objects.list(""):
-            if item.path.startswith(self._within):
+        for path in chain((item.path for item in self._objects.list("")), self._links()):
+            if path.startswith(self._within):
                 continue
             count += 1
             if len(told) < _MOST_TOLD:
-                told.append(item.path)
+                told.append(path)
         return tuple(told), count
+
+    def _links(self) -> Iterator[str]:
+        """What a listing of objects leaves out: links to folders, and to nothing."""
+        if not self._objects.is_local:
+            return
+        for folder, folders, files in os.walk(self._root):
+            for path in (Path(folder, name) for name in (*folders, *files)):
+                if path.is_symlink() and not path.is_file():
+                    yield path.relative_to(self._root).as_posix()
 
 
 def _vector_path(text: str) -> str | None:

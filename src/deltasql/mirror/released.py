@@ -43,7 +43,7 @@ def must_be_as_released(
     commits = list_log(objects).commits
     digests = commit_digests(log, table_id)
     found = differing(objects, digests, [v for v in versions if v in commits and v in digests])
-    theirs = [*found, *(version for version in sorted(commits) if version > head.version)]
+    theirs = [*found, *commits.after(head.version)]
     if theirs:
         raise MirrorConflictError(
             "nothing is mirrored into a released table that others have gone on with",

@@ -15,7 +15,7 @@ from deltasql.commit.request import CommitRequest, propose
 from deltasql.commit.requirements import Done
 from deltasql.delta_log.listing import LogListing
 from deltasql.delta_log.names import LOG, commit_name
-from deltasql.delta_log.reading import read_mirror
+from deltasql.delta_log.reading import FilesAside, read_mirror
 from deltasql.errors import MirrorConflictError, MirrorError, MirrorGapError
 from deltasql.log.state import TableState
 from deltasql.log.validation.commits import validate_commit
@@ -28,6 +28,7 @@ from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, Metadata, Protocol
 from deltasql.spec.features import FENCE
 from deltasql.spec.paths import is_elsewhere
+from deltasql.store.checking.scratch import Scratch
 from deltasql.store.interface import Committed, ExactBody, LockedLog, LogStore
 
 
@@ -49,7 +50,7 @@ def take_back(
     _must_continue(log, objects, target, listing, state)
     found, bodies, requests = [], [], []
     protocol, is_release = state.protocol, False
-    for version in sorted(number for number in listing.commits if number > state.version):
+    for version in listing.commits.after(state.version):
         item = listing.commits[version]
         body = objects.read(item.path)
         request = _request(target, item, body)
@@ -97,7 +98,10 @@ def _must_continue(
     if state.version in digests:
         return
     # Adopted from a checkpoint: there is no commit file to compare.
-    _, metadata = read_mirror(objects, listing, state.version).replay.table()
+    with Scratch() as scratch:
+        replay = FilesAside(scratch)
+        read_mirror(objects, listing, state.version, replay)
+    _, metadata = replay.table()
     if metadata.id != state.metadata.id:
         raise _other_table(target, f"version {state.version}", metadata.id)
 

@@ -227,7 +227,7 @@ class Worker:
 
     def _told_work(self, item: Backlog, *works: Work) -> int | None:
         """`_work` for each kind, with the table's name in everything that is logged."""
-        with logs.bound(table=item.name):
+        with logs.bound(table=item.name, table_id=item.table_id):
             # A checkpoint that fails holds up no commit file, and vice versa.
             done = [self._work(item, work) for work in works or Work]
         return None if None in done else sum(filter(None, done))

@@ -244,31 +244,36 @@ class LocalStore:
         return True
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
-        for key, entry in self._walk(prefix, start_after or ""):
+        for key in self._walk(prefix, start_after or ""):
             if is_hidden(key):
                 continue
             try:
-                found = entry.stat()
+                found = Path(self._base + key).stat()
             except FileNotFoundError:
                 continue  # deleted since
             yield ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
 
-    def _walk(self, prefix: str, after: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    def _walk(self, prefix: str, after: str) -> Iterator[str]:
         """Files in the order of their keys, which differs from the order of directories."""
         below = check_key(prefix.rstrip("/")) + "/" if prefix else ""
         try:
             with os.scandir(self._base + below) as entries:
-                named = sorted((entry.name + "/" * entry.is_dir(), entry) for entry in entries)
+                # Only names are held for sorting: there may be a million.
+                names = sorted(
+                    f"{entry.name}/" if entry.is_dir() else entry.name
+                    for entry in entries
+                    if not (entry.is_symlink() and entry.is_dir())
+                )
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
             raise local_failure("list", prefix, error) from error
-        for name, entry in named:
+        for name in names:
             key = below + name
             if not name.endswith("/"):
                 if key > after:
-                    yield key, entry
-            elif (key > after or after.startswith(key)) and not entry.is_symlink():
+                    yield key
+            elif key > after or after.startswith(key):
                 yield from self._walk(key, after)
 
     def folders(self, prefix: str = "") -> builtins.list[str]:
@@ -304,9 +309,9 @@ class LocalStore:
     def remove_stale_temps(self, prefix: str, older_than_ms: int) -> int:
         limit = time.time_ns() - older_than_ms * 1_000_000
         removed = 0
-        for key, entry in self._walk(prefix, ""):
+        for key in self._walk(prefix, ""):
             try:
-                if is_temporary(key) and entry.stat().st_mtime_ns <= limit:
+                if is_temporary(key) and Path(self._base + key).stat().st_mtime_ns <= limit:
                     files.remove(self._base + key)
                     removed += 1
             except FileNotFoundError:

@@ -329,14 +329,15 @@ def test_rule_31_v2_has_all_file_actions_in_sidecars(monkeypatch):
     gone = [model.remove(f"r{n}") for n in range(12)]
     given = source(state, files, gone, txns=TXNS, domains={"x": "1"})
     done, found, log = v2(given, sidecar_actions=20)
-    assert done.name == f"{4:020d}.checkpoint.00000004-0000-4000-8000-000000000000.parquet"
+    assert done.name == f"{4:020d}.checkpoint.00000005-0000-4000-8000-000000000000.parquet"
     assert list(log.objects) == [*done.sidecars, done.name]
-    assert len(done.sidecars) == 3
+    # Removes apart: they expire, and adds are named again as they are.
+    assert len(done.sidecars) == 4
     assert found.adds == [wire(add) for add in files]
     assert found.removes == [codec.wire_fields(item) for item in gone]
-    assert [item["modificationTime"] for item in found.sidecars] == [7] * 3
+    assert [item["modificationTime"] for item in found.sidecars] == [7] * 4
     # As Delta Spark counts: every action, of the top file and of the sidecars.
-    assert done.summary.size == (1 + 1 + 1 + 2 + 1 + 3) + 45 + 12
+    assert done.summary.size == (1 + 1 + 1 + 2 + 1 + 4) + 45 + 12
     assert done.summary.num_of_add_files == 45
     assert done.summary.size_in_bytes == sum(map(len, log.objects.values()))
 

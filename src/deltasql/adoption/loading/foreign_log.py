@@ -41,7 +41,7 @@ def plan_log(objects: ObjectStore) -> LogPlan:
             cause=_what_is_there(listing),
             remedy="pass the folder that has _delta_log in it",
         )
-    newest = max(*listing.commits, *listing.checkpoints, -1, -1)
+    newest = max(listing.commits.last or 0, *listing.checkpoints, 0)
     first = newest + 1
     while first - 1 in listing.commits:
         first -= 1
@@ -51,8 +51,7 @@ def plan_log(objects: ObjectStore) -> LogPlan:
     base, faults = _base(objects, listing, first)
     if base is None:
         raise _no_beginning(listing, first, (*faults, *problems))
-    older = [version for version in listing.commits if version < first]
-    if older:
+    if next(iter(listing.commits), first) < first:
         faults = (*faults, f"{commit_name(first - 1)} is missing: older versions can't be read")
     return LogPlan(
         listing=listing, first=first, newest=newest, base=base, problems=(*faults, *problems)
@@ -60,7 +59,7 @@ def plan_log(objects: ObjectStore) -> LogPlan:
 
 
 def _what_is_there(listing: LogListing) -> str:
-    if listing.objects:
+    if not listing.is_empty:
         return "its _delta_log has neither a commit file nor a whole checkpoint"
     return "its _delta_log is empty or absent"
 

@@ -69,7 +69,7 @@ class Loader:
         self._parts = Parts(write, is_fresh=state is None)
         self.state = state
         self.paths = paths or PathRules(objects.location)
-        self._commit_ids = set(commit_ids)
+        self._commit_ids = {found for found in commit_ids if not found.startswith(_ADOPTED)}
         self._progress = progress or (lambda _: None)
         self.problems: list[str] = []
 

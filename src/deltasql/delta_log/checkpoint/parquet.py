@@ -19,6 +19,8 @@ from deltasql.spec.actions import Action
 # Structs in an action, whose absent fields are null in Parquet.
 _STRUCTS: Final = ("deletionVector", "format")
 
+_BUFFER: Final = 2 * 1024 * 1024
+
 
 @contextmanager
 def opened(
@@ -27,7 +29,8 @@ def opened(
     """A file of the log; `failure` makes the error for an unreadable one from its cause."""
     with objects.open_input(LOG + name) as source:
         try:
-            with open_parquet(source) as file:
+            # Others write all files as one row group, which must not be held as a whole.
+            with open_parquet(source, pre_buffer=False, buffer_size=_BUFFER) as file:
                 yield file
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise failure((str(error).splitlines() or [type(error).__name__])[0]) from None

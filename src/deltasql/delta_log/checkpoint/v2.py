@@ -6,21 +6,27 @@ action is in a sidecar, never some here and some there (rule 31).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from itertools import chain
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltasql.delta_log.checkpoint.columns import table_actions
-from deltasql.delta_log.checkpoint.file import ActionFile, Sink
+from deltasql.delta_log.checkpoint.file import ROW_GROUP_ROWS, ActionFile, Sink
 from deltasql.delta_log.checkpoint.schema import (
     CHECKPOINT_METADATA,
-    SIDECAR,
     CheckpointShape,
     shape_of,
+)
+from deltasql.delta_log.checkpoint.sidecars import (
+    SIDECAR_ACTIONS,
+    Sidecar,
+    Stretch,
+    actions_of,
 )
 from deltasql.delta_log.checkpoint.writing import (
     CheckpointSource,
@@ -28,13 +34,11 @@ from deltasql.delta_log.checkpoint.writing import (
     add_columns,
     remove_columns,
 )
-from deltasql.delta_log.names import SIDECARS, sidecar_name, v2_checkpoint_name
-from deltasql.errors import ValidationError
+from deltasql.delta_log.names import sidecar_name, v2_checkpoint_name
+from deltasql.errors import MirrorError, ValidationError
 from deltasql.log.state import TableState
 from deltasql.spec.properties import CHECKPOINT_POLICY
 from deltasql.spec.protocol import check_readable
-
-SIDECAR_ACTIONS: Final = 500_000
 
 OpenSink: TypeAlias = Callable[[str], AbstractContextManager[Sink]]
 
@@ -46,14 +50,6 @@ class V2Checkpoint:
     summary: CheckpointSummary
     name: str
     sidecars: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sidecar:
-    name: str
-    adds: int
-    removes: int
-    size_in_bytes: int
 
 
 def uses_v2(state: TableState) -> bool:
@@ -68,12 +64,14 @@ def write_v2_checkpoint(
     *,
     new_uuid: Callable[[], str],
     modification_time: int,
+    stretches: Sequence[Stretch] | None = None,
     sidecar_actions: int = SIDECAR_ACTIONS,
 ) -> V2Checkpoint:
     """Write the sidecars and, when all of them are closed, the top file that names them.
 
     `open_sink` takes a name relative to `_delta_log`; the object becomes visible when its block
     ends, or not at all if the block raises. `modification_time` is that of the sidecar actions.
+    Sidecars that a stretch keeps are named and not written; without stretches, all are written.
     """
     state = source.state
     check_readable(state.protocol)
@@ -84,12 +82,23 @@ def write_v2_checkpoint(
             remedy="write a classic checkpoint, or set delta.checkpointPolicy=v2 first",
         )
     shape = shape_of(state)
-    sidecars = list(_write_sidecars(open_sink, source, shape, new_uuid, sidecar_actions))
+    place = _Place(open_sink, shape, new_uuid, modification_time, sidecar_actions)
+    if stretches is None:
+        with _SidecarWriter(place, "add") as adds_writer:
+            for column in add_columns(source.files, shape):
+                adds_writer.write(column)
+        sidecars = adds_writer.written
+    else:
+        sidecars = _write_stretches(place, source, stretches)
+    with _SidecarWriter(place, "remove") as removes_writer:
+        for column in remove_columns(source.tombstones):
+            removes_writer.write(column)
+    sidecars += removes_writer.written
     name = v2_checkpoint_name(state.version, new_uuid())
     columns = {
         "checkpointMetadata": pa.array([{"version": state.version}], CHECKPOINT_METADATA),
         **table_actions(state, source.txns, source.domains),
-        "sidecar": _sidecar_actions(sidecars, modification_time),
+        "sidecar": actions_of(sidecars),
     }
     with open_sink(name) as sink, ActionFile(sink, shape.v2()) as file:
         file.write(columns)
@@ -103,37 +112,142 @@ def write_v2_checkpoint(
     return V2Checkpoint(summary=summary, name=name, sidecars=tuple(item.name for item in sidecars))
 
 
-def _write_sidecars(
-    open_sink: OpenSink,
-    source: CheckpointSource,
-    shape: CheckpointShape,
-    new_uuid: Callable[[], str],
-    most: int,
-) -> Iterator[_Sidecar]:
-    columns = chain(
-        (("add", column) for column in add_columns(source.files, shape)),
-        (("remove", column) for column in remove_columns(source.tombstones)),
-    )
-    waiting = next(columns, None)
-    while waiting is not None:
-        name = sidecar_name(new_uuid())
-        with open_sink(name) as sink, ActionFile(sink, shape.sidecar()) as file:
-            while waiting is not None and file.actions.total() < most:
-                kind, column = waiting
-                file.write({kind: column})
-                waiting = next(columns, None)
-        yield _Sidecar(name, file.actions["add"], file.actions["remove"], file.size_in_bytes)
+def _write_stretches(
+    place: _Place, source: CheckpointSource, stretches: Sequence[Stretch]
+) -> list[Sidecar]:
+    """Write the stretches that keep nothing, all in one pass over the files."""
+    found = [item for stretch in stretches if stretch.kept for item in _counted(stretch)]
+    missing = [stretch for stretch in stretches if not stretch.kept]
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(_StretchWriter(place, stretch, stretch.tags(place.shape)))
+            for stretch in missing
+        ]
+        for batch in source.files if writers else ():
+            for writer in writers:
+                writer.take(batch)
+    for stretch, writer in zip(missing, writers, strict=True):
+        _must_be_whole(stretch, writer.written)
+        found += writer.written
+    return found
 
 
-def _sidecar_actions(sidecars: list[_Sidecar], modification_time: int) -> pa.Array:
-    return pa.array(
-        [
-            {
-                "path": item.name.removeprefix(f"{SIDECARS}/"),
-                "sizeInBytes": item.size_in_bytes,
-                "modificationTime": modification_time,
-            }
-            for item in sidecars
-        ],
-        SIDECAR,
-    )
+def _must_be_whole(stretch: Stretch, written: Sequence[Sidecar]) -> None:
+    """Raise `MirrorError` unless the files are those that were counted."""
+    if sum(item.adds for item in written) != stretch.files:
+        raise MirrorError(
+            "the checkpoint is not written: its files changed meanwhile",
+            cause=f"versions {stretch.first} to {stretch.last} had {stretch.files} live files",
+            remedy="look with lake.check(); it is tried again",
+        )
+
+
+def _counted(stretch: Stretch) -> Iterator[Sidecar]:
+    """The sidecars that a stretch keeps; the first stands for the files of all of them."""
+    for number, item in enumerate(stretch.kept):
+        yield replace(item, adds=0 if number else stretch.files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where new sidecars go, and what they are like."""
+
+    open_sink: OpenSink
+    shape: CheckpointShape
+    new_uuid: Callable[[], str]
+    modification_time: int
+    most: int
+
+
+class _SidecarWriter:
+    """Writes actions of one kind into one sidecar after the other; they are `written` when its
+    block ends, and the open one is not if the block raises.
+    """
+
+    def __init__(self, place: _Place, kind: str, tags: Mapping[str, str] | None = None) -> None:
+        self._place = place
+        self._kind = kind
+        self._tags = tags
+        self._stack = ExitStack()
+        self._name = ""
+        self._file: ActionFile | None = None
+        self.written: list[Sidecar] = []
+
+    def write(self, column: pa.Array) -> None:
+        """Write a row group."""
+        if self._file is None:
+            self._name = sidecar_name(self._place.new_uuid())
+            sink = self._stack.enter_context(self._place.open_sink(self._name))
+            self._file = self._stack.enter_context(ActionFile(sink, self._place.shape.sidecar()))
+        self._file.write({self._kind: column})
+        if self._file.actions.total() >= self._place.most:
+            self._end()
+
+    def _end(self) -> None:
+        file, self._file = self._file, None
+        self._stack.close()
+        if file is not None:
+            self.written.append(
+                Sidecar(
+                    name=self._name,
+                    size_in_bytes=file.size_in_bytes,
+                    modification_time=self._place.modification_time,
+                    tags=self._tags,
+                    adds=file.actions["add"],
+                    removes=file.actions["remove"],
+                )
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._end()
+        else:
+            self._stack.__exit__(kind, error, trace)
+
+
+class _StretchWriter(_SidecarWriter):
+    """Writes the files of a stretch, from batches that have those of all."""
+
+    def __init__(self, place: _Place, stretch: Stretch, tags: Mapping[str, str]) -> None:
+        super().__init__(place, "add", tags)
+        self._stretch = stretch
+        self._held: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take what a batch has of the stretch."""
+        added = batch.column("version")
+        own = batch.filter(
+            pc.and_(
+                pc.greater_equal(added, self._stretch.first),
+                pc.less_equal(added, self._stretch.last),
+            )
+        )
+        if own.num_rows:
+            self._held.append(own)
+            self._rows += own.num_rows
+        if self._rows >= ROW_GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        held, self._held, self._rows = self._held, [], 0
+        for column in add_columns(held, self._place.shape):
+            self.write(column)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._flush()
+        super().__exit__(kind, error, trace)

@@ -55,6 +55,28 @@ def bind(predicate: Predicate, schema: StructType) -> Predicate:
     return predicate
 
 
+def casts_text(predicate: Predicate, schema: StructType) -> bool:
+    """Whether texts of a column are compared with a number: Spark casts them, `bind` refuses."""
+    match predicate:
+        case Comparison(_, left, Literal(value)):
+            return _is_text(left, schema) and _is_number(value)
+        case In(column, values):
+            return _is_text(column, schema) and any(map(_is_number, values))
+        case Not(part):
+            return casts_text(part, schema)
+        case And(parts) | Or(parts):
+            return any(casts_text(part, schema) for part in parts)
+    return False
+
+
+def _is_text(column: Column, schema: StructType) -> bool:
+    return resolve(column, schema).type == Primitive("string")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
 def _bind_comparison(
     operator: str, left: Column, right: Column | Literal, schema: StructType
 ) -> Predicate:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping
 
-import pyarrow as pa
-
-from deltasql.data.reading.row_filter import row_mask
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError, ValidationError
-from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
 from deltasql.log.state import TableState
 from deltasql.spec.features import FEATURES
 from deltasql.spec.features import FENCE as FENCE_FEATURE
@@ -20,10 +15,6 @@ from deltasql.spec.properties import (
     TIMESTAMPS,
 )
 from deltasql.spec.protocol import implied_features
-from deltasql.spec.schema import StructType
-
-# Reads the rows, with some columns only.
-Scan: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 
 
 def must_be_mapped(state: TableState, doing: str) -> None:
@@ -88,29 +79,11 @@ def constraint_key(name: str) -> str:
     return CONSTRAINT_PREFIX + name.lower()
 
 
-def enforceable(schema: StructType, name: str, text: str) -> Predicate:
-    """A constraint's condition; refused if only a SQL engine could enforce it."""
-    try:
-        return bind(parse(text), schema)
-    except ValidationError as error:
-        raise UnsupportedFeatureError(
-            f"the CHECK constraint {name}, {text!r:.200}, can't be checked here",
-            cause=error.problem,
-            remedy="say it in comparisons, AND, OR, NOT, IN, LIKE and IS NULL; anything else "
-            "needs an engine for every write",
-        ) from None
-
-
-def must_hold(schema: StructType, scan: Scan, condition: Predicate, rule: str) -> None:
-    """Raise `SchemaMismatchError` if a row breaks a condition; null breaks it, as in Delta."""
-    named = sorted({path[0].lower() for path in columns(condition)})
-    names = [item.name for item in schema.fields if item.name.lower() in named]
-    broken = 0
-    for batch in scan(names):
-        broken += batch.num_rows - (row_mask(condition, batch).true_count)
-    if broken:
+def must_hold(name: str, condition: str, *, rows: int, kept: int) -> None:
+    """Raise `SchemaMismatchError` unless a condition keeps all rows."""
+    if kept < rows:
         raise SchemaMismatchError(
-            f"{broken} rows break the new CHECK constraint {rule}",
+            f"{rows - kept} rows break the new CHECK constraint {name}: {condition}",
             cause="the condition is false or null for them; nothing was committed",
             remedy="correct these rows first, or change the condition",
         )

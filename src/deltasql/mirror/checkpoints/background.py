@@ -91,7 +91,8 @@ class BackgroundCheckpoints:
                 self._again(target)
         except DeltaSqlError as error:
             # The error is in the status of its version; the next checkpoint that is due retries it.
-            logger.warning("%s: no checkpoint yet: %s", target.name, error)
+            facts = {"table_id": target.table_id, "error": error}
+            logger.warning("%s: no checkpoint yet: %s", target.name, error, extra=facts)
         except Exception as error:
             if self._deadline is None:
                 raise

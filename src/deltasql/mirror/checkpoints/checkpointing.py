@@ -10,6 +10,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from deltasql.delta_log.checkpoint.file import Sink
+from deltasql.delta_log.checkpoint.schema import shape_of
+from deltasql.delta_log.checkpoint.sidecars import Sidecar, Stretch, plan_stretches
 from deltasql.delta_log.checkpoint.v2 import uses_v2, write_v2_checkpoint
 from deltasql.delta_log.checkpoint.writing import (
     CheckpointSource,
@@ -21,9 +23,12 @@ from deltasql.delta_log.last_checkpoint import (
     parse_last_checkpoint,
     render_last_checkpoint,
 )
+from deltasql.delta_log.listing import FoundCheckpoint, checkpoints_of, list_log
 from deltasql.delta_log.names import LAST_CHECKPOINT, LOG, checkpoint_name, commit_name
+from deltasql.delta_log.reading import checkpoint_fault, sidecar_details
 from deltasql.errors import DeltaSqlError, MirrorGapError, StoreError
 from deltasql.log.retention import tombstone_ms, txn_ms
+from deltasql.log.state import TableState
 from deltasql.mirror.checkpoints.soundness import must_be_sound
 from deltasql.mirror.leases import LeaseLostError, kept_alive
 from deltasql.mirror.property_faults import warn_of_faults
@@ -31,6 +36,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.store.checking.interface import TrustedVersion
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import DueCheckpoint, Lease
+from deltasql.telemetry import logs
 
 
 class CheckpointStoppedError(Exception):
@@ -102,6 +108,9 @@ class CheckpointRun:
         except DeltaSqlError as error:
             is_final = due.retry_count + 1 >= self._max_attempts
             message = f"checkpoint: {error.problem}: {error.cause}"[:2000]
+            key = f"{self._objects.location.rstrip('/')}/{LOG}{due.version:020}.checkpoint"
+            facts = {"version": due.version, "attempt": due.retry_count + 1, "key": key}
+            logs.attach(error, {"table_id": self._lease.table_id, **facts})
             self._log.record_failure(self._lease, due.version, message, is_final=is_final)
             raise
 
@@ -131,12 +140,33 @@ class CheckpointRun:
                 source,
                 new_uuid=lambda: str(uuid.uuid4()),
                 modification_time=self._log.clock_ms(),
+                stretches=self._stretches(source.state),
             ).summary
         else:
             # An existing object of that name is complete, whoever wrote it: objects appear whole.
             with self._objects.open_output(LOG + checkpoint_name(version)) as sink:
                 summary = write_checkpoint(sink, source)
         return summary
+
+    def _stretches(self, state: TableState) -> list[Stretch]:
+        """How the sidecars are cut, and which of the last checkpoint's are kept."""
+        known: list[Sidecar] = []
+        for found in self._last_checkpoints(state.version):
+            if checkpoint_fault(self._objects, found) is None:
+                known = sidecar_details(self._objects, found)
+                break
+        added = self._log.added_keys(self._lease.table_id, state.version)
+        return plan_stretches(known, added, state.version, shape_of(state))
+
+    def _last_checkpoints(self, version: int) -> Iterable[FoundCheckpoint]:
+        """Those that readers start from, or for a late version any before it, the newest first."""
+        pointer = self._objects.read_tagged(LOG + LAST_CHECKPOINT)
+        last = None if pointer is None else parse_last_checkpoint(pointer[0])
+        if last is None:
+            return ()
+        if last <= version:
+            return checkpoints_of(self._objects, last)
+        return list_log(self._objects).newest_first(version)
 
     @contextmanager
     def _sink(self, name: str) -> Iterator[Sink]:

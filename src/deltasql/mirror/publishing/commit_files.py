@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, MirrorGapError
 from deltasql.objectstore import Item, ObjectStore
 from deltasql.spec import codec
 from deltasql.store.mirroring.interface import PendingVersion
+from deltasql.telemetry import tracing
 
 logger = logging.getLogger("deltasql.mirror")
 
@@ -34,6 +36,15 @@ def publish_commits(
     """Make sound commit files visible in order, each followed by its checksum; without checksums,
     the caller writes those.
     """
+    started = time.time_ns()
+    published = _in_order(objects, versions, checksums)
+    _tell(objects, versions, published, started)
+    return published
+
+
+def _in_order(
+    objects: ObjectStore, versions: Sequence[PendingVersion], checksums: Sequence[Item]
+) -> Published:
     items = [(LOG + commit_name(item.version), item.body or b"") for item in versions]
     done = 0
     try:
@@ -51,8 +62,6 @@ def publish_commits(
                 done += 1
     except DeltaSqlError as error:
         return Published(done, error)
-    if logger.isEnabledFor(logging.INFO):
-        _tell(objects, versions)
     return Published(done)
 
 
@@ -69,6 +78,7 @@ def publish_side_by_side(
 
     failure = None
     done = 0
+    started = time.time_ns()
     with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="deltasql-fill") as pool:
         puts = [pool.submit(put, *both) for both in zip(versions, checksums, strict=True)]
         for future in puts:
@@ -80,18 +90,46 @@ def publish_side_by_side(
             done += 1
         for future in puts:
             future.cancel()
-    if failure is None and logger.isEnabledFor(logging.INFO):
-        _tell(objects, versions)
-    return Published(done, failure)
+    published = Published(done, failure)
+    _tell(objects, versions, published, started)
+    return published
 
 
-def _tell(objects: ObjectStore, versions: Sequence[PendingVersion]) -> None:
-    for item in versions:
-        info = codec.loads((item.body or b"{}").partition(b"\n")[0]).get("commitInfo") or {}
-        facts = {"version": item.version, "attempt": item.retry_count + 1}
-        key = f"{objects.location.rstrip('/')}/{LOG}{commit_name(item.version)}"
-        commit = {"commit_id": info.get("txnId"), "operation": info.get("operation")}
-        logger.info("mirrored", extra={**facts, **commit, "key": key})
+def _tell(
+    objects: ObjectStore, versions: Sequence[PendingVersion], published: Published, started: int
+) -> None:
+    """Log the versions that are visible now, and trace them and the one that failed."""
+    is_traced = tracing.is_on()
+    if not is_traced and not logger.isEnabledFor(logging.INFO):
+        return
+    for item in versions[: published.count]:
+        facts = facts_of(objects, item)
+        logger.info("mirrored", extra=facts)
+        if is_traced:
+            _trace(facts, started)
+    if is_traced and published.failure is not None:
+        _trace(facts_of(objects, versions[published.count]), started, published.failure)
+
+
+def _trace(facts: dict[str, Any], started: int, failure: DeltaSqlError | None = None) -> None:
+    commit = facts.pop("commit_id") or ""
+    tracing.span_of_commit("mirror.put", commit, started, failure, **facts)
+
+
+def facts_of(objects: ObjectStore, item: PendingVersion) -> dict[str, Any]:
+    """What is logged and traced of a version on its way."""
+    first = (item.body or b"{}").partition(b"\n")[0]
+    try:
+        info = codec.loads(first).get("commitInfo") or {}
+    except (ValueError, AttributeError):
+        info = {}  # the very bytes may be what is wrong
+    return {
+        "version": item.version,
+        "attempt": item.retry_count + 1,
+        "commit_id": info.get("txnId"),
+        "operation": info.get("operation"),
+        "key": f"{objects.location.rstrip('/')}/{LOG}{commit_name(item.version)}",
+    }
 
 
 def publish(objects: ObjectStore, path: str, body: bytes) -> None:

@@ -86,7 +86,12 @@ class LagReport:
                 item.versions,
                 lag,
                 item.error_message or "no error yet",
-                extra={"table": item.name, "attempt": item.retry_count, **facts},
+                extra={
+                    "table": item.name,
+                    "table_id": item.table_id,
+                    "attempt": item.retry_count,
+                    **facts,
+                },
             )
         (self._alerted.add if is_bad else self._alerted.discard)(item.table_id)
 

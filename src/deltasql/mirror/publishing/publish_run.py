@@ -16,6 +16,7 @@ from deltasql.mirror.leases import LeaseLostError, kept_alive
 from deltasql.mirror.publishing.beside import Beside
 from deltasql.mirror.publishing.bridging import Bridge
 from deltasql.mirror.publishing.commit_files import (
+    facts_of,
     must_follow,
     publish_commits,
     publish_side_by_side,
@@ -27,6 +28,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.settings.keys import DEFAULTS
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease, MirrorRecord, PendingVersion, Totals
+from deltasql.telemetry import logs
 
 logger = logging.getLogger("deltasql.mirror")
 
@@ -392,4 +394,6 @@ class PublishRun:
             item.retry_count + 1 >= self._max_attempts
         )
         message = f"{error.problem}: {error.cause}"[:2000]
+        facts = facts_of(self._objects, item)
+        logs.attach(error, {"table_id": self.lease.table_id, **facts})
         self._log.record_failure(self.lease, item.version, message, is_final=is_final)

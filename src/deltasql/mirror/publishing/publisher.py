@@ -180,7 +180,9 @@ class Publisher:
         except LeaseLostError:
             logger.info("%s: another process mirrors this table now", self._name)
         except DeltaSqlError as error:
-            logger.warning("%s: version %s was not mirrored: %s", self._name, self._wanted, error)
+            message = "%s: version %s was not mirrored: %s"
+            facts = {"table": self._name, "error": error}
+            logger.warning(message, self._name, self._wanted, error, extra=facts)
             self._settle(given_up=self._wanted)
         except BaseException:
             self._settle(given_up=self._wanted)

@@ -10,6 +10,7 @@ from deltasql.delta_log.names import LAST_CHECKPOINT, LOG
 from deltasql.delta_log.reading import checkpoint_fault, checkpoint_summary
 from deltasql.mirror.checkpoints.content import TableContent, checkpoint_difference
 from deltasql.mirror.checkpoints.soundness import live_sums, must_be_sound
+from deltasql.mirror.statuses import statuses
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
 from deltasql.store.interface import LogStore
@@ -33,7 +34,7 @@ def forget_lost_checkpoints(
     sound: set[int] = set()
     written = {
         record.version
-        for record in log.mirror_status(table_id, first=first, last=last)
+        for record in statuses(log, table_id, first=first, last=last)
         if record.checkpoint_written
     }
     for version in sorted(written | {v for v in listing.checkpoints if first <= v <= last}):

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from deltasql.commit.loop import CommitLoop
 from deltasql.delta_log.listing import ASIDE, list_log
-from deltasql.delta_log.names import LOG, LogKind, commit_name
+from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import (
     DeltaSqlError,
     LogFormatError,
@@ -37,6 +37,7 @@ from deltasql.mirror.repairing.checkpoints import (
 )
 from deltasql.mirror.repairing.report import RepairReport
 from deltasql.mirror.retained import first_kept
+from deltasql.mirror.statuses import statuses
 from deltasql.mirror.take_back import take_back
 from deltasql.mirror.validation.digests import Advance, commit_digests, differing
 from deltasql.objectstore import ObjectStore
@@ -126,7 +127,7 @@ class _Repair:
 
     def versions_ahead(self, version: int | None, *, taking_back: CommitLoop | None) -> None:
         """Report them, take them back into SQL, or by force move them aside: all, or one."""
-        ahead = sorted(version for version in self._listing.commits if version > self._head)
+        ahead = self._listing.commits.after(self._head)
         if ahead and taking_back is not None:
             self.report.taken_back = take_back(
                 taking_back, self._log, self._objects, self._target, self._listing
@@ -183,7 +184,7 @@ class _Repair:
         self._missing = missing_in(self._log, self._target.table_id, self._head)
         digests = commit_digests(self._log, self._target.table_id)
         last = self._head if version is None else version
-        present = [v for v in self._listing.commits if after < v <= last and v in digests]
+        present = (v for v in self._listing.commits if after < v <= last and v in digests)
         others = set(differing(self._objects, digests, present, progress))
         if self._must_stop(digests, others, version):
             return
@@ -296,9 +297,9 @@ class _Repair:
 
     def _reset_statuses(self, first: int, last: int) -> None:
         """Reset what FAILED, and versions whose checksum file is gone or never existed."""
-        checksums = {name.version for name, _ in self._listing.of_kind(LogKind.CHECKSUM)}
+        checksums = self._listing.checksums
         table_id = self._target.table_id
-        for record in self._log.mirror_status(table_id, first=first, last=last):
+        for record in statuses(self._log, table_id, first=first, last=last):
             if self._first > self._earliest and record.version <= self._first:
                 continue
             is_bare = record.version in self._rewritten and record.version not in checksums

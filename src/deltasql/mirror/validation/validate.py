@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from deltasql.delta_log.listing import LogListing, list_log
-from deltasql.delta_log.reading import read_mirror
+from deltasql.delta_log.reading import FilesAside, read_mirror
 from deltasql.errors import DeltaSqlError, TableNotFoundError, VersionNotFoundError
-from deltasql.log.replay import FileKey, Replay
+from deltasql.log.file_sums import FileHashes
+from deltasql.log.replay import Replay
 from deltasql.log.state import TableState
 from deltasql.mirror.checkpoints.content import restated_metadata, restated_protocol
 from deltasql.mirror.engine import Target
 from deltasql.mirror.missing import Missing, missing_in
 from deltasql.mirror.retained import first_kept
-from deltasql.mirror.validation.cross_check import independent_view
 from deltasql.mirror.validation.digests import Advance, commit_digests, differing
+from deltasql.mirror.validation.second_reader import IndependentView, independent_view
 from deltasql.objectstore import ObjectStore
-from deltasql.spec.actions import AddFile
-from deltasql.store.file_rows import from_batch
+from deltasql.store.checking.content import file_hashes, without_empty_tags
+from deltasql.store.checking.queries import tuples
+from deltasql.store.checking.scratch import Scratch
 from deltasql.store.interface import LogStore
 
 
@@ -100,7 +101,7 @@ def validate(
         lag_versions=head.version - newest,
         bridged=list(missing.bridged),
     )
-    report.foreign_versions = sorted(number for number in listing.commits if number > head.version)
+    report.foreign_versions = listing.commits.after(head.version)
     # Even before the first version is mirrored: readers see whatever is there.
     _compare_commits(log, objects, target, listing, missing, report, progress)
     if newest >= head.earliest_version:
@@ -156,52 +157,40 @@ def _compare_snapshots(
     record = log.state(target.table_id, version)
     assert record is not None, "a mirrored version is in SQL"
     state = record.parsed()
-    try:
-        mirrored = read_mirror(objects, listing, version)
-        protocol, metadata = mirrored.replay.table()
-    except DeltaSqlError as error:
-        report.error = f"{error.problem}: {error.cause}"
-    else:
-        report.checkpoint = mirrored.checkpoint
-        report.metadata_differs = restated_metadata(metadata) != restated_metadata(state.metadata)
-        report.protocol_differs = restated_protocol(protocol) != restated_protocol(state.protocol)
-        _compare_files(_adds(log, target, version), mirrored.replay, report)
-        _compare_others(log, target, mirrored.replay, version, report)
+    with Scratch() as scratch:
+        replay = FilesAside(scratch)
+        try:
+            checkpoint = read_mirror(objects, listing, version, replay)
+            protocol, metadata = replay.table()
+        except DeltaSqlError as error:
+            report.error = f"{error.problem}: {error.cause}"
+        else:
+            report.checkpoint = checkpoint
+            wanted = (restated_metadata(state.metadata), restated_protocol(state.protocol))
+            report.metadata_differs = restated_metadata(metadata) != wanted[0]
+            report.protocol_differs = restated_protocol(protocol) != wanted[1]
+            _compare_files(log, target, version, scratch, report)
+            _compare_others(log, target, replay, version, report)
     _compare_with_independent(log, target, state, report, options)
 
 
-def _adds(log: LogStore, target: Target, version: int) -> Iterator[AddFile]:
-    for batch in log.files(target.table_id, version):
-        yield from from_batch(batch)
-
-
-def _compare_files(adds: Iterator[AddFile], replay: Replay, report: ValidationReport) -> None:
-    left: dict[FileKey, AddFile] = dict(replay.files)
-    for add in adds:
-        found = left.pop((add.path, add.dv_id), None)
-        if found is None:
-            report.missing.append(add.path)
-        elif _plain_add(found, like=found) != _plain_add(add, like=found):
-            report.different.append(add.path)
-    report.extra += [path for path, _ in left]
-
-
-def _plain_add(add: AddFile, *, like: AddFile) -> tuple[Any, ...]:
-    """The fields of a file that commit files and checkpoints share.
+def _compare_files(
+    log: LogStore, target: Target, version: int, scratch: Scratch, report: ValidationReport
+) -> None:
+    """Compare the files that the mirror has, which are set aside, with the live rows.
 
     Checkpoints leave out dataChange and unknown fields and, by a table property, stats.
     """
-    return (
-        add.size,
-        add.modification_time,
-        dict(add.partition_values),
-        None if like.stats is None else add.stats,
-        dict(add.tags or {}),
-        add.deletion_vector and replace(add.deletion_vector, extra={}),
-        add.base_row_id,
-        add.default_row_commit_version,
-        add.clustering_provider,
-    )
+    for row in tuples(log.live_keys(target.table_id, version)):
+        key, path = row[0] + row[1], row[3]
+        found = scratch.take(key)
+        if found is None:
+            report.missing.append(path)
+            continue
+        told, known = found[1], file_hashes(without_empty_tags(row))
+        if told.content != known.content or told.stats not in (b"", known.stats):
+            report.different.append(path)
+    report.extra += [path for path, _ in scratch.left_sizes()]
 
 
 def _compare_others(
@@ -224,37 +213,53 @@ def _compare_with_independent(
     options: Mapping[str, str] | None,
 ) -> None:
     version = state.version
+    files = log.totals(target.table_id, version).files
+    commits = version - (0 if report.checkpoint is None else report.checkpoint)
     try:
-        view = independent_view(target.location, version, options or {})
+        with independent_view(
+            target.location, version, options or {}, files=files, commits=commits
+        ) as view:
+            if view is None:
+                return
+            _compare_sizes(log, target, version, view, report)
     except DeltaSqlError as error:
         report.reader_error = f"{error.problem}: {error.cause}"
         return
-    if view is None:
-        return
-    report.reader = view.reader
-    known = {*report.missing, *report.extra, *report.different}
-    left = dict(view.sizes)
-    for add in _adds(log, target, version):
-        size = left.pop(add.path, None)
-        if add.path in known:
-            continue
-        if size is None:
-            report.missing.append(add.path)
-        elif size != add.size:
-            report.different.append(add.path)
-    report.extra += [path for path in left if path not in known]
+    facts = view.facts
+    report.reader = facts.reader
     report.metadata_differs |= (
-        view.table_id,
-        view.columns,
-        view.partition_columns,
-        dict(view.properties),
+        facts.table_id,
+        facts.columns,
+        facts.partition_columns,
+        dict(facts.properties),
     ) != (
         state.metadata.id,
         tuple(item.name for item in state.schema.fields),
         state.partition_columns,
         dict(state.properties),
     )
-    report.protocol_differs |= view.protocol != (
+    report.protocol_differs |= facts.protocol != (
         state.protocol.min_reader_version,
         state.protocol.min_writer_version,
     )
+
+
+def _compare_sizes(
+    log: LogStore, target: Target, version: int, view: IndependentView, report: ValidationReport
+) -> None:
+    known = {*report.missing, *report.extra, *report.different}
+    with Scratch() as scratch:
+        for path, size in view.paths_and_sizes():
+            scratch.add(
+                path.encode(), b"", file=FileHashes(b"", b"", size), version=version, path=path
+            )
+        for row in tuples(log.live_keys(target.table_id, version)):
+            size, path = row[2:4]
+            found = scratch.take(path.encode())
+            if path in known:
+                continue
+            if found is None:
+                report.missing.append(path)
+            elif found[1].size != size:
+                report.different.append(path)
+        report.extra += [path for path, _ in scratch.left_sizes() if path not in known]

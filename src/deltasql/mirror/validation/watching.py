@@ -46,7 +46,7 @@ class DriftWatch:
                 continue
             if found.missing_versions or found.digest_mismatches or found.foreign_versions:
                 drifted.add(target.name)
-                facts = {"table": target.name, "error": found.told}
+                facts = {"table": target.name, "table_id": target.table_id, "error": found.told}
                 logger.error("%s: the mirror drifted: %s", target.name, found.told, extra=facts)
         return drifted
 
