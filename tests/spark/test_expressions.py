@@ -66,6 +66,8 @@ SAME = (
     "char_length(s)", "trim(n)", "ltrim(n)", "rtrim(n)", "substring(s, 2, 1)", "substring(s, 2)",
     "substr(s, 1, 2)", "replace(s, 'b', 'xx')", "s LIKE 'a%'", "s LIKE '%\\%'", "s LIKE '_bc'",
     "s NOT LIKE 'a%'", "startswith(s, 'a')", "endswith(s, 'c')", "contains(s, 'b')", "s LIKE NULL",
+    # Arrays.
+    "array(i, 3, NULL)", "array(s, 'x')", "ARRAY (m, i)",
     # Choices.
     "coalesce(s, n, 'q')", "nvl(i, 0)", "ifnull(i, 0)", "nullif(i, 7)", "isnull(i)",
     "CASE WHEN i > 0 THEN 'p' WHEN i < 0 THEN 'n' ELSE 'o' END", "CASE i WHEN 7 THEN 1 END",

@@ -13,8 +13,8 @@ from tests.lake.metadata import ON, ROW_IDS, SINCE, changed, with_columns
 from tests.spark.test_dml_numbers import numbered
 
 
-def test_stock_delta_tells_the_times_of_versions_before_and_after(spark, db, tmp_path):
-    root = str(tmp_path / "stock")
+def test_stock_delta_tells_the_times_of_versions_before_and_after(spark, db, tmp_path_factory):
+    root = str(tmp_path_factory.mktemp("adopted") / "stock")
     for number in range(2):
         spark.range(number, number + 1).write.format("delta").mode("append").save(root)
     table = db.lake.adopt(root, name="timed", fence=False)

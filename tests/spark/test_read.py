@@ -222,7 +222,13 @@ def test_hand_over_escapes_odd_paths(db):
         storage_type="u", path_or_inline_dv="ab", size_in_bytes=1, cardinality=2
     )
     adds = [
-        AddFile(path='a"b\\c', size=1, modification_time=2, partition_values={"p": 'x"'}),
+        AddFile(
+            path='a"b\\c',
+            size=1,
+            modification_time=2,
+            partition_values={"p": 'x"'},
+            clustering_provider='p"',
+        ),
         AddFile(path="plain", size=3, modification_time=4, deletion_vector=vector, base_row_id=7),
     ]
     table = to_table(adds)
@@ -234,6 +240,7 @@ def test_hand_over_escapes_odd_paths(db):
     assert found[0]["partitionValues"] == {"p": 'x"'}
     assert found[1]["deletionVector"]["cardinality"] == 2
     assert found[1]["baseRowId"] == 7
+    assert [item.get("clusteringProvider") for item in found[:2]] == ['p"', None]
     with handed_over(iter([pa.RecordBatch.from_pylist([], schema=table.schema)])) as file:
         assert json.loads(file.read_text()) == []
     assert not file.exists()

@@ -27,6 +27,7 @@ from deltasql.spark.transactions import SparkTransaction
 from deltasql.spark.views import view_names
 from deltasql.spec.actions import Action
 from deltasql.spec.protocol import check_writable
+from deltasql.telemetry import tracing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,7 +135,7 @@ class Database:
         """
         wanted = write_options(mode, options)
         extra = txn_actions(app_id, app_version)
-        with self.lake.presence.writing():
+        with tracing.span("write", table=name), self.lake.presence.writing():
             return self._write(df, name, mode, wanted, extra)
 
     def _write(
@@ -155,7 +156,7 @@ class Database:
         if mode == "ignore":
             return WriteResult(table.version)
         self.set_credentials(table.location)
-        snapshot = table.snapshot()
+        snapshot = table.base()
         abandon = table.abandon(snapshot.version)
         write = self.writer.prepare(table.location, snapshot, df, wanted, abandon=abandon)
         return table.commit_write(write, extra)
@@ -248,7 +249,7 @@ class Database:
     def context(self, table: DmlTable) -> DmlContext:
         """A table for one operation on its rows."""
         self.set_credentials(table.location)
-        snapshot = table.snapshot()
+        snapshot = table.base()
         check_writable(snapshot.protocol)
         return DmlContext(
             location=table.location,

@@ -66,7 +66,7 @@ class Side:
             frame = self.spark.sql(_filled(statement, names))
             return Outcome(sorted(repr(tuple(row)) for row in frame.collect()), _shape(frame))
         except Exception as error:
-            condition = _condition(error)
+            condition = condition_of(error)
             if condition is None:
                 raise
             return Outcome(condition=condition)
@@ -144,7 +144,7 @@ def _shape(frame: Any) -> str:
     return str(frame.schema.simpleString())
 
 
-def _condition(error: BaseException) -> str | None:
+def condition_of(error: BaseException) -> str | None:
     """Spark's name for what went wrong, however deep it is."""
     if isinstance(error, PySparkException) and error.getCondition():
         return str(error.getCondition())

@@ -72,8 +72,8 @@ def test_by_path_it_is_the_same_log(spark, db, lake, name):
     assert [entry.operation for entry in lake.table(name).history(limit=2)] == ["DELETE", "DELETE"]
 
 
-def test_opened_by_path_before_it_was_a_table_of_the_lake(spark, db, lake, tmp_path):
-    path = str(tmp_path / "old")
+def test_opened_by_path_before_it_was_a_table_of_the_lake(spark, db, lake, tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("adopted") / "old")
     _numbers(spark, 1).write.format("delta").save(path)
     assert _ids(spark.read.format("delta").load(path)) == [1]
     name = f"api.a{uuid.uuid4().hex[:8]}"

@@ -40,6 +40,8 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
   private static final String ANALYSIS = "org.apache.spark.sql.delta.DeltaAnalysis";
 
   private final Map<String, CatalogTable> replaced = new ConcurrentHashMap<>();
+  /** What the thread is about to change, and what was found of it. */
+  private final ThreadLocal<Map.Entry<Identifier, JsonNode>> altered = new ThreadLocal<>();
   private String name;
 
   @Override
@@ -91,6 +93,10 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     if (!Names.areWords(ident)) {
       return com.fasterxml.jackson.databind.node.NullNode.getInstance();
     }
+    Map.Entry<Identifier, JsonNode> known = altered.get();
+    if (known != null && known.getKey().equals(ident)) {
+      return known.getValue();
+    }
     return lake().ask(Bridge.question("table").put("name", Names.of(ident)));
   }
 
@@ -124,19 +130,31 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     return (CatalogTable) Scala.build(TABLE, table);
   }
 
-  /** A feature goes by the lake's own verb: Delta's would rest on checkpoints of its own. */
+  /** Found once: after the change, which is a commit, a second look could fail. */
   @Override
   public Table alterTable(Identifier ident, TableChange... changes) {
-    boolean isFeature = changes.length == 1 && changes[0] instanceof DropFeature;
-    if (isFeature && !isPathIdentifier(ident) && !find(ident).isNull()) {
-      DropFeature wanted = (DropFeature) changes[0];
-      var question = Bridge.question("drop_feature").put("name", Names.of(ident));
-      question.put("feature", wanted.featureName()).put("truncate", wanted.truncateHistory());
-      if (lake().ask(question.put("block", Blocks.current())).asBoolean()) {
-        return loadTable(ident);
-      }
+    if (isPathIdentifier(ident)) {
+      return super.alterTable(ident, changes);
     }
-    return super.alterTable(ident, changes);
+    altered.set(Map.entry(ident, find(ident)));
+    try {
+      boolean isFeature = changes.length == 1 && changes[0] instanceof DropFeature;
+      return isFeature && dropFeature(ident, (DropFeature) changes[0])
+          ? loadTable(ident)
+          : super.alterTable(ident, changes);
+    } finally {
+      altered.remove();
+    }
+  }
+
+  /** A feature goes by the lake's own verb: Delta's would rest on checkpoints of its own. */
+  private boolean dropFeature(Identifier ident, DropFeature wanted) {
+    if (find(ident).isNull()) {
+      return false;
+    }
+    var question = Bridge.question("drop_feature").put("name", Names.of(ident));
+    question.put("feature", wanted.featureName()).put("truncate", wanted.truncateHistory());
+    return lake().ask(question.put("block", Blocks.current())).asBoolean();
   }
 
   // --- new tables -----------------------------------------------------------------------
@@ -152,11 +170,11 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
       return loadPathTable(byPath(place));
     }
     try {
-      super.createTable(byPath(place), schema, partitions, forDelta(properties));
+      // Created, and not looked up by its name: that could fail, and nobody needs it.
+      return super.createTable(byPath(place), schema, partitions, forDelta(properties));
     } finally {
       Homes.forget(place);
     }
-    return loadTable(ident);
   }
 
   /**
@@ -181,11 +199,10 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     }
     Path place = promise(ident, like.properties(), false);
     try {
-      super.createTableLike(byPath(place), like, source);
+      return super.createTableLike(byPath(place), like, source);
     } finally {
       Homes.forget(place);
     }
-    return loadTable(ident);
   }
 
   @Override

@@ -84,7 +84,11 @@ public final class SqlDeltaLog extends DeltaLog {
   }
 
   JsonNode ask(ObjectNode question) {
-    return home().bridge.ask(question);
+    try {
+      return home().bridge.ask(question);
+    } catch (LakeException error) {
+      throw Committed.told(error);
+    }
   }
 
   /** Whether the log may be handed out again; else whoever asks has to look at the path anew. */
@@ -136,8 +140,9 @@ public final class SqlDeltaLog extends DeltaLog {
             Snapshot known = currentSnapshot().snapshot();
             boolean isOlder =
                 known instanceof SqlSnapshot
-                    && ((SqlSnapshot) known).lakeTableId() == committed.lakeTableId()
-                    && known.version() < committed.version();
+                    ? ((SqlSnapshot) known).lakeTableId() == committed.lakeTableId()
+                        && known.version() < committed.version()
+                    : known.version() < 0;
             if (isOlder) {
               installSnapshot(committed, clock().getTimeMillis());
             }

@@ -171,12 +171,18 @@ public final class SqlTransaction extends OptimisticTransaction {
     return committed.get("version").asLong();
   }
 
-  /** The snapshot of the commit, or a newer one. */
+  /**
+   * The snapshot of the commit, or a newer one. Nothing is asked for: the commit stands, and what
+   * follows can't fail it. Of one that could not be told, the snapshot that was read is returned,
+   * and the next statement asks.
+   */
   private Snapshot after(JsonNode committed) {
-    if (committed.has("timestamp") && snapshot() instanceof SqlSnapshot) {
-      return log.advance(((SqlSnapshot) snapshot()).followedBy(committed));
+    if (committed.has("snapshot")) {
+      return log.advance(SqlSnapshot.of(log, committed.get("snapshot")));
     }
-    return log.freshest(catalogTable());
+    return committed.has("timestamp") && snapshot() instanceof SqlSnapshot
+        ? log.advance(((SqlSnapshot) snapshot()).followedBy(committed))
+        : snapshot();
   }
 
   private JsonNode send(ObjectNode question, List<String> lines) {
@@ -194,15 +200,18 @@ public final class SqlTransaction extends OptimisticTransaction {
     long version = committed.get("version").asLong();
     boolean isStaged = log.block() != null;
     if (!isStaged) {
+      Committed.note(log.dataPath(), version);
       ((org.apache.spark.sql.classic.SparkSession) SparkSession.active())
           .sessionState().conf().setConfString(LAST_VERSION, Long.toString(version));
       CachedPlans.dropUnreadable();
     }
+    // They work on the snapshot of the commit.
+    boolean isTold = committed.has("snapshot") || committed.has("timestamp");
     unregisterPostCommitHooksWhere(
         new scala.runtime.AbstractFunction1<PostCommitHook, Object>() {
           @Override
           public Object apply(PostCommitHook hook) {
-            return isStaged || !HOOKS.contains(hook.getClass().getSimpleName());
+            return isStaged || !isTold || !HOOKS.contains(hook.getClass().getSimpleName());
           }
         });
     return committed;

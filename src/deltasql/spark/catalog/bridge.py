@@ -53,11 +53,12 @@ class Bridge:
         places = Places(lake, set_credentials)
         self._writers = Writers(lake)
         self._procedures = Procedures(lake, open_transaction or partial(PlainTransaction, lake))
+        snapshots = Snapshots(lake, places)
         self._answers: Answers = {
             **Names(lake, places).answers,
-            **Snapshots(lake, places).answers,
+            **snapshots.answers,
             **Histories(lake, places).answers,
-            **Commits(lake, places, self._writers).answers,
+            **Commits(lake, places, self._writers, snapshots).answers,
             **self._writers.answers,
             **self._procedures.answers,
         }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltasql.commit.collector import paused_for
-from deltasql.errors import TableExistsError
+from deltasql.errors import DeltaSqlError, TableExistsError
 from deltasql.lake.table import Table
 from deltasql.lake.upkeep.sources import must_be_of_the_lake
 from deltasql.log.conflict import FileKey, Reads
@@ -16,8 +16,8 @@ from deltasql.log.state import TableState
 from deltasql.spark.catalog import blocks
 from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new, must_keep_timestamps
 from deltasql.spark.catalog.places import Places
-from deltasql.spark.catalog.snapshots import understood
-from deltasql.spark.catalog.staging import refused
+from deltasql.spark.catalog.snapshots import Snapshots, understood
+from deltasql.spark.catalog.staging import Block, refused
 from deltasql.spark.catalog.writers import Writers
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, RemoveFile
@@ -32,58 +32,69 @@ _OF_FILES = frozenset((AddFile, RemoveFile, CdcFile, CommitInfo))
 
 
 class Commits:
-    """Answers to commits: the version.
+    """Answers to commits: the version, and what is needed to go on from it without asking again.
 
-    Also its time, if the new snapshot differs from the one that was read only in version, time and
-    files.
+    That is its time, if the new snapshot differs from the one that was read only in version, time
+    and files; else the snapshot. Neither is there if the database failed right after the commit.
     """
 
-    def __init__(self, lake: Lake, places: Places, writers: Writers) -> None:
+    def __init__(self, lake: Lake, places: Places, writers: Writers, snapshots: Snapshots) -> None:
         self._lake = lake
         self._writers = writers
         self._places = places
+        self._snapshots = snapshots
 
     @property
     def answers(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
         """By verb."""
         return {"commit": self._commit}
 
-    def _commit(self, question: Mapping[str, Any]) -> dict[str, int]:
+    def _commit(self, question: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return self._committed(question)
         finally:
             self._writers.end(question)
 
-    def _committed(self, question: Mapping[str, Any]) -> dict[str, int]:
+    def _committed(self, question: Mapping[str, Any]) -> dict[str, Any]:
         files, actions = _taken(Path(question["actions"]))
         block = blocks.of(question, self._lake)
         if "create" in question:
             if block is not None:
                 raise refused("CREATE TABLE")
-            return {"version": self._create(question, actions)}
+            return self._answer(self._create(question, actions), 0)
         table = self._places.pinned(question["path"], question["table_id"])
         if block is not None:
             state = block.newest(table).snapshot.state
             staged = block.stage(table, actions, _reads(question, files, state), question)
-            return {"version": staged}
+            return self._answer(table, staged, block)
         return self._append(table, question, actions, files)
 
-    def _create(self, question: Mapping[str, Any], actions: Sequence[Action]) -> int:
+    def _create(self, question: Mapping[str, Any], actions: Sequence[Action]) -> Table:
         info = _info(actions)
         location = self._places.promised(question["path"])
-        must_be_of_the_lake(self._lake, question["create"], location, actions)
+        files = [item for item in actions if isinstance(item, AddFile)]
+        try:
+            must_be_of_the_lake(self._lake, question["create"], location, actions)
+            fitting = fitted_to_be_new(actions)
+        except DeltaSqlError:
+            # Without a table, no vacuum would ever find them.
+            if not question.get("again", False):
+                paths = [file.path for file in files]
+                self._lake.discarder.discard(location, paths, after=-1)
+            raise
         made = self._lake.create_with(
             question["create"],
             location,
-            fitted_to_be_new(actions),
+            fitting,
             operation=info.operation or "CREATE TABLE",
             operation_params=info.operation_parameters or {},
+            files=files,
             commit_id=question["txn_id"],
             may_arrive=question.get("again", False),
         )
         if made is None:
             raise TableExistsError(f"there is a table {question['create']} already")
-        return 0
+        return made
 
     def _append(
         self,
@@ -91,7 +102,7 @@ class Commits:
         question: Mapping[str, Any],
         actions: Sequence[Action],
         files: Sequence[str],
-    ) -> dict[str, int]:
+    ) -> dict[str, Any]:
         read_version = question["read_version"]
         is_pinned = question.get("pinned", False)
         state = self._lake.states.current(table.table_id)
@@ -113,15 +124,18 @@ class Commits:
             request.engine = f"{info.engine_info} {self._lake.engine_info}"
         done = table.send(request)
         table.mirror_commit(request, done)
-        answer = {"version": done.version}
         if (
             isinstance(done, Committed)
             and done.version == read_version + 1
             and not state.row_tracking
             and _OF_FILES.issuperset(map(type, actions))
         ):
-            answer["timestamp"] = done.in_commit_timestamp
-        return answer
+            return {"version": done.version, "timestamp": done.in_commit_timestamp}
+        return self._answer(table, done.version)
+
+    def _answer(self, table: Table, version: int, block: Block | None = None) -> dict[str, Any]:
+        found = self._snapshots.after(table, version, block)
+        return {"version": version} | ({} if found is None else {"snapshot": found})
 
 
 def _taken(path: Path) -> tuple[list[str], list[Action]]:

@@ -40,7 +40,9 @@ class Histories:
         """The commit file of a version."""
         version = question["version"]
         table = self._places.must_be_at(question["path"])
-        found = list(self._lake.store.commits(table.table_id, after=version - 1, upto=version))
+        found = list(
+            self._lake.store.reads.commits(table.table_id, after=version - 1, upto=version)
+        )
         return found[0].body.decode() if found else None
 
     def _versions(self, question: Mapping[str, Any]) -> list[dict[str, int]]:
@@ -53,7 +55,7 @@ class Histories:
         if count <= 0:
             return []
         last = self._last(table, question)
-        found = self._lake.store.history(table.table_id, limit=count)
+        found = self._lake.store.reads.history(table.table_id, limit=count)
         return [
             {"version": item.version, "timestamp": item.in_commit_timestamp}
             for item in reversed(found)
@@ -64,13 +66,15 @@ class Histories:
         """The commitInfo of each version, newest first."""
         table = self._places.must_be_at(question["path"])
         last = self._last(table, question, question.get("last"))
-        found = self._lake.store.commits(table.table_id, after=question["first"] - 1, upto=last)
+        found = self._lake.store.reads.commits(
+            table.table_id, after=question["first"] - 1, upto=last
+        )
         return [{"version": record.version, "info": _commit_info(record)} for record in found][::-1]
 
     def _version_at(self, question: Mapping[str, Any]) -> dict[str, int]:
         """The version that was the newest at a time; for an earlier time, the first one."""
         table = self._places.must_be_at(question["path"])
-        version = self._lake.store.version_at(table.table_id, question["timestamp"])
+        version = self._lake.store.reads.version_at(table.table_id, question["timestamp"])
         if version is not None:
             version = self._last(table, question, version)
         found = table.snapshot(version=self._first(table) if version is None else version)

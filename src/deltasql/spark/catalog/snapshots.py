@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from deltasql.commit.commit_logging import after_commit
 from deltasql.delta_log.checksum import render_checksum
 from deltasql.errors import VersionNotFoundError
 from deltasql.lake.snapshot import Snapshot
@@ -20,8 +21,8 @@ from deltasql.log.retention import tombstone_ms
 from deltasql.log.state import TableState
 from deltasql.spark.catalog import blocks
 from deltasql.spark.catalog.places import Places
-from deltasql.spark.catalog.rendering import files_as_json
 from deltasql.spark.catalog.staging import Block, View
+from deltasql.spark.native.file_transfer import files_as_json
 from deltasql.spark.native.skipping import decidable
 from deltasql.spec import codec
 from deltasql.spec.features import FENCE
@@ -85,6 +86,20 @@ class Snapshots:
             return {"unchanged": True}
         return self._stored(table, question.get("version"))
 
+    def after(self, table: Table, version: int, block: Block | None) -> dict[str, Any] | None:
+        """A table after a commit, its own or one inside a transaction; None if that is unknown.
+
+        Never raises: the commit stands, and whoever needs its snapshot can ask again.
+        """
+        found = None
+        with after_commit("describing", table.name):
+            found = (
+                self._stored(table, None)
+                if block is None
+                else _described(table, block.newest(table))
+            )
+        return found if found is not None and found["version"] >= version else None
+
     def _inside(
         self, block: Block, table: Table, question: Mapping[str, Any]
     ) -> dict[str, Any] | None:
@@ -110,7 +125,8 @@ class Snapshots:
     def _view(self, table_id: int, snapshot: Snapshot) -> View:
         version = snapshot.version
         self._kept.keep((table_id, version), snapshot)
-        return View(version, snapshot, self._lake.store.txns(table_id, version), snapshot.domains)
+        txns = self._lake.store.reads.txns(table_id, version)
+        return View(version, snapshot, txns, snapshot.domains)
 
     def _totals(self, question: Mapping[str, Any]) -> list[int]:
         """How many files there are, and their bytes; this reads all of them."""

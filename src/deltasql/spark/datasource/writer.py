@@ -64,7 +64,7 @@ class DeltaSqlWriter(DataSourceArrowWriter):
                 self._version = -1
                 self._metadata = next(a for a in self._first if isinstance(a, Metadata))
             else:
-                snapshot = lake.table(source.table_name).snapshot()
+                snapshot = lake.table(source.table_name).base()
                 self._location = record.location
                 self._version = snapshot.version
                 self._metadata = snapshot.metadata
@@ -110,7 +110,7 @@ class DeltaSqlWriter(DataSourceArrowWriter):
             removed: list[RemoveFile] = []
             if self._overwrite:
                 stamp = writing.now_ms()
-                replaced = table.snapshot(version=self._version).adds()
+                replaced = table.base(version=self._version).adds()
                 removed = removes(every_row(replaced), deletion_timestamp=stamp)
             write = writing.Write(
                 actions=[*removed, *files],

@@ -25,6 +25,7 @@ from deltasql.spark.dml.merge_builder import TARGET, Merge, MergeBuilder
 from deltasql.spark.dml.operation import DmlContext, Outcome
 from deltasql.spark.dml.optimize_builder import Engine, OptimizeBuilder
 from deltasql.spec.actions import Action
+from deltasql.telemetry import tracing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -47,7 +48,7 @@ class DmlTable(Protocol):
     def objects(self) -> ObjectStore:
         """The object store at the table's location."""
 
-    def snapshot(self) -> Snapshot:
+    def base(self) -> Snapshot:
         """The table as operations see it."""
 
     def abandon(self, after: int) -> Abandon:
@@ -168,7 +169,7 @@ class SparkTable:
         retries: int,
         extra: Sequence[Action],
     ) -> WriteResult:
-        with self._database.lake.presence.writing():
+        with tracing.span("dml", table=self._table.name), self._database.lake.presence.writing():
             return self._try(operation, retries, extra)
 
     def _try(

@@ -1,7 +1,7 @@
-"""Live files from SQL to the JVM: a JSON array in a local file, which Jackson reads at once.
+"""Live files from SQL to the JVM: a JSON array of adds, which Jackson reads at once.
 
-Through the gateway, a hundred thousand files take a second; as a file, a quarter of that. The text
-is assembled column by column in Arrow, not row by row in Python.
+Through the gateway, a hundred thousand files take a second; as a local file, a quarter of that. The
+text is assembled column by column in Arrow, not row by row in Python.
 """
 
 from __future__ import annotations
@@ -23,27 +23,33 @@ _TO_ESCAPE = r'["\\\x00-\x1f]'
 
 @contextmanager
 def handed_over(batches: Iterable[pa.RecordBatch]) -> Iterator[Path]:
-    """The files as a JSON array of adds, without stats, for the duration of the block."""
+    """A local file with the array, without stats, for the duration of the block."""
     descriptor, name = tempfile.mkstemp(prefix="deltasql-files-", suffix=".json")
     try:
         with os.fdopen(descriptor, "wb") as out:
-            before = b"["
-            for batch in batches:
-                if batch.num_rows:
-                    out.write(before)
-                    out.write(joined(render(batch)))
-                    before = b","
-            out.write(b"]" if before == b"," else b"[]")
+            out.writelines(files_as_json(batches))
         yield Path(name)
     finally:
         Path(name).unlink(missing_ok=True)
 
 
-def render(batch: pa.RecordBatch) -> pa.Array:
-    """One JSON object per file."""
+def files_as_json(
+    batches: Iterable[pa.RecordBatch], *, num_records: bool = False
+) -> Iterator[bytes | memoryview]:
+    """The array, piece by piece; of the stats, at most the number of records, if asked for."""
+    before = b"["
+    for batch in batches:
+        if batch.num_rows:
+            yield before
+            yield _joined(_render(batch, num_records=num_records))
+            before = b","
+    yield b"]" if before == b"," else b"[]"
+
+
+def _render(batch: pa.RecordBatch, *, num_records: bool) -> pa.Array:
     parts: list[pa.Array | str] = [
         '{"path":"',
-        escaped(batch.column("path")),
+        _escaped(batch.column("path")),
         '","partitionValues":',
         batch.column("partition_values"),
         ',"size":',
@@ -51,15 +57,18 @@ def render(batch: pa.RecordBatch) -> pa.Array:
         ',"modificationTime":',
         batch.column("modification_time").cast(pa.string()),
         ',"dataChange":true',
-        *optional(batch, "deletion_vector", "deletionVector"),
-        *optional(batch, "base_row_id", "baseRowId"),
-        *optional(batch, "default_row_commit_version", "defaultRowCommitVersion"),
+        *_optional(batch, "deletion_vector", "deletionVector"),
+        *_optional(batch, "tags", "tags"),
+        *_optional(batch, "base_row_id", "baseRowId"),
+        *_optional(batch, "default_row_commit_version", "defaultRowCommitVersion"),
+        *_provider(batch),
+        *(_records(batch) if num_records else []),
         "}",
     ]
     return pc.binary_join_element_wise(*parts, "")
 
 
-def optional(batch: pa.RecordBatch, column: str, field: str) -> list[pa.Array | str]:
+def _optional(batch: pa.RecordBatch, column: str, field: str) -> list[pa.Array | str]:
     """A field for those files that have it."""
     values = batch.column(column)
     if values.null_count == len(values):
@@ -68,14 +77,29 @@ def optional(batch: pa.RecordBatch, column: str, field: str) -> list[pa.Array | 
     return [pc.fill_null(texts, "")]
 
 
-def escaped(paths: pa.Array) -> pa.Array:
-    """Texts as they appear between quotes in JSON; nulls only if nothing needs escaping."""
-    if not pc.any(pc.match_substring_regex(paths, _TO_ESCAPE)).as_py():
-        return paths
-    return pa.array([orjson.dumps(path).decode()[1:-1] for path in paths.to_pylist()])
+def _provider(batch: pa.RecordBatch) -> list[pa.Array | str]:
+    names = batch.column("clustering_provider")
+    if names.null_count == len(names):
+        return []
+    texts = pc.binary_join_element_wise(',"clusteringProvider":"', _escaped(names), '"', "")
+    return [pc.fill_null(texts, "")]
 
 
-def joined(lines: pa.Array) -> memoryview:
+def _records(batch: pa.RecordBatch) -> list[pa.Array | str]:
+    counts = batch.column("num_records").cast(pa.string())
+    texts = pc.binary_join_element_wise(',"stats":"{\\"numRecords\\":', counts, '}"', "")
+    return [pc.fill_null(texts, "")]
+
+
+def _escaped(texts: pa.Array) -> pa.Array:
+    """Texts as they appear between quotes in JSON."""
+    if not pc.any(pc.match_substring_regex(texts, _TO_ESCAPE)).as_py():
+        return texts
+    found = (None if text is None else orjson.dumps(text) for text in texts.to_pylist())
+    return pa.array([text and text.decode()[1:-1] for text in found], pa.string())
+
+
+def _joined(lines: pa.Array) -> memoryview:
     """All lines, separated by commas: the data of one string array, end to end."""
     # Each line begins with a comma; the first line's is dropped.
     parted = pc.binary_join_element_wise("", lines, ",")

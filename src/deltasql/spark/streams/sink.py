@@ -52,7 +52,7 @@ def _one(database: Database, name: str, app_id: str | None, options: Mapping[str
         if app not in seen:
             # Only the first batch after a start can be one that was already written.
             record = database.lake.store.table(name)
-            txns = {} if record is None else database.lake.table(name).snapshot().txns
+            txns = {} if record is None else database.lake.table(name).base().txns
             seen[app] = txns.get(app, -1)
         if batch > seen[app]:
             database.write(frame, name, app_id=app, app_version=batch, **options)
