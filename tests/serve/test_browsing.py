@@ -77,3 +77,17 @@ def test_pages(lake):
         False,
     )
     assert abs(time.time() * 1000 - late.oldest) < 60_000
+    # Partitions, the largest first.
+    schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
+    days = lake.create_table("days", schema, ["day"])
+    for day, count in (("a", 1), (None, 500), ("b", 1)):
+        rows = pa.table({"id": range(count), "day": pa.array([day] * count, pa.string())})
+        days.append(rows)
+    days.append(pa.table({"id": [1], "day": ["b"]}))
+    found, number = store.browse_partitions(days.table_id, most=2)
+    assert [(item.partition_values, item.files) for item in found] == [
+        ('{"day":null}', 1),
+        ('{"day":"b"}', 2),
+    ]
+    assert number == 3
+    assert store.browse_partitions(0) == ([], 0)

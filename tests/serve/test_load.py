@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -76,6 +77,8 @@ def test_two_hundred_readers_while_eight_writers_commit(busy):
         versions = [item.result() for item in writing]
     assert codes == {200: 2 * READERS}
     assert versions == [COMMITS] * WRITERS
+    told = running.http.get("/metrics").text
+    assert float(re.search(r"^sql_round_trips_total (\S+)$", told, re.MULTILINE)[1]) > 10
     # What the service tells afterwards is all of it.
     found = running.http.get("/api/v1/tables").json()["tables"]
     assert [item["version"] for item in found] == versions

@@ -16,8 +16,10 @@ from tests.sizes import FULL
 
 ORDERS = "/tables/sales.orders"
 ODD = f"/tables/{quote(HOSTILE, safe='')}"
-PAGES = ["/", ORDERS, f"{ORDERS}/files", f"{ORDERS}/schema", f"{ORDERS}/rows", "/audit", "/none",
-         ODD, f"{ODD}/files", f"{ODD}/schema", f"{ODD}/rows", "/tables/hr.people",
+PAGES = ["/", ORDERS, f"{ORDERS}/files", f"{ORDERS}/schema", f"{ORDERS}/rows",
+         f"{ORDERS}/partitions", "/audit", "/none",
+         ODD, f"{ODD}/files", f"{ODD}/schema", f"{ODD}/rows", f"{ODD}/partitions",
+         "/tables/hr.people", "/tables/hr.people/partitions",
          "/tables/hr.people/files", "/tables/hr.people/rows", "/?search=nothing",
          "/tables/sales.customers/schema?version=2&other=0",
          f"{ORDERS}/files?where=id+%3C"]  # fmt: skip
@@ -120,6 +122,12 @@ def test_files_schema_and_rows(page):
     page.get_by_label("Condition").fill("id <")
     page.get_by_role("button", name="Find").click()
     expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_role("link", name="Partitions").click()
+    bars = page.locator("#partitions tbody tr")
+    assert bars.count() == 3
+    # The condition of a partition finds its files.
+    bars.nth(0).get_by_role("link").click()
+    assert page.locator("tbody tr").count() == 7
     page.goto("/tables/sales.customers/schema")
     page.get_by_label("Compare with").fill("0")
     page.get_by_role("button", name="Compare").click()

@@ -17,8 +17,9 @@ import deltasql
 from deltasql.objectstore import open_store
 from deltasql.serve.problems import Refused
 from deltasql.serve.tokens import new_token
-from deltasql.serve.unity import sts, vending
+from deltasql.serve.unity import sas, sts, vending
 from deltasql.serve.unity.vending import Vending
+from tests.parts import azurite as azurite_part
 from tests.parts.seaweedfs import ACCESS_KEY, BUCKET, SECRET_KEY
 from tests.serve.conftest import start
 from tests.sizes import FULL
@@ -131,6 +132,32 @@ def test_polars_reads_with_them(lake, seaweedfs):
             read(token)
 
 
+def test_duckdb_reads_with_them_at_another_endpoint(lake, seaweedfs):
+    """The extension takes no endpoint; a secret of the reader's own has one, and is nearer."""
+    import duckdb
+    from duckdb_extensions import import_extension
+
+    told = ask(lake, "sales.orders", "sales").json()
+    keys = told["aws_temp_credentials"]
+    with duckdb.connect() as connection:
+        for name in ("httpfs", "delta", "unity_catalog"):
+            import_extension(name)
+            connection.load_extension(name)
+        connection.execute(
+            f"CREATE SECRET (TYPE unity_catalog, TOKEN '{lake.tokens['sales']}', "
+            f"ENDPOINT '{lake.address}', AWS_REGION 'us-east-1')"
+        )
+        connection.execute(
+            f"CREATE SECRET orders (TYPE s3, KEY_ID '{keys['access_key_id']}', "
+            f"SECRET '{keys['secret_access_key']}', SESSION_TOKEN '{keys['session_token']}', "
+            f"ENDPOINT '127.0.0.1:{seaweedfs.port}', URL_STYLE 'path', USE_SSL false, "
+            f"REGION 'us-east-1', SCOPE '{told['url']}/')"
+        )
+        connection.execute("ATTACH 'lake' AS lake (TYPE unity_catalog, READ_ONLY)")
+        found = connection.execute("SELECT id FROM lake.sales.orders ORDER BY 1").fetchall()
+    assert found == [(1,), (2,)]
+
+
 if FULL:
 
     def test_delta_rs_reads_uc_addresses(lake, seaweedfs):
@@ -180,6 +207,44 @@ def _only_writes_are_allowed(look):
     return lambda call: True if next(calls) < 2 else look(call)
 
 
+def test_a_signature_for_a_folder_of_azure():
+    """The same as Microsoft's own library makes (azure-storage-file-datalake 12.26.1,
+    generate_directory_sas).
+    """
+    span = datetime(2026, 11, 18, 16, tzinfo=UTC), datetime(2026, 11, 18, 17, tzinfo=UTC)
+    account = sas.Account(azurite_part.ACCOUNT, azurite_part.KEY)
+    token = sas.signed(account, "lake", "team/sales/orders", span=span, protocol="https")
+    assert token == (
+        "st=2026-11-18T16%3A00%3A00Z&se=2026-11-18T17%3A00%3A00Z&sp=rl&spr=https&sv=2022-11-02"
+        "&sr=d&sdd=3&sig=2PUGzNw%2Bn52ftlr9bDKDjgIRYGehzr0qYCMhpi7rxIE%3D"
+    )
+    assert azurite_part.KEY not in repr(account)
+
+
+def test_an_account_without_folders_gives_none(azurite):
+    """Azurite is such a one: it refuses the signature, and nothing wider is handed out instead."""
+    location = azurite.location("vending/orders")
+    with pytest.raises(Refused) as refused:
+        Vending(azurite.options(), "auto")(location)
+    assert refused.value.status == 501
+    assert "hierarchical namespace" in refused.value.cause
+
+
+@pytest.mark.parametrize("leak", range(1, 4))
+def test_a_signature_that_can_do_more_is_found_out(leak, azurite, monkeypatch):
+    """Folder yes, the rest no: then it is handed out; with any of the rest it is not."""
+    answers = iter([False, *(number != leak for number in range(1, 4))])
+    monkeypatch.setattr(vending, "_is_refused", lambda _: next(answers))
+    with pytest.raises(Refused, match="no credentials"):
+        Vending(azurite.options(), "auto")(azurite.location("vending/orders"))
+    answers = iter([False, True, True, True])
+    lend = Vending(azurite.options(), "auto")
+    given = lend(azurite.location("vending/orders"))
+    assert "sr=d" in given["azure_user_delegation_sas"]["sas_token"]
+    assert azurite_part.KEY not in str(given)
+    assert lend(azurite.location("vending/orders")) == given
+
+
 @pytest.mark.parametrize(
     ("location", "how", "options", "told"),
     [
@@ -188,7 +253,11 @@ def _only_writes_are_allowed(look):
         (FAR, "arn:aws:iam::1:role/r", {}, "no access key"),
         (FAR, "auto", {"s3.access_key_id": "a", "s3.secret_access_key": "b",
                        "s3.endpoint": "http://127.0.0.1:1"}, "https only"),
-        ("az://lake/orders", "auto", {}, "end at a folder"),
+        ("az://lake/orders", "auto", {}, "no account key"),
+        ("az://lake/orders", "off", {}, "is off"),
+        ("az://lake", "auto", {}, "whole bucket"),
+        ("abfss://lake@other.dfs.core.windows.net/orders", "auto",
+         {"azure.account_name": "mine", "azure.account_key": "a2V5"}, "another storage account"),
         ("gs://lake/orders", "auto", {}, "end at a folder"),
         ("s3://bucket", "auto", {}, "whole bucket"),
         ("s3://bucket/", "auto", {}, "whole bucket"),

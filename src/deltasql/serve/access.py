@@ -28,8 +28,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def reading(request: Request, service: Annotated[Service, Depends(service_of)]) -> Visitor:
-    """The caller, if they may read; otherwise raises `Refused`."""
+async def reading(request: Request, service: Annotated[Service, Depends(service_of)]) -> Visitor:
+    """The caller, if they may read; otherwise raises `Refused`.
+
+    Asynchronous as all of these, because they wait for nothing: a thread would cost more.
+    """
     if service.tokens is None:
         # Any page in the user's browser may send requests here under a host name of its own.
         if not is_loopback(_host_of(request.headers.get("host", ""))):
@@ -56,7 +59,7 @@ def reading(request: Request, service: Annotated[Service, Depends(service_of)]) 
     )
 
 
-def operating(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
+async def operating(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
     """The caller, if they may change something; otherwise raises `Refused`."""
     if not visitor.operates:
         raise Refused(
@@ -68,7 +71,7 @@ def operating(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
     return visitor
 
 
-def seeing_all(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
+async def seeing_all(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
     """The caller, if they may see the whole lake; otherwise raises `Refused`."""
     if visitor.schemas is not None:
         raise Refused(

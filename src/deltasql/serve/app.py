@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 
+from anyio import to_thread
 from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry, generate_latest
@@ -34,7 +37,16 @@ class Readiness:
 
 def create_app(service: Service) -> FastAPI:
     """The application for a service."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # More threads than connections would wait for one another, and keep the loop from its turn.
+        threads = max(4, service.lake.settings.sql_pool_size)
+        to_thread.current_default_thread_limiter().total_tokens = threads
+        yield
+
     app = FastAPI(
+        lifespan=lifespan,
         title="deltasql",
         version=__version__,
         summary="Delta Lake tables whose transaction log is a SQL database",

@@ -19,6 +19,7 @@ from deltasql.lake.catalog import Lake
 from deltasql.serve.access import is_loopback
 from deltasql.serve.app import create_app
 from deltasql.serve.jobs import Jobs
+from deltasql.serve.patience import PatientProtocol
 from deltasql.serve.service import Service
 from deltasql.serve.tokens import TokenFile
 from deltasql.serve.unity.vending import Vending
@@ -70,6 +71,7 @@ def serve(
     )
     config = uvicorn.Config(
         create_app(service),
+        http=PatientProtocol,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from deltasql.delta_log.checksum import added_by
-from deltasql.store.browsing.interface import Growth, TableListing
+from deltasql.store.browsing.interface import Growth, ListedPartition, TableListing
 
 WIDTH: Final = 600
 HEIGHT: Final = 120
@@ -46,6 +47,38 @@ class Bar:
     height: float
     start: int
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition by the names that people know, with its live files."""
+
+    values: dict[str, str | None]
+    where: str
+    files: int
+    size_bytes: int
+
+
+def partition(item: ListedPartition, names: Mapping[str, str]) -> Partition:
+    """A partition, and the condition that finds its files."""
+    values = {
+        names.get(key, key): value for key, value in json.loads(item.partition_values).items()
+    }
+    where = " AND ".join(
+        f"{_quoted(name, '`')} IS NULL"
+        if value is None
+        else f"{_quoted(name, '`')} = {_literal(value)}"
+        for name, value in values.items()
+    )
+    return Partition(values, where, item.files, item.size_bytes)
+
+
+def _quoted(text: str, mark: str) -> str:
+    return f"{mark}{text.replace(mark, mark * 2)}{mark}"
+
+
+def _literal(value: str) -> str:
+    return _quoted(value, "'")
 
 
 def changes(found: Sequence[Growth]) -> dict[int, Change]:

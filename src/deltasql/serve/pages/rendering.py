@@ -47,10 +47,12 @@ def page(
     request: Request, template: str, visitor: Visitor | None, status: int = 200, **values: Any
 ) -> Response:
     """A page from its template."""
-    text = (
-        _templates().get_template(template).render(visitor=visitor, path=request.url.path, **values)
-    )
-    return HTMLResponse(text, status_code=status)
+    return HTMLResponse(text_of(request.url.path, template, visitor, **values), status_code=status)
+
+
+def text_of(path: str, template: str, visitor: Visitor | None, **values: Any) -> str:
+    """The text of a page."""
+    return _templates().get_template(template).render(visitor=visitor, path=path, **values)
 
 
 def problem_page(request: Request, status: int, told: dict[str, Any]) -> Response:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import HTMLResponse
 
 from deltasql.errors import DeltaSqlError, ValidationError
 from deltasql.lake.snapshot import Snapshot
@@ -14,17 +15,18 @@ from deltasql.serve.api.answers import Column, FileItem, columns_of, shown_locat
 from deltasql.serve.api.files import page_of_files
 from deltasql.serve.api.tables import Name
 from deltasql.serve.pages import plots
-from deltasql.serve.pages.rendering import page
+from deltasql.serve.pages.rendering import page, text_of
 from deltasql.serve.service import Service
 from deltasql.serve.tokens import Visitor
 from deltasql.serve.watching import behind
-from deltasql.store.browsing.interface import ListedFile
+from deltasql.store.browsing.interface import ListedFile, ListedPartition
 
 router = APIRouter(prefix="/tables/{name}")
 
 _PAGE: Final = 50
 _PREVIEW: Final = 20
 _JOBS: Final = 5
+_PARTITIONS: Final = 50
 _LAST: Final = 2**63 - 1
 
 Version = Annotated[int | None, Query(ge=0, le=_LAST)]
@@ -109,6 +111,39 @@ def files(
         after=after,
         version=at.version,
         problem=problem,
+    )
+
+
+@router.get("/partitions")
+async def partitions(request: Request, service: Served, visitor: Reader, name: Name) -> Response:
+    """The partitions by size, one page for all who look at it at the same time."""
+    key = ("partitions", visitor, name)
+    path = request.url.path
+    return HTMLResponse(
+        await service.pages.get(key, lambda: _partitions(service, visitor, name, path))
+    )
+
+
+def _partitions(service: Service, visitor: Visitor, name: str, path: str) -> str:
+    common = _common(service, visitor, name, "partitions")
+    listing = common["table"]
+    at = service.table(visitor, name).snapshot(version=listing.version)
+    columns = at.metadata.partition_columns
+    names = {item.physical_name: item.name for item in at.state.schema.fields}
+    found: list[ListedPartition] = []
+    count = 0
+    if columns:
+        found, count = service.lake.store.browse_partitions(listing.table_id, most=_PARTITIONS)
+    return text_of(
+        path,
+        "partitions.html",
+        visitor,
+        **common,
+        columns=columns,
+        count=count,
+        partitions=[plots.partition(item, names) for item in found],
+        most_files=max((item.files for item in found), default=1),
+        most_bytes=max((item.size_bytes for item in found), default=1),
     )
 
 

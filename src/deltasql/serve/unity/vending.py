@@ -9,12 +9,13 @@ import threading
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from deltasql.errors import StoreError
 from deltasql.objectstore import open_store
 from deltasql.serve.problems import Refused
+from deltasql.serve.unity.sas import Account, Signature, signature
 from deltasql.serve.unity.sts import Caller, Credentials, assume_role
 from deltasql.settings.object_store import SCHEMES, parse_options
 
@@ -30,6 +31,13 @@ _KEYS: Final = frozenset({"access_key_id", "secret_access_key", "session_token"}
 _REFUSAL: Final = re.compile(r"\b40[13]\b|Access ?Denied|Forbidden|privileges", re.IGNORECASE)
 
 
+# What says where, and not who; anything else is left out when the signature is tried.
+_AZURE_HARMLESS: Final = frozenset(
+    {"account_name", "endpoint", "allow_http", "use_emulator", "timeout", "connect_timeout"}
+)
+Lent = TypeVar("Lent", Credentials, Signature)
+
+
 class Vending:
     """Hands out credentials for tables of one lake; remembers those that are still valid."""
 
@@ -37,7 +45,7 @@ class Vending:
         self._options = dict(options)
         self._how = how
         self._lock = threading.Lock()
-        self._known: dict[str, Credentials] = {}
+        self._known: dict[str, Credentials | Signature] = {}
         self._proven: set[tuple[str, str]] = set()
 
     def __call__(self, location: str) -> dict[str, Any]:
@@ -45,10 +53,17 @@ class Vending:
         scheme, dot, _ = location.partition("://")
         if not dot:
             return {"expiration_time": 0}
-        if SCHEMES.get(scheme.lower()) != "s3":
-            raise _none("for this kind of store none can be made that end at a folder")
         if self._how == OFF:
             raise _none("catalog.credentials is off")
+        kind = SCHEMES.get(scheme.lower())
+        if kind == "azure":
+            found_for_azure = self._azure(location)
+            return {
+                "azure_user_delegation_sas": {"sas_token": found_for_azure.token},
+                "expiration_time": int(found_for_azure.expires.timestamp() * 1000),
+            }
+        if kind != "s3":
+            raise _none("for this kind of store none can be made that end at a folder")
         found = self._credentials(location)
         return {
             "aws_temp_credentials": {
@@ -59,10 +74,65 @@ class Vending:
             "expiration_time": int(found.expires.timestamp() * 1000),
         }
 
-    def _credentials(self, location: str) -> Credentials:
+    def _azure(self, location: str) -> Signature:
+        known = self._still_good(location)
+        if isinstance(known, Signature):
+            return known
+        options = parse_options(self._options, "azure")
+        name = options.config.get("account_name") or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+        key = options.config.get("account_key") or os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
+        container, folder, host = _azure_place(location)
+        if host is not None and host.partition(".")[0] != name:
+            raise _none("the table is in another storage account than the service's")
+        if not name or not key:
+            raise _none("the service has no account key of its own to sign with")
+        is_plain = options.client.get("allow_http") == "true"
+        protocol = "https,http" if is_plain else "https"
+        found = signature(
+            Account(name, key), container, folder, seconds=_LIFETIME, protocol=protocol
+        )
+        self._must_be_narrow_on_azure(location, folder, found)
+        return self._keep(location, found)
+
+    def _must_be_narrow_on_azure(self, location: str, folder: str, found: Signature) -> None:
+        if (location, folder) in self._proven:
+            return
+        kept = {key: value for key, value in self._options.items() if not _is_azure_key(key)}
+        objects = open_store(
+            location.removesuffix("/").removesuffix(folder).rstrip("/"),
+            {**kept, "azure.sas_key": found.token},
+        )
+        nothing = f"deltasql-probe-{uuid.uuid4().hex}"
+        if _is_refused(lambda: objects.head(f"{folder}/{nothing}")):
+            raise _none(
+                "the account knows no folders: only with a hierarchical namespace can a signature "
+                "end at one, and a container's would be wider than the table"
+            )
+        tag = json.dumps({"e_tag": f'"{nothing}"'})
+        if not (
+            _is_refused(lambda: objects.head(nothing))
+            and _is_refused(lambda: objects.head(f"{folder}{nothing}"))
+            and _is_refused(lambda: objects.put_if_match(f"{folder}/{nothing}", b"", tag))
+        ):
+            raise _none("the store ignores the signature's limits: it could do more")
+        self._proven.add((location, folder))
+
+    def _still_good(self, location: str) -> Credentials | Signature | None:
         with self._lock:
             known = self._known.get(location)
-        if known is not None and known.expires - datetime.now(UTC) > _LEFT:
+        is_good = known is not None and known.expires - datetime.now(UTC) > _LEFT
+        return known if is_good else None
+
+    def _keep(self, location: str, found: Lent) -> Lent:
+        with self._lock:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[location] = found
+        return found
+
+    def _credentials(self, location: str) -> Credentials:
+        known = self._still_good(location)
+        if isinstance(known, Credentials):
             return known
         bucket, folder = _place(location)
         role = None if self._how == AUTO else self._how
@@ -70,11 +140,7 @@ class Vending:
             self._caller(), role=role, policy=policy(bucket, folder), seconds=_LIFETIME
         )
         self._must_be_narrow(bucket, folder, found)
-        with self._lock:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            self._known[location] = found
-        return found
+        return self._keep(location, found)
 
     def _caller(self) -> Caller:
         options = parse_options(self._options, "s3")
@@ -151,6 +217,20 @@ def policy(bucket: str, folder: str) -> str:
 
 def _is_key(option: str) -> bool:
     return option.rpartition(".")[2].removeprefix("aws_") in _KEYS
+
+
+def _is_azure_key(option: str) -> bool:
+    """Whether an option says who the service itself is, on Azure."""
+    name = option.rpartition(".")[2].removeprefix("azure_storage_").removeprefix("azure_")
+    return name not in _AZURE_HARMLESS
+
+
+def _azure_place(location: str) -> tuple[str, str, str | None]:
+    """Container, folder, and the account's host, if the location says it."""
+    place, folder = _place(location)
+    netloc = urlsplit(location).netloc
+    container, at, host = netloc.partition("@")
+    return (container, folder, host) if at else (place, folder, None)
 
 
 def _place(location: str) -> tuple[str, str]:

@@ -1,0 +1,58 @@
+"""Answers that many ask for at once: made by one of them, and given to all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+
+Answer = TypeVar("Answer")
+
+# How many times longer than its making an answer is shared: so at most an eleventh of a thread's
+# time goes into it, however many ask, and that of a small lake is fresh.
+_WORTH: Final = 10
+_LONGEST: Final = 2.0
+_KEPT: Final = 64
+
+
+@dataclass(slots=True)
+class _Made(Generic[Answer]):
+    answer: Answer
+    until: float
+
+
+class Shared(Generic[Answer]):
+    """Answers by what was asked for, each made once at a time. Used by one event loop alone."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, _Made[Answer]] = {}
+        self._making: dict[Hashable, asyncio.Task[Answer]] = {}
+
+    async def get(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
+        """The answer for a key, by `make` in a thread unless there is a recent one."""
+        made = self._made.get(key)
+        if made is not None and time.monotonic() < made.until:
+            return made.answer
+        task = self._making.get(key)
+        if task is None:
+            task = self._making[key] = asyncio.create_task(self._make(key, make))
+        # One who hangs up must not take the answer from the others.
+        return await asyncio.shield(task)
+
+    async def _make(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
+        started = time.monotonic()
+        try:
+            answer = await run_in_threadpool(make)
+            now = time.monotonic()
+            if len(self._made) >= _KEPT:
+                self._made = {k: item for k, item in self._made.items() if item.until > now}
+            if len(self._made) < _KEPT:
+                until = now + min(_LONGEST, _WORTH * (now - started))
+                self._made[key] = _Made(answer, until)
+            return answer
+        finally:
+            del self._making[key]
