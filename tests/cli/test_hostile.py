@@ -69,6 +69,14 @@ def test_names_that_do_not_exist(program, lake):
     assert not _unsafe(program("tables", "--set", "\x1b[31mred=1").err)
 
 
+@pytest.mark.parametrize("folder", ["x" * 300, "deltasql.toml/x"])
+def test_paths_that_the_machine_refuses(program, lake, folder):
+    failed = program("demo", "--folder", folder)
+    assert failed.code == 1
+    assert "unexpected" not in failed.err
+    assert len(failed.err.splitlines()) == 3
+
+
 def test_rows_are_shown_and_not_obeyed(program, lake):
     table = lake.create_table("t", pa.schema([("v", pa.string()), ("b", pa.binary())]))
     table.append(pa.table({"v": VALUES, "b": [b"\x1b[31m"] * len(VALUES)}))

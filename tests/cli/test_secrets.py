@@ -45,6 +45,23 @@ def test_config_show_prints_no_secret(program):
     assert "minio:9000" in ran.out + ran.err
 
 
+@pytest.mark.parametrize(
+    "location",
+    [
+        f"abfss://c@a.dfs.core.windows.net/x?sig={SECRET}",
+        f"s3://b/x?X-Amz-Signature={SECRET}",
+        f"gs://b/x#{SECRET}",
+        f"s3://key:{SECRET}@b/x",
+    ],
+)
+def test_a_location_is_refused_without_its_secret(program, lake, location):
+    for arguments in (["adopt", location, "t"], ["--location", location, "doctor"]):
+        ran = program(*arguments)
+        assert ran.code
+        assert "is not a location" in ran.out + ran.err
+        assert SECRET not in ran.out + ran.err
+
+
 def test_a_url_comes_from_a_command():
     found = resolve({"url_command": f"{sys.executable} -c 'print(\"sqlite:///lake.db\")'"})
     assert found.text("url") == "sqlite:///lake.db"

@@ -57,7 +57,9 @@ def test_a_damaged_row_gets_into_no_checkpoint(lake):
     with pytest.raises(DamagedLogError):
         table.mirror.repair()
     lake.rebuild("t")
-    assert table.mirror.repair().checkpoints == [12]
+    # Or the writer's own thread has been faster.
+    assert table.mirror.repair().checkpoints in ([12], [])
+    assert checkpoint(table, 12).exists()
     assert table.mirror.validate().ok
 
 

@@ -7,7 +7,8 @@ import pytest
 from tests.integrity.conftest import damage, make, rows
 
 COLUMNS = {
-    "in_commit_timestamp": "in_commit_timestamp - 1",
+    # Far from the times of other versions: they are unique.
+    "in_commit_timestamp": "in_commit_timestamp - 1000000",
     "commit_id": "'x'",
     "committer": "'x'",
     "operation": "'x'",

@@ -61,7 +61,7 @@ INTERNAL = {
         "abandon", "commit_request", "commit_write", "commit_written", "mirror_commit",
         "must_be_current", "parse_reads", "request", "request_for", "send", "snapshot_with",
     },
-    "Snapshot": {"adds", "batches", "bind", "having", "held", "with_state"},
+    "Snapshot": {"adds", "batches", "bind", "condition", "having", "held", "with_state"},
     "TransactionTable": {"abandon", "discard_files", "has_read", "request", "take"},
 }  # fmt: skip
 
@@ -96,6 +96,9 @@ HOLDERS: dict[type, Callable[[deltasql.Lake, Callable[[Any], Any]], Any]] = {
     deltasql.Snapshot: lambda lake, call: call(lake.table("t").snapshot()),
     deltasql.Scan: lambda lake, call: call(lake.table("t").scan()),
     deltasql.Appender: _with_appender,
+    deltasql.MergeBuilder: lambda lake, call: call(
+        lake.table("t").merge(ROWS, "target.id = source.id")
+    ),
     LakeMirror: lambda lake, call: call(lake.mirror),
     TableMirror: lambda lake, call: call(lake.table("t").mirror),
     deltasql.Transaction: _in_transaction,
@@ -133,9 +136,33 @@ def test_no_raw_error(holder, name, opened, tmp_path, monkeypatch):
                 raise AssertionError(f"{name}({parameter.name}={value!r:.60})") from error
 
 
+MAKERS = [
+    made
+    for made in (getattr(deltasql, name) for name in deltasql.__all__)
+    if inspect.isfunction(made)
+    or getattr(made, "__module__", None) == deltasql.WriterProperties.__module__
+]
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
+def test_what_is_called_first_raises_nothing_raw(maker, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in inspect.signature(maker).parameters:
+        for value in WRONG:
+            given = {"url": "sqlite:///lake.db"} if maker is deltasql.connect else {}
+            try:
+                _done(maker(**given | {name: value}))
+            except DeltaSqlError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"{maker.__name__}({name}={value!r:.60})") from error
+
+
 def _done(answer: Any) -> None:
     """What is done only when it is asked for is asked for."""
-    if isinstance(answer, AbstractContextManager):
+    if isinstance(answer, deltasql.MergeBuilder):
+        answer.execute()
+    elif isinstance(answer, AbstractContextManager):
         with answer:
             pass
     elif isinstance(answer, Iterator):

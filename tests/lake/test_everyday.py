@@ -139,6 +139,13 @@ def test_the_database_names_the_committer(postgres_url, tmp_path):
         assert lake.audit()[0].entry.committer == "postgres"
 
 
+def test_settings_may_name_the_committer(sqlite_url):
+    with deltasql.connect(sqlite_url, settings={"committer": "ann"}) as lake:
+        assert lake.committer == "ann"
+    with deltasql.connect(sqlite_url, committer="bob", settings={"committer": "ann"}) as lake:
+        assert lake.committer == "bob"
+
+
 def test_root_alone_is_no_committer(sqlite_url, monkeypatch):
     monkeypatch.setattr("getpass.getuser", lambda: "root")
     with deltasql.connect(sqlite_url) as lake:

@@ -1,5 +1,6 @@
 """What the application's own statements do to a session: the lake never meets it again."""
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -38,6 +39,27 @@ def test_the_next_commit_goes_where_it_belongs(place, tmp_path):
                 tx.sql_execute(statement)
             assert table.append(pa.table({"id": [10 * number]})) == 2 * number
         assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 10, 20]
+
+
+@pytest.mark.parametrize("name", ["postgres_url", "pgbouncer_url"])
+@pytest.mark.postgres
+def test_a_lock_does_not_outlive_a_rollback(request, name, tmp_path):
+    url, own = request.getfixturevalue(name), "SELECT pg_advisory_lock(7)"
+    with deltasql.connect(url, location=(tmp_path / "lake").as_uri()) as lake:
+        table = lake.create_table("t", IDS)
+
+        def fail() -> None:
+            with lake.transaction() as tx:
+                tx.table("t").append(pa.table({"id": [1]}))
+                tx.sql_execute(own)
+                tx.sql_execute("SELECT 1 / 0")
+
+        with pytest.raises(deltasql.DatabaseError, match="division by zero"):
+            fail()
+        assert table.version == 0
+        with psycopg.connect(request.getfixturevalue("postgres_url")) as other:
+            held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7"
+            assert other.execute(held).fetchone() == (0,)
 
 
 def test_a_setting_of_the_session_is_refused(sqlite_url, tmp_path):

@@ -122,6 +122,18 @@ def test_places_that_hold_more_than_a_table_are_refused(
     assert not (tmp_path / "_delta_log").exists()
 
 
+def test_no_table_lies_in_a_log(small, rows, ids):
+    """The log of `s` would be at `s/_delta_log`, and so would the table `s._delta_log`."""
+    inner = small.create_table("s._delta_log", ORDERS)
+    outer = small.create_table("s", ORDERS)
+    for number, table in enumerate((inner, outer)):
+        assert "_delta_log" not in table.location.split("/")
+        table.append(rows(number))
+    assert (ids(inner), ids(outer)) == ([0], [1])
+    with pytest.raises(deltasql.ValidationError, match="holds logs alone"):
+        small.create_table("x", ORDERS, location=f"{outer.location}-2/_delta_log/x")
+
+
 def test_the_root_of_all_is_refused(lake):
     for root in ("/", "file:///", "file:/tmp/.."):
         with pytest.raises(deltasql.ValidationError, match="can't lie"):

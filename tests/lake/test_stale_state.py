@@ -77,6 +77,23 @@ def test_reads_may_name_a_new_column(lake, elsewhere, orders):
     assert paths(orders.snapshot()) == ["a", "b"]
 
 
+def test_appends_that_rest_on_each_other_are_known_to_be_there(lake, elsewhere, orders):
+    """The state is asked for once, and is still found out to be stale."""
+    first = orders.commit([add("a")], read_version=orders.version)
+    known = lake.states.current(orders.table_id)
+    assert known.version == first
+    second = orders.commit([add("b")], read_version=first)
+    assert lake.states.current(orders.table_id).metadata_version == known.metadata_version
+    there = elsewhere.table("sales.orders")
+    changed = there.commit([with_column(there, "extra")], read_version=second)
+    with pytest.raises(deltasql.MetadataChangedError):
+        orders.commit([add("c")], read_version=second)
+    with pytest.raises(deltasql.ValidationError, match="no version 99"):
+        orders.commit([add("d")], read_version=99)
+    assert orders.commit([add("e")], read_version=changed) == changed + 1
+    assert paths(orders.snapshot()) == ["a", "b", "e"]
+
+
 class TestRerun:
     """A commit that is not blind, run again with the same application id and version."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from typing import Final
@@ -50,6 +51,11 @@ def report(error: BaseException, *, as_json: bool, debug: bool) -> None:
         traceback.print_exception(error)
     if isinstance(error, DeltaSqlError):
         problem, cause, remedy = error.problem, error.cause, spoken(error.remedy)
+    elif isinstance(error, OSError) and error.filename is not None:
+        # Of a path that somebody gave, or of the machine.
+        problem = f"{os.fsdecode(error.filename)!r:.200}: {error.strerror}"
+        cause = "the operating system refused it"
+        remedy = "correct the path, or what its user may do; --debug shows where it happened"
     else:
         problem = f"unexpected {type(error).__name__}: {error}"
         cause = "deltasql did not foresee this: it is a bug, or the machine is in trouble"

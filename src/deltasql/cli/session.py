@@ -100,13 +100,15 @@ class Session:
         must not make a new lake.
         """
         from deltasql.lake.catalog import open_lake
-        from deltasql.telemetry import logs
+        from deltasql.telemetry import logs, tracing
 
         configuration = self.configuration().defaulting(
             {"sql.schema": "create" if creating else "error", "log.level": log_level}
         )
         settings = configuration.settings
         logs.configure(form=settings.log_format, level=settings.log_level)
+        if settings.telemetry_traces == "on":
+            tracing.switch_on(exporting=True)
         with open_lake(configuration) as lake:
             yield lake
 
@@ -114,8 +116,9 @@ class Session:
 def _pair(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator:
+        # It is not shown: it may be a secret whose key was forgotten.
         raise ConfigError(
-            "--set takes KEY=VALUE", cause=f"found {key!r:.80}", remedy="e.g. mirror.mode=async"
+            "--set takes KEY=VALUE", cause="one of them has no =", remedy="e.g. mirror.mode=async"
         )
     return key.strip(), value
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Generic, TypeVar
 
-from deltasql.commit.commit_logging import tell
+from deltasql.commit.commit_logging import tell, told
 from deltasql.commit.request import CommitRequest
 from deltasql.errors import CommitError, CommitStateUnknownError, DeltaSqlError, StoreError
-from deltasql.telemetry import metrics
+from deltasql.telemetry import metrics, tracing
 
 Answer = TypeVar("Answer")
 FIRST_PAUSE = 0.05
@@ -74,6 +74,13 @@ class Sending(Generic[Answer]):
 
 def until_known(sending: Sending[Answer], *, timeout: float) -> Known[Answer]:
     """Send a commit until its outcome is known, for as long as `timeout` allows."""
+    with tracing.span("sql.commit", **told(sending.requests)):
+        known = _until_known(sending, timeout)
+        tracing.note(attempt=known.attempts)
+        return known
+
+
+def _until_known(sending: Sending[Answer], timeout: float) -> Known[Answer]:
     patience = _Patience(timeout)
     failure: StoreError | None = None
     for number in count(1):

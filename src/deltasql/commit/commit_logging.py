@@ -50,9 +50,19 @@ def tell(
             logger.log(level, what, extra={**_facts(request), "attempt": attempt, "error": error})
 
 
+def told(requests: Sequence[CommitRequest]) -> dict[str, object]:
+    """What a span says of a commit to one table or several."""
+    return {
+        "table": [request.table_name for request in requests],
+        "commit_id": requests[0].txn_id,
+        "operation": [request.operation for request in requests],
+    }
+
+
 def _facts(request: CommitRequest) -> dict[str, object]:
     return {
         "table": request.table_name,
+        "table_id": request.table_id or None,
         "commit_id": request.txn_id,
         "operation": request.operation,
     }

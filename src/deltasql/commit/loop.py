@@ -32,11 +32,7 @@ from deltasql.commit.requirements import (
 )
 from deltasql.commit.rights import CommitRights
 from deltasql.commit.states import StateCache
-from deltasql.errors import (
-    CommitError,
-    MirrorError,
-    ValidationError,
-)
+from deltasql.errors import CommitError, MirrorError, ValidationError
 from deltasql.log.conflict import Winner
 from deltasql.log.state import TableState
 from deltasql.log.validation.commits import validate_commit
@@ -156,6 +152,7 @@ class CommitLoop:
                 proposal = propose(request, state, expected_head=request.expected_head)
             outcome = self._store.commit(proposal, is_retry=is_retry)
             if not isinstance(outcome, VersionTaken):
+                self._states.advance(request, state, outcome, is_retry=is_retry)
                 return answered(request, outcome)
             must_be_pinned_at(request, outcome.head)
             state = self._states.refresh(request.table_id)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from deltasql.commit.request import CommitRequest
 from deltasql.errors import TableNotFoundError
 from deltasql.log.state import TableState
-from deltasql.store.interface import StateRecord, TxnLogReader
+from deltasql.store.interface import Committed, StateRecord, TxnLogReader
 
 
 class StateCache:
@@ -37,6 +40,23 @@ class StateCache:
     def forget(self, table_id: int) -> None:
         """Read the state anew when it is next needed."""
         self._states.pop(table_id, None)
+
+    def advance(
+        self, request: CommitRequest, state: TableState, outcome: object, *, is_retry: bool
+    ) -> None:
+        """Keep the state for the version of a commit, which the database has checked against it.
+
+        The next commit that rests on a version rests on this one, and need not ask whether there is
+        such a version. A retry may have found a commit that was checked against another state.
+        """
+        if request.read_version is None or is_retry or not isinstance(outcome, Committed):
+            return
+        # Another thread may know a newer one.
+        is_newest = self._states.get(request.table_id) is state
+        if is_newest and outcome.version > state.version:
+            self._states[request.table_id] = replace(
+                state, version=outcome.version, in_commit_timestamp=outcome.in_commit_timestamp
+            )
 
     def remember(self, table_id: int, record: StateRecord) -> TableState:
         """Keep a state that was read elsewhere."""

@@ -11,6 +11,9 @@ import pyarrow.types as pat
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
 from deltasql.spec import codec
 from deltasql.spec.properties import (
+    CURRENT_DEFAULT,
+    DELTA_PREFIX,
+    EXISTS_DEFAULT,
     FIELD_ID,
     IDENTITY_ALLOWS_EXPLICIT,
     IDENTITY_HIGH_WATER_MARK,
@@ -57,6 +60,8 @@ _FROM_ARROW: dict[pa.DataType, str] = {kind: name for name, kind in _SIMPLE.item
 MAX_PRECISION = 38
 # Metadata keys of Arrow itself, and of the file that a field was read from.
 _OF_FILES = ("PARQUET:", "ARROW:", "pandas")
+# What Delta and Spark keep in a field's metadata for themselves.
+_COMPUTING = (DELTA_PREFIX, CURRENT_DEFAULT, EXISTS_DEFAULT, "__")
 # Arrow's metadata is text; these values of Delta's are numbers or booleans.
 _NOT_TEXTS = (IDENTITY_START, IDENTITY_STEP, IDENTITY_HIGH_WATER_MARK, IDENTITY_ALLOWS_EXPLICIT)
 # Spark refuses these in the names of Parquet columns; column mapping hides them from Spark.
@@ -66,6 +71,23 @@ _SPECIAL = frozenset(" ,;{}()\n\t=")
 def to_arrow(schema: StructType) -> pa.Schema:
     """The Arrow schema that the table's rows have."""
     return pa.schema([_to_field(item) for item in schema.fields])
+
+
+def described(schema: StructType) -> pa.Schema:
+    """The same with what people say of their columns: comments, and metadata of their own.
+
+    Without what makes a table compute: columns of another table are columns without that.
+    """
+    return pa.schema([_described(item) for item in schema.fields])
+
+
+def _described(item: StructField) -> pa.Field:
+    said = {
+        key: value
+        for key, value in item.metadata.items()
+        if isinstance(value, str) and not key.startswith(_COMPUTING)
+    }
+    return _to_field(item).with_metadata(said) if said else _to_field(item)
 
 
 def _to_field(item: StructField) -> pa.Field:

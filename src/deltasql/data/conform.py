@@ -74,8 +74,8 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
 
 
 def _of_items(data: Iterable[Any]) -> pa.Table | pa.RecordBatchReader:
-    """Batches, or rows as dicts: a list becomes a Table, a generator a reader."""
-    items = iter(data)
+    """Batches, tables, or rows as dicts: a list becomes a Table, a generator a reader."""
+    items = _batches(data)
     first = next(items, None)
     if isinstance(first, Mapping) and isinstance(data, Sequence):
         return table_of_dicts(data)
@@ -85,6 +85,14 @@ def _of_items(data: Iterable[Any]) -> pa.Table | pa.RecordBatchReader:
     if isinstance(data, Sequence):
         return pa.Table.from_batches(batches, first.schema)
     return pa.RecordBatchReader.from_batches(first.schema, batches)
+
+
+def _batches(items: Iterable[Any]) -> Iterator[Any]:
+    for item in items:
+        if isinstance(item, pa.Table):
+            yield from item.to_batches() or [pa.RecordBatch.from_pylist([], item.schema)]
+        else:
+            yield item
 
 
 def _alike(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -46,6 +46,14 @@ def checked(cls: C) -> C:
     return cls
 
 
+def given_settings(settings: Any) -> Mapping[str, Any]:
+    """The settings that `connect` was given; it is a function, and has no class to be checked."""
+    check = Check(lambda value: isinstance(value, Mapping), "a mapping of keys to values")
+    if settings is not None and not check.holds(settings):
+        raise _refused("connect", "settings", check, settings)
+    return settings or {}
+
+
 def _checking(cls: type, method: Any) -> Any:
     if hasattr(method, "checks_arguments"):
         return method

@@ -27,7 +27,7 @@ from deltasql.errors import (
 from deltasql.lake import locations, new_table, writing
 from deltasql.lake.adoption import LakeAdoptions
 from deltasql.lake.appending import Appender
-from deltasql.lake.arguments import checked
+from deltasql.lake.arguments import checked, given_settings
 from deltasql.lake.dml.write_modes import LakeWrites
 from deltasql.lake.looking.auditing import AuditEntry
 from deltasql.lake.looking.lake import LakeLooks
@@ -45,9 +45,9 @@ from deltasql.settings.sources import Configuration, resolve, user_name
 from deltasql.spec.actions import Action
 from deltasql.spec.properties import TIMESTAMPS, canonical
 from deltasql.spec.schema import StructType
-from deltasql.store.connect import open_log
+from deltasql.store.connect import ReplicaOptions, open_log
 from deltasql.store.interface import LogStore, NameTaken
-from deltasql.telemetry import metrics
+from deltasql.telemetry import metrics, tracing
 from deltasql.version import __version__
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def connect(
     `profile` selects a section.
     """
     names = {"url": url, "location": location, "committer": committer}
-    return open_lake(resolve({**(settings or {}), **names}, profile=profile))
+    given = {key: value for key, value in names.items() if value is not None}
+    return open_lake(resolve({**given_settings(settings), **given}, profile=profile))
 
 
 def open_lake(configuration: Configuration) -> Lake:
@@ -84,11 +85,14 @@ def open_lake(configuration: Configuration) -> Lake:
             remedy="pass a URL such as sqlite:///lake.db, or set DELTASQL_URL",
         )
     settings = configuration.settings
+    if settings.telemetry_traces == "on":
+        tracing.switch_on()
     store = open_log(
         url,
         pool_size=settings.sql_pool_size,
         timeout=settings.sql_timeout,
         schema=settings.sql_schema,
+        replica=ReplicaOptions.of(settings),
     )
     given = configuration.text("location")
     location = locations.absolute(given) if given else locations.beside(url)
@@ -243,9 +247,15 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
 
         An existing table keeps its history, its place and its properties.
         """
+        rows = new_table.rows_of(data)
         if self.store.table(name) is None:
-            return self.create_table(name, schema, partition_by, properties, data=data)
-        table, rows = self.table(name), new_table.rows_of(data)
+            try:
+                return self.create_table(name, schema, partition_by, properties, data=rows)
+            except TableExistsError:
+                # Somebody else created it first: theirs is replaced.
+                if self.store.table(name) is None:
+                    raise
+        table = self.table(name)
         wanted = new_table.schema_of(schema, rows)
         if rows is None:
             is_arrow = isinstance(wanted, pa.Schema)
@@ -339,18 +349,19 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
         tables whose files it names, by default those at whose places its files lie.
         """
         new_table.check_name(name)
-        return new_table.create(
-            self,
-            name,
-            location,
-            actions,
-            operation=operation,
-            operation_params=operation_params,
-            files=files,
-            sources=sources,
-            commit_id=commit_id,
-            may_arrive=may_arrive,
-        )
+        with tracing.span("create_table", table=name):
+            return new_table.create(
+                self,
+                name,
+                location,
+                actions,
+                operation=operation,
+                operation_params=operation_params,
+                files=files,
+                sources=sources,
+                commit_id=commit_id,
+                may_arrive=may_arrive,
+            )
 
     def place(self, name: str) -> str:
         """Where a new table of that name goes."""

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-from deltasql.errors import SchemaVersionError, ValidationError
+from deltasql.errors import DatabaseError, SchemaVersionError, ValidationError
 from deltasql.lake.catalog import open_lake
 from deltasql.settings.sources import Configuration
+from deltasql.store.interface import LogStore
 from deltasql.store.migrations import newest_version
 
 _WORD = re.compile(r"\{(\w+)\}")
@@ -25,6 +26,8 @@ class SchemaStatus:
     found: int
     expected: int
     server: Mapping[str, str] = field(default_factory=dict)
+    # Where reads go, and how far that is behind; without `sql.read_url`, nothing.
+    replica: Mapping[str, str] = field(default_factory=dict)
 
 
 def status(configuration: Configuration) -> SchemaStatus:
@@ -35,9 +38,17 @@ def status(configuration: Configuration) -> SchemaStatus:
         with open_lake(strict) as lake:
             server = dict(lake.store.describe())
             expected = newest_version(server["dialect"])
-            return SchemaStatus(url, expected, expected, server)
+            return SchemaStatus(url, expected, expected, server, _replica(lake.store))
     except SchemaVersionError as error:
         return SchemaStatus(url, error.found, error.expected)
+
+
+def _replica(store: LogStore) -> dict[str, str]:
+    try:
+        found = store.replica()
+    except DatabaseError as error:
+        return {"state": f"{error.problem}: {error.cause}"}
+    return {} if found is None else {"url": found[0], "state": found[1]}
 
 
 def migrate(configuration: Configuration) -> SchemaStatus:

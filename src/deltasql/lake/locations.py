@@ -11,6 +11,8 @@ from urllib.parse import quote, urlsplit
 from deltasql.errors import ConfigError, ValidationError
 from deltasql.lake.writing import new_id
 from deltasql.places import flaw_of, place_of, scheme_of
+from deltasql.settings.secrets import mask_address
+from deltasql.spec.paths import LOG_FOLDER
 from deltasql.store.claims import taken
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def absolute(location: str | os.PathLike[str]) -> str:
     flaw = flaw_of(text)
     if flaw is not None:
         raise ValidationError(
-            f"{text!r:.200} is not a location",
+            f"{mask_address(text)!r:.200} is not a location",
             cause=flaw,
             remedy="write it as a path, or as a URL such as s3://bucket/folder",
         )
@@ -73,6 +75,8 @@ def default_place(lake: Lake, name: str) -> str:
             remedy="pass location= to connect, or set DELTASQL_LOCATION",
         )
     for place in _candidates(lake.location.rstrip("/"), name):
+        if _is_in_log(place):
+            continue
         # A dropped table may still have files there, and a table whose mirror is late has none yet.
         if not lake.store.claims(place) and not _is_used(lake, place):
             return place
@@ -119,10 +123,17 @@ def check(lake: Lake, location: str | os.PathLike[str]) -> str:
         raise _refused("''", "it is empty, which would be the working directory")
     found = absolute(location)
     place = place_of(found)
+    if _is_in_log(found):
+        raise _refused(str(location), f"it lies in a folder {LOG_FOLDER}, which holds logs alone")
     for other, what in _kept_free(lake):
         if place_of(other).startswith(place):
             raise _refused(str(location), f"it is, or contains, {what} ({other})")
     return found
+
+
+def _is_in_log(location: str) -> bool:
+    """Whether readers of Delta would take the place for a part of somebody's log."""
+    return LOG_FOLDER in place_of(location).split("/")
 
 
 def _kept_free(lake: Lake) -> Iterator[tuple[str, str]]:

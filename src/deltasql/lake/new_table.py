@@ -224,7 +224,7 @@ def create(
         table_id=0,
         table_name=name,
         actions=actions,
-        commit_id=commit_id or writing.new_id(),
+        commit_id=commit_id or writing.new_commit_id(),
         committer=lake.committer,
         engine=lake.engine_info,
         **details,
@@ -248,7 +248,10 @@ def create(
         lake.discarder.discard(location, paths, after=-1, request=request)
         return None
     if strange:
-        lake.store.allow_sources(created, [place_of(item + "/") for item in strange], instead=False)
+        # Without them its files can't be read, which says how to allow them.
+        with after_commit("naming its sources", name):
+            folders = [place_of(item + "/") for item in strange]
+            lake.store.allow_sources(created, folders, instead=False)
     # Don't look it up again: it may have been renamed by now, and is ours all the same.
     table = Table(lake, TableRecord(created, name, location))
     with after_commit("mirroring", name):

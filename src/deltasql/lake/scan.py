@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from deltasql.data.expressions.conditions import Condition
 from deltasql.data.reading.dataset import dataset_of
+from deltasql.data.reading.extremes import Extremes
+from deltasql.data.reading.polars_predicates import asked_by
 from deltasql.data.reading.reader import output_schema, read_files
 from deltasql.data.writing.vectors import live_rows
 from deltasql.errors import DeltaSqlError, ValidationError
 from deltasql.lake.arguments import checked
 from deltasql.lake.looking.html import failed, html_table
-from deltasql.log.predicates.predicate import Constant, Predicate
-from deltasql.log.removal import sort_by_match
+from deltasql.log.predicates.predicate import And, Constant, Predicate
+from deltasql.log.removal import Sorted, sort_by_match
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile
 
@@ -35,7 +39,7 @@ class Scan:
         snapshot: Snapshot,
         objects: ObjectStore,
         *,
-        predicate: Predicate | None,
+        condition: Condition | None,
         columns: Sequence[str] | None,
         limit: int | None = None,
     ) -> None:
@@ -48,7 +52,8 @@ class Scan:
         self._limit = limit
         self._snapshot = snapshot
         self._objects = objects
-        self._predicate = predicate
+        self._condition = condition
+        self._predicate = None if condition is None else condition.predicate
         self._columns = columns
 
     def __repr__(self) -> str:
@@ -59,7 +64,7 @@ class Scan:
         shown = Scan(
             self._snapshot,
             self._objects,
-            predicate=self._predicate,
+            condition=self._condition,
             columns=self._columns,
             limit=10 if self._limit is None else min(10, self._limit),
         )
@@ -80,6 +85,17 @@ class Scan:
         return batches if self._limit is None else _first(batches, self._limit)
 
     def _read(
+        self, adds: Iterator[AddFile], columns: Sequence[str] | None
+    ) -> Iterator[pa.RecordBatch]:
+        condition = self._condition
+        if condition is None or condition.is_whole:
+            return self._read_columns(adds, columns)
+        asked = output_schema(self._snapshot.state.schema, columns).names
+        more = [name for name in condition.columns if name not in asked]
+        found = condition.filtered(self._read_columns(adds, [*asked, *more]))
+        return (batch.select(asked) for batch in found) if more else found
+
+    def _read_columns(
         self, adds: Iterator[AddFile], columns: Sequence[str] | None
     ) -> Iterator[pa.RecordBatch]:
         state = self._snapshot.state
@@ -107,14 +123,42 @@ class Scan:
         return found if self._limit is None else min(found, self._limit)
 
     def _count(self) -> int:
-        state, predicate = self._snapshot.state, self._predicate
-        adds = self._snapshot.adds(predicate)
-        found = sort_by_match(adds, predicate or Constant(value=True), state.schema)
+        found = self._sorted()
         unread = [(add, live_rows(add)) for add in found.whole]
         partial = [*found.partial, *(add for add, rows in unread if rows is None)]
         read = self._held(self._read(iter(partial), columns=[]))
         known = sum(rows or 0 for _, rows in unread)
         return known + sum(int(batch.num_rows) for batch in read)
+
+    def _sorted(self) -> Sorted:
+        """The files whose rows are all wanted, and those that must be read."""
+        is_whole = self._condition is None or self._condition.is_whole
+        sure = (self._predicate or Constant(value=True)) if is_whole else None
+        adds = self._snapshot.adds(self._predicate)
+        return sort_by_match(adds, sure, self._snapshot.state.schema)
+
+    def min_max(self, column: str) -> tuple[Any, Any]:
+        """The least and the greatest value of a column; both None if there is none but null.
+
+        Whole numbers, dates and partitions come from the log, other types from the files. NaN is
+        the greatest number.
+        """
+        if self._limit is not None:
+            raise ValidationError(
+                "a scan with a limit has no least and no greatest value",
+                cause="which rows it returns is not promised",
+                remedy="leave limit= out",
+            )
+        state = self._snapshot.state
+        (name,) = output_schema(state.schema, [column]).names
+        item = state.schema.field(name)
+        assert item is not None
+        partitions = {key.lower() for key in state.partition_columns}
+        extremes = Extremes(item, is_partition=name.lower() in partitions)
+        found = self._sorted()
+        unknown = [add for add in found.whole if not extremes.learn(add, live_rows(add))]
+        extremes.read(self._held(self._read(iter([*found.partial, *unknown]), [name])))
+        return extremes.values
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a reader of batches."""
@@ -127,7 +171,8 @@ class Scan:
     def to_polars(self, *, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
         """The rows as a Polars frame; needs Polars.
 
-        A lazy frame reads only the columns that its query needs, when it is collected.
+        A lazy frame reads when it is collected: only the columns that its query needs, and only
+        the files that its filters leave.
         """
         import polars as pl
 
@@ -148,14 +193,12 @@ class Scan:
             batch_size: int | None,  # noqa: ARG001 - Polars passes it
         ) -> Iterator[pl.DataFrame]:
             left = n_rows
-            scan = Scan(
-                self._snapshot,
-                self._objects,
-                predicate=self._predicate,
-                columns=self._columns if with_columns is None else with_columns,
-                limit=self._limit,
-            )
-            for batch in scan.to_batches():
+            asked = None
+            # Rows that are counted before they are filtered must all be there.
+            if predicate is not None and n_rows is None and self._limit is None:
+                asked = asked_by(predicate, self._snapshot.state.schema)
+            columns = self._columns if with_columns is None else with_columns
+            for batch in self._narrowed(asked, columns).to_batches():
                 frame = pl.from_arrow(batch)
                 assert isinstance(frame, pl.DataFrame)
                 frame = frame if left is None else frame.head(left)
@@ -167,6 +210,22 @@ class Scan:
         empty = pl.from_arrow(self.schema.empty_table())
         assert isinstance(empty, pl.DataFrame)
         return register_io_source(batches, schema=empty.schema)
+
+    def _narrowed(self, more: Predicate | None, columns: Sequence[str] | None) -> Scan:
+        """The same rows with fewer columns, without those that fail another predicate."""
+        condition = self._condition
+        if more is not None and condition is None:
+            condition = Condition("", more, is_whole=True)
+        elif more is not None and condition is not None:
+            known = () if condition.predicate is None else (condition.predicate,)
+            condition = replace(condition, predicate=And((*known, more)))
+        return Scan(
+            self._snapshot,
+            self._objects,
+            condition=condition,
+            columns=columns,
+            limit=self._limit,
+        )
 
     def to_duckdb(self, connection: Any = None) -> Any:
         """The rows as a relation of a DuckDB connection, by default the module's; needs DuckDB."""

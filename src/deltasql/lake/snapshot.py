@@ -7,11 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltasql.data.arrow_schema import to_arrow
+from deltasql.data.arrow_schema import described
+from deltasql.data.expressions.conditions import Condition, readable_condition
 from deltasql.data.reading.deletion import deleted_in
 from deltasql.lake.arguments import checked
 from deltasql.lake.looking.html import html_record, schema_html
@@ -106,8 +108,8 @@ class Snapshot:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The table's schema."""
-        return to_arrow(self._state.schema)
+        """The table's schema, with comments and other metadata of its columns."""
+        return described(self._state.schema)
 
     @property
     def metadata(self) -> Metadata:
@@ -179,9 +181,17 @@ class Snapshot:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """The rows, lazily; `limit` is how many at most."""
-        predicate = self.bind(where)
-        return Scan(self, self._objects, predicate=predicate, columns=columns, limit=limit)
+        """The rows, lazily; `limit` is how many at most.
+
+        A condition that the log can't express is left to DuckDB, as in `delete` and `update`.
+        """
+        return Scan(
+            self, self._objects, condition=self.condition(where), columns=columns, limit=limit
+        )
+
+    def condition(self, where: str | None) -> Condition | None:
+        """A WHERE text on the rows of this schema."""
+        return None if where is None else readable_condition(self._state.schema, where)
 
     def head(self, rows: int = 5) -> pa.Table:
         """Some rows, to see what they look like."""
@@ -190,6 +200,10 @@ class Snapshot:
     def count(self, where: str | None = None) -> int:
         """How many rows there are; from the log alone where that is exact."""
         return self.scan(where, columns=[]).count()
+
+    def min_max(self, column: str, where: str | None = None) -> tuple[Any, Any]:
+        """The least and the greatest value of a column; from the log alone where that is exact."""
+        return self.scan(where).min_max(column)
 
     def partitions(self) -> list[dict[str, str | None]]:
         """The values of the partition columns that have rows, as the log writes them."""

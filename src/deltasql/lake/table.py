@@ -43,6 +43,7 @@ from deltasql.log.timestamps import Timestamp, from_ms, to_ms
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
 from deltasql.store.expiring.expired import has_expired
+from deltasql.store.interface import TxnLogReader
 from deltasql.telemetry import metrics
 
 # An append is retried if the schema changes, or if identity values must be handed out again.
@@ -104,6 +105,10 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         Of a released table that others have written since, only versions by number can be read;
         anything else raises `TableError`.
         """
+        return self.snapshot_with(version=version, timestamp=timestamp, from_replica=True)
+
+    def base(self, version: int | None = None, timestamp: Timestamp | None = None) -> Snapshot:
+        """A snapshot for a write to begin with, which no replica makes any older."""
         return self.snapshot_with(version=version, timestamp=timestamp)
 
     def snapshot_with(
@@ -112,17 +117,21 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         version: int | None = None,
         timestamp: Timestamp | None = None,
         overlay: Overlay | None = None,
+        from_replica: bool = False,
     ) -> Snapshot:
-        """A snapshot that includes the uncommitted writes of a transaction."""
+        """A snapshot that includes the uncommitted writes of a transaction; a replica is asked only
+        if the caller says so.
+        """
+        reader = self._lake.store.reads if from_replica else self._lake.store
         if version is not None and timestamp is not None:
             raise ValidationError(
                 "version and timestamp were both given", remedy="give one of the two"
             )
         is_given = version is not None
         if timestamp is not None:
-            version = self._version_at(timestamp)
+            version = self._version_at(timestamp, reader)
         started = time.monotonic()
-        record = self._lake.store.state(self.table_id, version)
+        record = reader.state(self.table_id, version)
         metrics.METADATA_OPEN_LATENCY.observe((time.monotonic() - started) * 1000)
         if record is None:
             if self._lake.store.head(self.table_id) is None:
@@ -134,7 +143,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         if not is_given:
             self.must_be_current(state, timestamp)
         hold = self._lake.presence.reading
-        return Snapshot(self._lake.store, self.objects, self.table_id, state, overlay, hold)
+        return Snapshot(reader, self.objects, self.table_id, state, overlay, hold)
 
     def must_be_current(self, state: TableState, timestamp: Timestamp | None = None) -> None:
         """Raise `TableError` if the table was released and others have written it since."""
@@ -161,13 +170,13 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
                 cause="it is how many versions to return at most",
                 remedy="give 0 or more, or leave it out for all of them",
             )
-        found = self._lake.store.history(self.table_id, limit=limit)
+        found = self._lake.store.reads.history(self.table_id, limit=limit)
         return Listing(HistoryEntry.of(record) for record in found)
 
     def changes(self, from_version: int, to_version: int | None = None) -> list[Change]:
         """What the versions from `from_version` up to and including `to_version` did."""
         found = list(
-            self._lake.store.commits(self.table_id, after=from_version - 1, upto=to_version)
+            self._lake.store.reads.commits(self.table_id, after=from_version - 1, upto=to_version)
         )
         if found and found[0].version > from_version >= 0:
             raise has_expired(from_version)
@@ -199,7 +208,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
             start = self._version_since(from_timestamp)
         last = newest.version if to_version is None else to_version
         if to_timestamp is not None:
-            last = self._version_at(to_timestamp)
+            last = self._version_at(to_timestamp, self._lake.store.reads)
         if not 0 <= start <= last <= newest.version:
             raise self._no_version(f"changes from version {start} to {last}")
         first = self.snapshot(version=start)
@@ -210,7 +219,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
 
     def _version_since(self, moment: Timestamp) -> int:
         """The first version that is not older than a given time."""
-        version = self._lake.store.version_at(self.table_id, to_ms(moment))
+        version = self._lake.store.reads.version_at(self.table_id, to_ms(moment))
         if version is None:
             return 0
         same = to_ms(self.snapshot(version=version).timestamp) == to_ms(moment)
@@ -323,7 +332,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
             rows = as_arrow(data)
             data = rows if isinstance(rows, pa.Table) else rows.read_all()
         for attempt in range(max_commit_retries + 1):
-            snapshot = self.snapshot()
+            snapshot = self.base()
             write = writing.overwrite(
                 self.objects,
                 snapshot,
@@ -344,8 +353,8 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
                     raise
         raise AssertionError("unreachable")
 
-    def _version_at(self, timestamp: Timestamp) -> int:
-        version = self._lake.store.version_at(self.table_id, to_ms(timestamp))
+    def _version_at(self, timestamp: Timestamp, reader: TxnLogReader) -> int:
+        version = reader.version_at(self.table_id, to_ms(timestamp))
         if version is None:
             raise self._no_version(f"version as of {timestamp}")
         return version

@@ -38,6 +38,7 @@ from deltasql.spec.features import canonical_metadata, features_of
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import parse_schema
 from deltasql.store.interface import LockedLog, TableRecord
+from deltasql.telemetry import tracing
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -120,16 +121,17 @@ class TableCommits:
         None for nothing, "all", or a WHERE text. A txn that was committed before is skipped, and
         the version that holds it is returned.
         """
-        request = self.request_for(
-            actions,
-            operation=operation,
-            operation_params=operation_params or {},
-            expected_head=None if expected_version is None else expected_version - 1,
-            read_version=read_version,
-            reads=self.parse_reads(reads),
-            txn=(app_id, app_version),
-        )
-        return self.commit_request(request)
+        with tracing.span("commit", table=self.name):
+            request = self.request_for(
+                actions,
+                operation=operation,
+                operation_params=operation_params or {},
+                expected_head=None if expected_version is None else expected_version - 1,
+                read_version=read_version,
+                reads=self.parse_reads(reads),
+                txn=(app_id, app_version),
+            )
+            return self.commit_request(request)
 
     def request_for(
         self,
@@ -177,7 +179,7 @@ class TableCommits:
             table_id=self.table_id,
             table_name=self.name,
             actions=canonical_metadata(actions),
-            commit_id=writing.new_id(),
+            commit_id=writing.new_commit_id(),
             operation=operation,
             committer=self._lake.committer,
             engine=self._lake.engine_info,

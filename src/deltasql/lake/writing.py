@@ -44,6 +44,7 @@ from deltasql.spec.column_mapping import assign_column_mapping, max_column_id
 from deltasql.spec.properties import MAX_COLUMN_ID
 from deltasql.spec.protocol import upgraded
 from deltasql.spec.schema import StructType, render_schema
+from deltasql.telemetry import tracing
 
 _OWN_INFO = frozenset(
     {
@@ -82,6 +83,11 @@ def new_id() -> str:
     digits = os.urandom(16).hex()
     variant = _VARIANTS[digits[16]]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def new_commit_id() -> str:
+    """A unique name for a commit, which carries its trace if there is one."""
+    return tracing.commit_id() or new_id()
 
 
 def txn_actions(app_id: str | None, app_version: int | None) -> list[Action]:

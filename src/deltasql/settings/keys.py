@@ -15,6 +15,7 @@ from typing import Any, Final
 from deltasql.errors import ConfigError
 
 VARIABLE_PREFIX: Final = "DELTASQL_"
+READ_URL: Final = "sql.read_url"
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SIZE = re.compile(r"\d+(?:\.\d+)?\s*[kKmMgGtT]i?[bB]")
@@ -42,6 +43,19 @@ def parse_duration(key: str, value: Any) -> float:
 
 def _parse_interval(key: str, value: Any) -> float | None:
     return None if value in (None, "off") else parse_duration(key, value)
+
+
+def _parse_url(key: str, value: Any) -> str | None:
+    text = str(value).strip()
+    if text == "off":
+        return None
+    if not text.startswith(("postgresql://", "postgres://")):
+        # Not shown: it may contain a password.
+        raise ConfigError(
+            f"{key} must be off, or a URL of PostgreSQL",
+            remedy="write postgresql://user@host/database",
+        )
+    return text
 
 
 def _parse_count(key: str, value: Any) -> int:
@@ -84,6 +98,7 @@ DURATION: Final = Kind("duration", parse_duration)
 INTERVAL: Final = Kind("duration or `off`", _parse_interval)
 COUNT: Final = Kind("count", _parse_count)
 SIZE: Final = Kind("size", _parse_size)
+URL: Final = Kind("URL or `off`", _parse_url)
 
 
 # --- the declarations -----------------------------------------------------------------
@@ -92,7 +107,9 @@ SIZE: Final = Kind("size", _parse_size)
 def _setting(kind: Kind, default: str, meaning: str) -> Any:
     """A declaration; the default is written as in a file."""
     facts = {"kind": kind, "default": default, "meaning": meaning}
-    return field(default=kind.parse("the default", default), metadata=facts)
+    parsed = kind.parse("the default", default)
+    # A URL may contain a password.
+    return field(default=parsed, metadata=facts, repr=kind is not URL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +197,17 @@ class Settings:
         "create",
         "what to do with a database whose schema is missing or old",
     )
+    sql_read_url: str | None = _setting(
+        URL,
+        "off",
+        "a streaming standby of the PostgreSQL server in `url`, for snapshots, files and history",
+    )
+    sql_read_max_age: float = _setting(
+        DURATION,
+        "10s",
+        "how old an answer from `sql.read_url` may be; never older than what this client has "
+        "committed or seen",
+    )
     duckdb_memory_limit: str = _setting(
         SIZE, "1GB", "memory of a delete, update or merge from Python, beyond which it spills"
     )
@@ -188,6 +216,11 @@ class Settings:
         "auto",
         "how `deltasql serve` gets credentials that it hands to readers of a table in S3: from the "
         "S3 server's own STS, never, or on AWS by assuming a role",
+    )
+    telemetry_traces: str = _setting(
+        _one_of("on", "off"),
+        "off",
+        "whether writes and the mirror are traced by OpenTelemetry, which the extra `otel` brings",
     )
     log_format: str = _setting(
         _one_of("console", "json"), "console", "how the command line logs to stderr"

@@ -7,6 +7,8 @@ from typing import Final
 from urllib.parse import unquote
 
 _AUTHORITY = re.compile(r"(?<=://)([^/?#@:]*):(.*)@")
+# One that is misspelt, such as postgresql:/user:password@host, may have it anywhere before the @.
+_MISSPELT = re.compile(r"^(?!.*://).*@", re.DOTALL)
 # In abfss://container@account the part before the @ is not a user.
 _USER_INFO = re.compile(r"(?<=://)(?:(?<!abfs://)(?<!abfss://)[^/]*|[^/]*:[^/]*)@", re.IGNORECASE)
 _HIDDEN: Final = "***"
@@ -31,7 +33,8 @@ _HARMLESS: Final = frozenset(
 
 def mask(url: str) -> str:
     """A database's URL without its secrets, for messages."""
-    head, mark, tail = _AUTHORITY.sub(rf"\1:{_HIDDEN}@", url).partition("?")
+    shorter = _MISSPELT.sub(f"{_HIDDEN}@", _AUTHORITY.sub(rf"\1:{_HIDDEN}@", url))
+    head, mark, tail = shorter.partition("?")
     query, number_sign, _ = tail.partition("#")
     shown = "&".join(_masked(item) for item in query.split("&")) if query else ""
     return head + mark + shown + (number_sign and f"#{_HIDDEN}")
@@ -39,7 +42,7 @@ def mask(url: str) -> str:
 
 def without_secrets(url: str) -> str:
     """A database's URL that may be stored: what may be secret is left out."""
-    head, _, tail = _AUTHORITY.sub(r"\1@", url).partition("?")
+    head, _, tail = _MISSPELT.sub("", _AUTHORITY.sub(r"\1@", url)).partition("?")
     query = tail.partition("#")[0]
     kept = [item for item in query.split("&") if item and _is_harmless(item)]
     return head + ("?" + "&".join(kept) if kept else "")

@@ -41,7 +41,7 @@ class Value:
     @property
     def shown(self) -> str:
         """The value for display, with secrets masked."""
-        if self.key == "url":
+        if self.key in ("url", keys.READ_URL):
             return mask(str(self.given))
         return "***" if is_secret(self.key) else mask_address(_text(self.given))
 

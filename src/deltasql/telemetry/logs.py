@@ -1,9 +1,10 @@
 """Logs, as lines for people or as JSON for programs.
 
 Modules use the standard library's loggers, below `deltasql`, and give facts as `extra`: table,
-version, key, attempt, error, commit_id. The commit id is `txnId` of the commit file, the same in
-every line about a commit; all versions of a transaction over several tables share one. Values that
-may contain a password are not logged; as a safeguard, anything that looks like one is removed here.
+table_id, version, key, attempt, error, commit_id. The commit id is `txnId` of the commit file, the
+same in every line about a commit; all versions of a transaction over several tables share one. If
+it carries a trace, the line has its trace_id, too. Values that may contain a password are not
+logged; as a safeguard, anything that looks like one is removed here.
 """
 
 from __future__ import annotations
@@ -17,11 +18,25 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
+from weakref import WeakKeyDictionary
 
 from deltasql.errors import DeltaSqlError
+from deltasql.telemetry import tracing
 
 _bound: ContextVar[Mapping[str, Any]] = ContextVar("deltasql_log_facts", default={})  # noqa: B039
-FACTS: Final = ("table", "version", "commit_id", "key", "attempt", "operation", "error")
+FACTS: Final = (
+    "table",
+    "table_id",
+    "version",
+    "commit_id",
+    "trace_id",
+    "key",
+    "attempt",
+    "operation",
+    "error",
+)
+# What is known of a failure where it happens, for whoever logs it.
+_known: WeakKeyDictionary[DeltaSqlError, Mapping[str, Any]] = WeakKeyDictionary()
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _SECRETS: Final = (
     re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+@"),
@@ -55,6 +70,11 @@ def bound(**facts: Any) -> Iterator[None]:
         yield
     finally:
         _bound.reset(token)
+
+
+def attach(error: DeltaSqlError, facts: Mapping[str, Any]) -> None:
+    """Add facts to every line that is logged about an error."""
+    _known[error] = facts
 
 
 class _Handler(logging.StreamHandler[TextIO]):
@@ -109,10 +129,17 @@ def _clean(value: Any) -> Any:
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:
-    facts, around = {}, _bound.get()
+    error = getattr(record, "error", None)
+    told = _known.get(error, {}) if isinstance(error, DeltaSqlError) else {}
+    facts: dict[str, Any] = {}
+    around = _bound.get()
     for name in FACTS:
-        value = getattr(record, name, None)
+        # What was known where it failed is closer to the truth.
+        value = told.get(name)
+        value = getattr(record, name, None) if value is None else value
         value = around.get(name) if value is None else value
+        if name == "trace_id":
+            value = tracing.trace_id_of(facts.get("commit_id"))
         if isinstance(value, DeltaSqlError):
             value = f"{type(value).__name__}: {value.problem}" + (
                 f": {value.cause}" if value.cause else ""

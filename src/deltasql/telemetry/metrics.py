@@ -75,6 +75,18 @@ VERSIONS_COMMITTED: Final = Counter("versions_committed", "Versions committed", 
 COMMIT_CONFLICTS: Final = Counter(
     "commit_conflicts", "Commits refused for a conflict", registry=REGISTRY
 )
+REPLICA_READS: Final = Counter(
+    "sql_replica_reads", "Reads that the replica in sql.read_url answered", registry=REGISTRY
+)
+REPLICA_FALLBACKS: Final = Counter(
+    "sql_replica_fallbacks",
+    "How often reads went back to the primary: the replica failed, or was behind",
+    ["reason"],
+    registry=REGISTRY,
+)
+SQL_ROUND_TRIPS: Final = Counter(
+    "sql_round_trips", "Questions to PostgreSQL; their rate is our load on it", registry=REGISTRY
+)
 
 
 # --- what is read at the time of a scrape ---------------------------------------------

@@ -41,9 +41,9 @@ class Case:
             yield Place(lake, self._space)
 
     @contextmanager
-    def known_place(self) -> Iterator[Place]:
+    def known_place(self, **settings: str) -> Iterator[Place]:
         """Of a process that has its row among the sessions: the next commit is the verb's own."""
-        with self.place() as place:
+        with self.place(**settings) as place:
             with place.lake.presence.writing():
                 pass
             yield place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -54,8 +55,20 @@ def _read(table: deltasql.Table) -> tuple[list[int], bool]:
     # Every version: a file that was deleted may be needed by an old one only.
     versions = range(table.version + 1)
     rows = [table.snapshot(version).scan(columns=["id"]).to_arrow() for version in versions]
+    found = sorted(rows[-1].column("id").to_pylist())
+    if table.snapshot().state.has_change_feed:
+        assert sorted(told_by_feed(table).elements()) == found, "the feed tells of other rows"
     features = table.snapshot().protocol.writer_features or ()
-    return sorted(rows[-1].column("id").to_pylist()), "deltasql" in features
+    return found, "deltasql" in features
+
+
+def told_by_feed(table: deltasql.Table, *columns: str) -> Counter[Any]:
+    """The rows that all changes together come to: their ids, or some columns."""
+    left: Counter[Any] = Counter()
+    for row in table.change_rows().read_all().to_pylist():
+        key = tuple(row[name] for name in columns) if columns else row["id"]
+        left[key] += 1 if row["_change_type"] in ("insert", "update_postimage") else -1
+    return left
 
 
 def check(answer: Answer, found: State, *, before: State, after: State) -> None:

@@ -17,9 +17,12 @@ import duckdb
 import psycopg
 import pytest
 
+from deltasql.errors import DatabaseError
 from deltasql.store.duckdb.session import DuckdbSession
+from deltasql.store.duckdb.store import DuckdbStore
 from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.sqlite.session import SqliteSession
+from deltasql.store.sqlite.store import SqliteStore
 
 
 class Kind(Enum):
@@ -29,6 +32,7 @@ class Kind(Enum):
     LOST_AFTER = "it is committed, and the answer never comes"
     FATAL_AFTER = "it is committed, and the answer is a FATAL from whoever is in between"
     REFUSED = "the database refuses it"
+    LOST_NEXT = "it is committed and answered, and what is asked next is lost"
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Striker:
         if not self.is_armed:
             return call()
         if self._is_away:
+            self._is_away = self._strike.lasts
             driver.lose()
         if not commits:
             return call()
@@ -76,6 +81,10 @@ class Striker:
             case Kind.FATAL_AFTER:
                 call()
                 driver.end()
+            case Kind.LOST_NEXT:
+                done = call()
+                self._is_away = True
+                return done
         raise AssertionError("a strike raises")
 
 
@@ -96,6 +105,8 @@ def striking(strike: Strike) -> Iterator[Striker]:
         _watch_postgres(patch, striker)
         _watch_embedded(patch, striker, SqliteSession, _sqlite)
         _watch_embedded(patch, striker, DuckdbSession, _duckdb)
+        _watch_reads(patch, striker, SqliteStore)
+        _watch_reads(patch, striker, DuckdbStore)
         yield striker
 
 
@@ -165,6 +176,24 @@ def _watch_embedded(
         begin(self, Watched(connection), *arguments, **options)
 
     patch.setattr(session, "__init__", watched)
+
+
+def _watch_reads(patch: pytest.MonkeyPatch, striker: Striker, store: type) -> None:
+    """Embedded databases read on other connections than they write."""
+    rows = store._rows
+
+    def watched(self: Any, name: str, /, **parameters: Any) -> Any:
+        return striker.run(
+            lambda: rows(self, name, **parameters),
+            commits=False,
+            driver=Driver(_no_read, _no_read, _no_read),
+        )
+
+    patch.setattr(store, "_rows", watched)
+
+
+def _no_read() -> NoReturn:
+    raise DatabaseError("reading the log failed", cause="disk I/O error")
 
 
 def _sqlite(connection: sqlite3.Connection) -> Driver:

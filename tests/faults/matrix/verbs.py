@@ -18,6 +18,8 @@ from tests.faults.matrix.outcomes import State
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
 FIRST = (1, 2)
 NAMES = ("a", "b", "new", "old")
+# Those of the second table: its rows are marked, not rewritten, and all changes are told.
+RECORDED = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
 
 
 def rows(*ids: int, p: str = "x") -> pa.Table:
@@ -47,8 +49,10 @@ class Place:
         return f"{self.lake.location}/plain-{self.space}"
 
     def prepare(self) -> None:
-        for short in ("a", "b"):
-            table = self.lake.create_table(self.name(short), SCHEMA, partition_by=["p"])
+        for short, properties in {"a": {}, "b": RECORDED}.items():
+            table = self.lake.create_table(
+                self.name(short), SCHEMA, partition_by=["p"], properties=properties
+            )
             table.append(rows(*FIRST))
         folder = Path(unquote(urlsplit(self.plain_location).path))
         folder.mkdir(parents=True)
@@ -162,6 +166,11 @@ VERBS = {
         lambda p: p.table("a").update("id % 2 = 0", {"id": "id + 5"}), lambda p: p.state(a=(1, 7))
     ),
     "merge": Verb(lambda p: _merge(p.table("a")), lambda p: p.state(a=(1, 2, 3))),
+    "delete, recorded": Verb(lambda p: p.table("b").delete("id = 2"), lambda p: p.state(b=(1,))),
+    "update, recorded": Verb(
+        lambda p: p.table("b").update("id % 2 = 0", {"id": "id + 5"}), lambda p: p.state(b=(1, 7))
+    ),
+    "merge, recorded": Verb(lambda p: _merge(p.table("b")), lambda p: p.state(b=(1, 2, 3))),
     "changes in a transaction": Verb(
         _changes_in_a_transaction, lambda p: p.state(a=(2, 3), b=(1, 7))
     ),

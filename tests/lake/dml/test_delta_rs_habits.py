@@ -244,6 +244,13 @@ def test_a_dataset_is_a_source(make):
     assert table.count() == 6
 
 
+def test_tables_in_a_row_are_a_source(make):
+    table = make()
+    table.append([ROWS, ROWS])
+    table.append(rows for rows in (ROWS.slice(0, 0), ROWS))
+    assert table.count() == 12
+
+
 # --- rows --------------------------------------------------------------------------------
 
 

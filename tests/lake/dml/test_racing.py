@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections import Counter
 
 import pyarrow as pa
 import pytest
 
 import deltasql
 from deltasql.errors import CommitError
-from tests.sizes import FULL
+from tests.faults.matrix.outcomes import told_by_feed
+from tests.sizes import FULL, each_value
 
 PROCESSES = 8 if FULL else 4
 ROUNDS = 8 if FULL else 2
@@ -49,15 +51,20 @@ def _replace(lake: deltasql.Lake, rows: pa.Table) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])  # a DuckDB file is one process's
-def test_no_change_is_lost(database, request, tmp_path):
+@pytest.mark.parametrize(
+    ("database", "vectors"),
+    # A DuckDB file is one process's.
+    each_value(("sqlite", "postgres"), ("false", "true")),
+)
+def test_no_change_is_lost(database, vectors, request, tmp_path):
     store_url = request.getfixturevalue(f"{database}_url")
-    vectors = str(store_url.startswith("postgres")).lower()
     location = (tmp_path / "lake").as_uri()
     with deltasql.connect(store_url, location=location) as lake:
-        table = lake.create_table(
-            "raced", SCHEMA, properties={"delta.enableDeletionVectors": vectors}
-        )
+        properties = {
+            "delta.enableDeletionVectors": vectors,
+            "delta.enableChangeDataFeed": "true",
+        }
+        table = lake.create_table("raced", SCHEMA, properties=properties)
         table.append(pa.table({"id": [0, -1], "n": [0, 7]}, schema=SCHEMA))
         for name in ("kept", "gathered"):
             lake.create_table(name, SCHEMA)
@@ -74,6 +81,7 @@ def test_no_change_is_lost(database, request, tmp_path):
         found = {row["id"]: row["n"] for row in table.scan().to_arrow().to_pylist()}
         own = dict.fromkeys(range(1, PROCESSES + 1), ROUNDS)
         assert found == {0: 2 * ROUNDS * PROCESSES, -1: 7, **own}
+        assert +told_by_feed(table, "id", "n") == Counter(found.items())
         everyone, rounds = range(1, PROCESSES + 1), range(ROUNDS)
         each = sorted((me, number) for me in everyone for number in rounds)
         assert _pairs(lake, "made") == sorted((me * 100 + number, me) for me, number in each)

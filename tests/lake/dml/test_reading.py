@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 
 import duckdb
@@ -75,6 +76,33 @@ def test_counts_come_from_the_log(table, marked, monkeypatch):
     assert (table.count(), table.count("day = 'a'"), marked.count()) == (4, 2, 3)
 
 
+def test_extremes_come_from_the_log(lake, table, marked, monkeypatch):
+    kinds = lake.create_table("extremes", data=pa.table({
+        "f": [1.0, float("nan"), None], "day": [dt.date(2024, 1, 2), dt.date(1969, 1, 1), None],
+        "none": pa.array([None] * 3, pa.int64()), "s": ["long" * 20, "a", None],
+    }))  # fmt: skip
+    assert marked.min_max("id", "n IS NULL OR n > 0") == (1, 4)
+    marked_at_an_end = lake.create_table(
+        "ends", data=ROWS, properties={"delta.enableDeletionVectors": "true"}
+    )
+    marked_at_an_end.delete("id = 4")
+    assert marked_at_an_end.min_max("id") == (1, 3)
+    least, greatest = kinds.min_max("f")
+    assert least == 1.0
+    assert greatest != greatest
+    assert kinds.min_max("s") == ("a", "long" * 20)
+    assert table.min_max("n", "day = 'a'") == (0.5, 0.5)
+    assert table.min_max("id", "id > 9") == (None, None)
+    assert table.min_max("id", "id % 2 = 1") == (1, 3)
+    with pytest.raises(ValidationError, match="limit"):
+        table.scan(limit=1).min_max("id")
+    monkeypatch.setattr("deltasql.lake.scan.read_files", _no_reading)
+    assert (table.min_max("id"), table.min_max("ID", "day = 'a'")) == ((1, 4), (1, 2))
+    assert table.min_max("day") == ("a", "b")
+    assert kinds.min_max("day") == (dt.date(1969, 1, 1), dt.date(2024, 1, 2))
+    assert kinds.min_max("none") == (None, None)
+
+
 def _no_reading(objects, adds, **_):
     assert not list(adds)
     return iter(())
@@ -145,3 +173,31 @@ def test_removes_of_stock_delta_leave_out_partitions_of_null(lake):
 def test_a_table_without_a_feed_says_so(table):
     with pytest.raises(ValidationError, match="no change feed"):
         table.change_rows()
+
+
+def test_numbers_beside_texts(lake):
+    """As in Spark: the texts become numbers, and what is none fails."""
+    rows = pa.table({"id": [1, 2, 3, 4], "s": ["1", " 2 ", "+3", None], "n": ["a", "1", "2", "3"]})
+    table = lake.create_table("texts", data=rows)
+    for where, ids in (("s = 2", [2]), ("s > 1", [2, 3]), ("s IN (1, 3)", [1, 3]),
+                       ("s <> 1", [2, 3]), ("s < 2.5 AND id > 1", [2])):  # fmt: skip
+        assert table.scan(where, columns=["id"]).to_arrow().column("id").to_pylist() == ids
+        assert table.count(where) == len(ids)
+    with pytest.raises(ValidationError, match="can't be evaluated"):
+        table.scan("n = 1").to_arrow()
+    assert table.scan("n = 1 AND id > 4").to_arrow().num_rows == 0
+    with lake.transaction() as tx:
+        assert tx.table("texts").scan("s = 2").to_arrow().num_rows == 1
+
+
+def test_conditions_beyond_the_log(lake):
+    table = lake.create_table("beyond", data=ROWS, partition_by=["day"])
+    assert _ids(table.scan("id % 2 = 0").to_polars()) == [2, 4]
+    assert _ids(table.scan("upper(day) = 'A' AND id > 1").to_polars()) == [2]
+    assert table.scan("n * 2 > 1", columns=["n"]).to_arrow().to_pylist() == [{"n": 2.0}, {"n": 3.0}]
+    assert table.count("coalesce(n, 0) = 0") == 1
+    assert table.scan("1 + 1 = 2", limit=2).to_arrow().num_rows == 2
+    with pytest.raises(UnsupportedFeatureError, match="function rand"):
+        table.scan("rand() < 0.5")
+    with pytest.raises(ValidationError, match="malformed at position"):
+        table.scan("id >")

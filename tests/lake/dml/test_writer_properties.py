@@ -120,7 +120,7 @@ def test_unknown_columns_are_refused(lake):
 
 def test_a_lost_race_is_run_again(lake):
     table = lake.create_table("raced", data=pa.table({"id": [1, 2, 3]}))
-    rows, original = pa.table({"id": [9]}), table.snapshot
+    rows, original = pa.table({"id": [9]}), table.base
     rivals = iter(["id = 1", "id = 2"])
 
     def raced():
@@ -129,7 +129,7 @@ def test_a_lost_race_is_run_again(lake):
             lake.table("raced").delete(rival)
         return found
 
-    table.snapshot = raced
+    table.base = raced
     with pytest.raises(deltasql.CommitError):
         table.overwrite(rows)
     table.overwrite(iter(rows.to_batches()), max_commit_retries=1)

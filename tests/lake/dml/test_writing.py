@@ -71,6 +71,8 @@ def test_notes_of_arrow_fields_are_kept(lake):
     fields = table.snapshot().state.schema.fields
     assert fields[0].metadata == {"comment": "the key"}
     assert fields[1].type.fields[0].metadata == {"comment": "inner"}
+    assert table.snapshot().schema.field("id").metadata == {b"comment": b"the key"}
+    assert table.snapshot().schema.field("s").metadata is None
     assert "generatedColumns" in table.snapshot().protocol.writer_features
     source = pa.table({"id": [1]})
     merge = table.merge(source, "target.id = source.id")

@@ -32,6 +32,8 @@ Node: TypeAlias = dict[str, Any]
 _SYNTAX = re.compile(
     rf"(?P<text>\b{RAW}|{LITERAL})"
     r"|\"(?:[^\"]|\"\")*\"|`(?P<name>(?:[^`]|``)+)`|\b[xX]'(?P<bytes>[0-9a-fA-F]*)'"
+    # To DuckDB's parser, ARRAY begins a subquery.
+    r"|\b(?P<array>(?i:array))(?=\s*\()"
     # What DuckDB reads as a string, and Spark does not.
     r"|(?P<odd>\b(?:[eEbBnN]|[uU]&)(?=')|(?<!\w)\$)"
 )
@@ -105,6 +107,8 @@ def _duckdb_syntax(match: re.Match[str]) -> str:
         return text(value_of(match["text"]))
     if match["name"]:
         return quoted(match["name"].replace("``", "`"))
+    if match["array"]:
+        return quoted(match["array"].lower())
     if match["odd"]:
         raise _malformed(match.string, f"{match['odd']} stands before a text")
     return match[0] if match["bytes"] is None else f"unhex('{match['bytes']}')"

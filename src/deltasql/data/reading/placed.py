@@ -102,7 +102,7 @@ class PlacedRows:
                 yield known.append_column(FILE, file)
 
         wanted = [add for add in files if only is None or numbers[id(add)] in only]
-        return read_ahead(iter(wanted), rows)
+        return read_ahead(self.objects, iter(wanted), rows)
 
     def _fields(self, columns: Sequence[str] | None, *, ids: bool) -> tuple[StructField, ...]:
         fields = self.state.schema.fields

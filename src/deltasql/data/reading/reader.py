@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,7 +53,7 @@ def read_files(
         predicate=predicate,
         batch_size=batch_size,
     )
-    return read_ahead(iter(files), lambda add: scan_file(objects, add, scan))
+    return read_ahead(objects, iter(files), lambda add: scan_file(objects, add, scan))
 
 
 def output_schema(schema: StructType, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -85,7 +86,9 @@ def _asked_for(schema: StructType, columns: Sequence[str] | None) -> list[str]:
 
 
 def read_ahead(
-    files: Iterator[AddFile], rows: Callable[[AddFile], Iterator[pa.RecordBatch]]
+    objects: ObjectStore,
+    files: Iterator[AddFile],
+    rows: Callable[[AddFile], Iterator[pa.RecordBatch]],
 ) -> Iterator[pa.RecordBatch]:
     """The rows of each file in turn; a few small files are read ahead."""
     first = list(islice(files, 2))
@@ -93,7 +96,9 @@ def read_ahead(
         for add in first:
             yield from rows(add)
         return
-    with ThreadPoolExecutor(_AHEAD, thread_name_prefix="deltasql-read") as pool:
+    # A disk answers at once: more threads than cores would only wait for each other.
+    threads = min(_AHEAD, os.cpu_count() or 1) if objects.is_local else _AHEAD
+    with ThreadPoolExecutor(threads, thread_name_prefix="deltasql-read") as pool:
         yield from _ahead(chain(first, files), rows, pool)
 
 

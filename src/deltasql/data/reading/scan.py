@@ -19,7 +19,7 @@ from deltasql.data.reading.row_groups import matching_row_groups
 from deltasql.data.reshape import ReshapeError, reshape
 from deltasql.errors import LogFormatError, StoreError, UnsupportedFeatureError
 from deltasql.log.predicates.predicate import Predicate
-from deltasql.log.pruning.files import Pruner
+from deltasql.log.pruning.files import Match, Pruner
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile
 from deltasql.spec.partition_values import parse_value
@@ -152,6 +152,10 @@ class _Reading:
         self._rules = column_rules(scan.mode, self._fields, add.path)
         self._legacy = any(key in (file.metadata.metadata or {}) for key in _LEGACY)
         self._constants = _constants(add, scan)
+        self._predicate = scan.predicate
+        if scan.pruner is not None:
+            found = scan.pruner.match(partition_values=add.partition_values)
+            self._predicate = None if found is Match.ALL else scan.predicate
         stored = [item for item in scan.needed.fields if item.name not in self._constants]
         indexes = self._rules.match(self._fields, stored, "")
         self._source = {
@@ -171,24 +175,25 @@ class _Reading:
             batch = self._logical(raw, count)
             if self._scan.placed:
                 batch = batch.append_column(ROW, pa.arange(start, start + count))
-            mask = self._mask(deleter, start, count)
-            if mask is not None:
-                batch = batch.filter(mask)
-            if self._scan.predicate is not None and batch.num_rows:
-                batch = batch.filter(row_mask(self._scan.predicate, batch))
+            batch = self._live(batch, deleter, start)
+            if self._predicate is not None and batch.num_rows:
+                batch = _kept(batch, row_mask(self._predicate, batch))
             if batch.num_rows:
                 yield self._asked_for(batch)
 
-    def _mask(self, deleter: RowDeleter | None, start: int, count: int) -> pa.Array | None:
+    def _live(
+        self, batch: pa.RecordBatch, deleter: RowDeleter | None, start: int
+    ) -> pa.RecordBatch:
         if self._only is not None:
             first = bisect_left(self._only, start)
-            last = bisect_left(self._only, start + count, first)
-            if last - first == count:
-                return None
+            last = bisect_left(self._only, start + batch.num_rows, first)
+            if last - first == batch.num_rows:
+                return batch
             buffers = [None, pa.py_buffer(self._only[first:last])]
             wanted = pa.Array.from_buffers(pa.uint64(), last - first, buffers)
-            return pc.is_in(pa.arange(start, start + count).cast(pa.uint64()), wanted)
-        return None if deleter is None else deleter.keep_mask(start, count)
+            return batch.take(pc.subtract(wanted, pa.scalar(start, pa.uint64())))
+        mask = None if deleter is None else deleter.keep_mask(start, batch.num_rows)
+        return batch if mask is None else batch.filter(mask)
 
     def _has_wanted(self, start: int, count: int) -> bool:
         if self._only is None:
@@ -201,7 +206,7 @@ class _Reading:
         metadata, names = self._file.metadata, sorted(set(self._source.values()))
         wanted = matching_row_groups(
             self._file,
-            pruner=self._scan.pruner,
+            pruner=None if self._predicate is None else self._scan.pruner,
             partition_values=self._add.partition_values,
             columns=self._prunable(),
         )
@@ -272,6 +277,11 @@ class _Reading:
         if self._scan.placed:
             asked, chosen = asked.append(_PLACE), [*chosen, batch.columns[-1]]
         return _batch(chosen, asked, batch.num_rows)
+
+
+def _kept(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows of a mask; a filter would copy even those that all stay."""
+    return batch if mask.true_count == len(mask) else batch.filter(mask)
 
 
 def _batch(columns: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:

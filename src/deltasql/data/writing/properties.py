@@ -37,7 +37,8 @@ class BloomFilter:
 
     def __post_init__(self) -> None:
         _must_be_positive("distinct_values", self.distinct_values)
-        if not 0 < self.false_positives < 1:
+        is_number = isinstance(self.false_positives, int | float)
+        if not is_number or not 0 < self.false_positives < 1:
             raise _refused("false_positives", self.false_positives, "a share between 0 and 1")
 
 
@@ -89,6 +90,8 @@ class WriterProperties:
         for name in ("row_group_size", "data_page_size", "dictionary_page_size"):
             if getattr(self, name) is not None:
                 _must_be_positive(name, getattr(self, name))
+        if not isinstance(self.columns, Mapping):
+            raise _refused("columns", self.columns, "a mapping from names to ColumnProperties")
         for name, value in self.columns.items():
             if not isinstance(value, ColumnProperties):
                 raise _refused(f"columns[{name!r:.80}]", value, "a ColumnProperties")

@@ -17,6 +17,7 @@ from deltasql.errors import (
 from deltasql.lake import writing
 from deltasql.lake.appending.entries import Entry
 from deltasql.spec.actions import Action, Metadata
+from deltasql.telemetry import tracing
 
 if TYPE_CHECKING:
     from deltasql.lake.table import Table
@@ -29,7 +30,7 @@ _SCHEMA_RETRIES: Final = 5
 def commit(table: Table, entries: Sequence[Entry]) -> None:
     """Commit appends together, and tell each caller the outcome."""
     try:
-        with table._lake.presence.writing():
+        with tracing.span("append", table=table.name), table._lake.presence.writing():
             _commit(table, entries)
     except BaseException as error:
         # Catch everything, not only our own errors: nobody may be left waiting.

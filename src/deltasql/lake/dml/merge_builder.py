@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 from deltasql.errors import ValidationError
+from deltasql.lake.arguments import checked
 from deltasql.lake.dml.literals import assignments
 
 Side: TypeAlias = Literal["matched", "not matched", "not matched by source"]
@@ -44,6 +45,7 @@ class Merge:
         return tuple(clause for clause in self.clauses if clause.side == side)
 
 
+@checked
 class MergeBuilder(Generic[R]):
     """`table.merge(source, on)`: add clauses, then `execute()`.
 

@@ -7,16 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from deltasql.data.computing.new_rows import NewRows
+from deltasql.data.expressions.conditions import TARGET, Condition, condition_of
 from deltasql.data.expressions.engine import quoted
 from deltasql.data.expressions.session import Session, relation_of
 from deltasql.lake import writing
-from deltasql.lake.dml.conditions import (
-    TARGET,
-    Condition,
-    Places,
-    condition_of,
-    find_rows,
-)
+from deltasql.lake.dml.conditions import Places, find_rows
 from deltasql.lake.dml.metrics import Clock, change_metrics, rows_in, total
 from deltasql.lake.dml.operation import RowFiles, TableAt
 from deltasql.log.removal import every_row, sort_by_match
@@ -31,7 +26,7 @@ def delete(session: Session, table: TableAt, where: str | None) -> Outcome:
     if where is None:
         files.take_whole(every_row(table.snapshot.adds(None)))
         return _outcome("DELETE", files, clock, None, {"Deleted": rows_in(files.gone)}, files.gone)
-    condition = condition_of(session, table.state, where)
+    condition = condition_of(session, table.state.schema, where)
     with clock.phase("scanTimeMs"):
         sure = condition.predicate if condition.is_whole else None
         found = sort_by_match(table.snapshot.adds(condition.predicate), sure, table.state.schema)
@@ -56,7 +51,7 @@ def update(
 ) -> Outcome:
     """Set columns in the rows of a condition, by default all; writes nothing if there are none."""
     clock, files = Clock(), RowFiles(table)
-    condition = condition_of(session, table.state, "TRUE" if where is None else where)
+    condition = condition_of(session, table.state.schema, "TRUE" if where is None else where)
     rows = _Updated(session, table, values)
     with clock.phase("scanTimeMs"):
         candidates = list(table.snapshot.adds(condition.predicate))

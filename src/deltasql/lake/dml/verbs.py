@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from deltasql.data.expressions.conditions import TARGET
 from deltasql.data.expressions.session import Session
 from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.data.writing.writer import PLAIN
@@ -17,13 +18,13 @@ from deltasql.errors import (
 )
 from deltasql.lake import writing
 from deltasql.lake.dml import merge_run, row_changes
-from deltasql.lake.dml.conditions import TARGET
 from deltasql.lake.dml.literals import assignments
 from deltasql.lake.dml.merge_builder import SOURCE, Merge, MergeBuilder
 from deltasql.lake.dml.operation import TableAt
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.words import one_of
 from deltasql.spec.actions import Action
+from deltasql.telemetry import tracing
 
 if TYPE_CHECKING:
     from deltasql.lake.table import Table
@@ -142,7 +143,7 @@ class TableVerbs:
 
     def _run(self, operation: Operation, wishes: Wishes, txn: Sequence[Action]) -> WriteResult:
         table = cast("Table", self)
-        with table.present():
+        with tracing.span("dml", table=table.name), table.present():
             for attempt in range(wishes.retries + 1):
                 write, result = _at(table, operation, wishes.options)
                 if write is None and not txn:
@@ -230,7 +231,7 @@ def _at(
     table: Table | TransactionTable, operation: Operation, options: FileOptions = PLAIN
 ) -> tuple[writing.Write | None, WriteResult]:
     """What an operation does to the table as it is now."""
-    snapshot = table.snapshot()
+    snapshot = table.base()
     at = TableAt(
         objects=table.objects,
         snapshot=snapshot,

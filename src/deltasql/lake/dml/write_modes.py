@@ -109,7 +109,7 @@ def _check(mode: str, where: str | None, app_id: str | None) -> None:
 
 
 def _check_partitions(table: Table, partition_by: Sequence[str] | None) -> None:
-    there = table.snapshot().state.partition_columns
+    there = table.base().state.partition_columns
     if partition_by is not None and tuple(partition_by) != there:
         raise ValidationError(
             f"{table.name} is partitioned by {', '.join(there) or 'nothing'}",

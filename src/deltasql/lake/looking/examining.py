@@ -66,6 +66,7 @@ def examine(
 def _checks(lake: Lake) -> Iterator[Finding]:
     for name, check in (
         ("database", _database),
+        ("replica", _replica),
         ("grants", _grants),
         ("clock", _clock),
         ("store", _store),
@@ -106,6 +107,12 @@ def _database(lake: Lake) -> Iterator[Finding]:
         )
     else:
         yield Finding("database", "ok", told)
+
+
+def _replica(lake: Lake) -> Iterator[Finding]:
+    found = lake.store.replica()
+    if found is not None:
+        yield Finding("replica", "ok", f"{found[0]}: {found[1]}")
 
 
 def _grants(lake: Lake) -> Iterator[Finding]:

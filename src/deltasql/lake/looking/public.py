@@ -22,9 +22,9 @@ TABLE: Final = frozenset(
         "add_column", "add_columns", "add_constraint", "allow", "append", "appender",
         "change_rows", "changes", "clone", "commit", "count", "delete", "detail", "drop_column",
         "drop_constraint", "drop_feature", "enable_feature", "expire", "head", "history", "kind",
-        "location", "merge", "mirror", "name", "optimize", "overwrite", "partitions", "pin",
-        "plot", "read_only", "release", "rename_column", "reorder_columns", "reorg", "restore",
-        "scan", "set_comment", "set_nullable", "set_properties", "size", "snapshot", "sources",
-        "table_id", "unset_properties", "update", "vacuum", "version", "widen_type",
+        "location", "merge", "min_max", "mirror", "name", "optimize", "overwrite", "partitions",
+        "pin", "plot", "read_only", "release", "rename_column", "reorder_columns", "reorg",
+        "restore", "scan", "set_comment", "set_nullable", "set_properties", "size", "snapshot",
+        "sources", "table_id", "unset_properties", "update", "vacuum", "version", "widen_type",
     )
 )  # fmt: skip

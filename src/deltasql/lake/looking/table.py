@@ -64,6 +64,10 @@ class TableLooks:
         """How many rows there are; from the log alone where that is exact."""
         return cast("Table", self).snapshot().count(where)
 
+    def min_max(self, column: str, where: str | None = None) -> tuple[Any, Any]:
+        """The least and the greatest value of a column; from the log alone where that is exact."""
+        return cast("Table", self).snapshot().min_max(column, where)
+
     def partitions(self) -> list[dict[str, str | None]]:
         """The values of the partition columns that have rows, as the log writes them."""
         return cast("Table", self).snapshot().partitions()

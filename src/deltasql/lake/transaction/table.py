@@ -115,6 +115,9 @@ class TransactionTable(TransactionVerbs):
         self._table.must_be_current(found.state)
         return found
 
+    # What a transaction reads is what it writes on.
+    base = snapshot
+
     def _pinned(self) -> Snapshot:
         # A scan that was begun before a write must not show that write.
         overlay = self._overlay.copy()
@@ -137,7 +140,9 @@ class TransactionTable(TransactionVerbs):
         """The rows, lazily; what is read here is part of the conflict check."""
         self._must_be_open()
         snapshot = self.snapshot()
-        self.has_read(snapshot.bind(where))
+        condition = snapshot.condition(where)
+        # Of a condition, the log checks what it understands.
+        self.has_read(None if condition is None else condition.predicate)
         return snapshot.scan(where, columns, limit)
 
     def has_read(
@@ -315,7 +320,7 @@ class TransactionTable(TransactionVerbs):
         asked = {key for key in removed & self._overlay.adds.keys() if key[0] not in new}
         if not asked:
             return set()
-        return self._table.snapshot_with(version=self._version).having(asked)
+        return self._table.base(self._version).having(asked)
 
     def _pay_feed_debt(self) -> None:
         debt = self.feed_debt

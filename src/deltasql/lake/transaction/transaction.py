@@ -27,6 +27,7 @@ from deltasql.lake.writing import txn_actions
 from deltasql.spec.actions import Metadata
 from deltasql.store.interface import LockedLog
 from deltasql.store.statements import refuse_transaction_control
+from deltasql.telemetry import tracing
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -62,7 +63,8 @@ class Transaction:
         self._txn = txn_actions(app_id, app_version)
         self._is_open = self._is_used = False
         self._present = ExitStack()
-        self.id = writing.new_id()
+        self._span = tracing.begin("transaction")
+        self.id = tracing.commit_id(self._span) or writing.new_id()
         self.versions: Mapping[str, int] = {}
 
     def __repr__(self) -> str:
@@ -87,7 +89,7 @@ class Transaction:
         trace: TracebackType | None,
     ) -> None:
         self._is_open = False
-        with self._present:
+        with tracing.within(self._span), self._present:
             self._commit() if kind is None else self._discard_files()
 
     def sql_execute(self, statement: str, parameters: Sequence[Any] = ()) -> Statement:

@@ -251,13 +251,9 @@ class TableAlter:
                 cause=f"it says {snapshot.properties[key]:.200}",
                 remedy="drop it first",
             )
-        condition = rules.enforceable(snapshot.state.schema, name, expression)
-        rules.must_hold(
-            snapshot.state.schema,
-            lambda names: snapshot.scan(columns=names or None).to_batches(),
-            condition,
-            f"{name}: {expression}",
-        )
+        # As in Delta, a row for which it is null breaks a constraint.
+        kept = snapshot.count(expression)
+        rules.must_hold(name, expression, rows=snapshot.count(), kept=kept)
         configuration = {**snapshot.properties, key: expression}
         metadata = replace(snapshot.metadata, configuration=configuration)
         params = {"name": name, "expr": expression}
@@ -356,7 +352,7 @@ def _mapped(
 
 
 def _snapshot(target: TableAlter) -> Snapshot:
-    return cast("Table", target).snapshot()
+    return cast("Table", target).base()
 
 
 def _commit(

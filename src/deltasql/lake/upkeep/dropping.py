@@ -37,9 +37,9 @@ class TableFeatures:
         table = cast("Table", self)
         feature = rules.droppable(name)
         for attempt in range(_TRIES):
-            rules.must_be_unused(table.snapshot().state, feature)
+            rules.must_be_unused(table.base().state, feature)
             self._stop_using(table, feature)
-            snapshot = table.snapshot()
+            snapshot = table.base()
             if rules.needs_clean_history(feature):
                 self._forget(table, snapshot, feature, truncate=truncate_history)
             params = {"featureName": feature, "truncateHistory": truncate_history}
@@ -63,10 +63,10 @@ class TableFeatures:
 
     def _stop_using(self, table: Table, feature: str) -> None:
         """Make the head stop using the feature."""
-        found = rules.property_to_clear(feature, table.snapshot().properties)
+        found = rules.property_to_clear(feature, table.base().properties)
         if found is not None:
             table.set_properties(dict([found]))
-        if _uses(table.snapshot(), feature):
+        if _uses(table.base(), feature):
             table.reorg()
 
     def _forget(self, table: Table, snapshot: Snapshot, feature: str, *, truncate: bool) -> None:
@@ -84,7 +84,7 @@ class TableFeatures:
             cleanup(lake.engine, lake.store, table.objects, table.target, dry_run=False, upto=first)
         commits = lake.store.commits(table.table_id, after=first - 1, upto=snapshot.version)
         version = rules.last_trace(feature, commits)
-        if version is None and _uses(table.snapshot(first), feature):
+        if version is None and _uses(table.base(first), feature):
             version = first
         if version is not None:
             raise _too_early(feature, f"version {version} makes use of it")

@@ -35,6 +35,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile, CdcFile
 from deltasql.spec.paths import is_elsewhere, object_key
 from deltasql.store.upkeep.interface import PinRecord
+from deltasql.telemetry import tracing
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -194,7 +195,7 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
                 remedy="give one of the two",
             )
         table = cast("Table", self)
-        return restore(table, table.snapshot(version, timestamp), version, timestamp)
+        return restore(table, table.base(version, timestamp), version, timestamp)
 
     def clone(
         self,
@@ -210,7 +211,7 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
         the same lake still names.
         """
         table = cast("Table", self)
-        return cloning.clone(table, table.snapshot(version, timestamp), name, location)
+        return cloning.clone(table, table.base(version, timestamp), name, location)
 
     @contextmanager
     def pin(
@@ -226,7 +227,7 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
         If the process dies, the pin outlives it by `ttl` at most.
         """
         table = cast("Table", self)
-        snapshot = table.snapshot(version, timestamp)
+        snapshot = table.base(version, timestamp)
         presence = table._lake.presence
         seconds = ttl.total_seconds()
         with presence.pinned(table.table_id, snapshot.version, reason, seconds=seconds):
@@ -239,8 +240,9 @@ def restore(
     """See `Table.restore`."""
     lake = table._lake
     name = f"{table.name} can't be restored to version {then.version}"
-    with lake.presence.writing(), lake.presence.pinned(table.table_id, then.version, "restore"):
-        now = table.snapshot()
+    pinned = lake.presence.pinned(table.table_id, then.version, "restore")
+    with tracing.span("restore", table=table.name), lake.presence.writing(), pinned:
+        now = table.base()
         wanted = restoring.plan(
             now=now.state,
             then=then.state,
@@ -276,7 +278,7 @@ def writes(
 
     @wraps(method)
     def writing(self: Table, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self._lake.presence.writing():
+        with tracing.span(method.__name__, table=self.name), self._lake.presence.writing():
             return method(self, *args, **kwargs)
 
     return writing

@@ -30,6 +30,7 @@ from deltasql.spec.actions import Action, AddFile, CommitInfo
 from deltasql.spec.properties import CLUSTERING_DOMAIN, TARGET_FILE_SIZE
 from deltasql.spec.schema import ArrayType, MapType, StructType
 from deltasql.store.interface import LockedLog
+from deltasql.telemetry import tracing
 
 if TYPE_CHECKING:
     from deltasql.lake.table import Table
@@ -90,7 +91,7 @@ class TableOptimize:
             )
         if wish.zorder_by and purge:
             raise ValidationError("purge and zorder_by exclude each other", remedy="give one")
-        with table._lake.presence.writing():
+        with tracing.span("optimize", table=table.name), table._lake.presence.writing():
             return Run(_Optimized(table, wish), table._lake.store, wish, progress).run()
 
     def reorg(
@@ -102,7 +103,7 @@ class TableOptimize:
 
 def files_to_optimize(table: Table) -> int:
     """How many files `Table.optimize` would combine; 0 if it can't."""
-    snapshot = table.snapshot()
+    snapshot = table.base()
     state = snapshot.state
     try:
         must_be_rewritable(state)
@@ -135,7 +136,7 @@ class _Optimized:
         return self._table._lake.states.refresh(self.table_id)
 
     def files(self, state: TableState, where: str | None) -> Iterator[AddFile]:
-        snapshot = self._table.snapshot(state.version)
+        snapshot = self._table.base(state.version)
         return snapshot.adds(snapshot.bind(where))
 
     def held(self, version: int) -> AbstractContextManager[None]:

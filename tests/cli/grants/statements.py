@@ -1,0 +1,83 @@
+"""What is tried as each role, by plain SQL."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import psycopg
+import pyarrow as pa
+
+ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
+ROLES = ("reader", "writer", "mirror")
+RELATIONS = """
+SELECT c.relname, c.relkind = 'r' FROM pg_class AS c
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v')
+ORDER BY 1
+"""
+MIRROR_TABLES = {
+    "dl_mirror_status",
+    "dl_mirror_leases",
+    "dl_trusted_versions",
+    "dl_sessions",
+}
+
+
+FORGED = {
+    "a head is rewound": "UPDATE dl_table_heads SET current_version = 0",
+    "a head is deleted": "DELETE FROM dl_table_heads",
+    "a live file is deleted": "DELETE FROM dl_active_files",
+    "a file is forged": "INSERT INTO dl_active_files SELECT * FROM dl_active_files",
+    "a version is forged": "INSERT INTO dl_table_versions SELECT * FROM dl_table_versions",
+    "a version is changed": "UPDATE dl_table_versions SET body = 'x'",
+    "a version is deleted": "DELETE FROM dl_table_versions",
+    "a removal is forged": "INSERT INTO dl_dead_files SELECT * FROM dl_dead_files",
+    "a table is moved": "UPDATE dl_tables SET location = '/elsewhere'",
+    "a table is stolen": "UPDATE dl_tables SET name = 'stolen'",
+    "a place is taken": "UPDATE dl_places SET place = 'file:/elsewhere/'",
+    "a place is forged": "INSERT INTO dl_places VALUES (999, 'file:/elsewhere/')",
+    "metadata is forged": "INSERT INTO dl_metadata_updates SELECT * FROM dl_metadata_updates",
+    "a protocol is forged": "INSERT INTO dl_protocol_updates SELECT * FROM dl_protocol_updates",
+    "a transaction is forged": "INSERT INTO dl_txn_actions SELECT * FROM dl_txn_actions",
+    "a domain is forged": "INSERT INTO dl_domain_metadata SELECT * FROM dl_domain_metadata",
+    "changes are forged": "INSERT INTO dl_cdc_files SELECT * FROM dl_cdc_files",
+    "sources are deleted": "DELETE FROM dl_table_sources",
+    "a digest is changed": "UPDATE dl_mirror_status SET digest = ''",
+    "the inner functions are called": "SELECT dl_write_version("
+    "1, 0, 0, 'x', ''::bytea, 'raw', ''::bytea, NULL, NULL, NULL, NULL, false)",
+    "inner rows are written": "SELECT dl_write_rows(1, 1, NULL, '[]'::json, NULL, NULL, false)",
+    "files are restated": "SELECT dl_restate_files(1, 9, ARRAY[]::dl_added_file[])",
+}
+REFUSED_BY_CHECKS = {
+    "an old version is written": "SELECT dl_write_next(1, 1, 1, 'x', sha256('x'::bytea), 'raw', "
+    "'x'::bytea, NULL, 'WRITE', '{}', NULL, false)",
+    "a version is skipped": "SELECT dl_write_next(1, 9, (extract(epoch FROM now()) * 1000)::bigint,"
+    " 'x', sha256('x'::bytea), 'raw', 'x'::bytea, NULL, 'WRITE', '{}', NULL, false)",
+    "a version is from the future": "SELECT dl_write_next(1, 2, 99999999999999, 'x', "
+    "sha256('x'::bytea), 'raw', 'x'::bytea, NULL, 'WRITE', '{}', NULL, false)",
+    "a digest lies": "SELECT dl_write_next(1, 2, (extract(epoch FROM now()) * 1000)::bigint, 'x', "
+    "'lie'::bytea, 'raw', 'x'::bytea, NULL, 'WRITE', '{}', NULL, false)",
+    "rows of an old version": "SELECT dl_write_next_rows("
+    "1, 1, NULL, '[]'::json, NULL, NULL, false)",
+    "a second head": "SELECT dl_create_head(1, 0)",
+}
+
+# The next commit of the table would fail.
+FORGED_STATUS = "INSERT INTO dl_mirror_status (table_id, version, status, digest) VALUES "
+FORGED_STATUSES = {
+    "of a version to come": f"{FORGED_STATUS} (1, 2, 'PENDING', 'x')",
+    "of a table to come": f"{FORGED_STATUS} (2, 0, 'PENDING', 'x')",
+}
+
+
+def as_role(url: str, name: str) -> str:
+    """The address for another role."""
+    return url.replace("postgres@", f"{quote(name, safe='')}@")
+
+
+def refusal(connection: psycopg.Connection, statement: str) -> str | None:
+    """The state that a statement ends in; None where it is done."""
+    try:
+        connection.execute(statement)
+    except psycopg.Error as error:
+        return error.sqlstate
+    return None

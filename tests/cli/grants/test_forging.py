@@ -1,0 +1,171 @@
+"""Nobody forges the log by SQL of their own."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from deltasql.lake.database import grants
+from tests.cli.grants.statements import (
+    FORGED,
+    FORGED_STATUSES,
+    REFUSED_BY_CHECKS,
+    ROLES,
+    ROWS,
+    as_role,
+    refusal,
+)
+
+
+@pytest.mark.parametrize("strict", [True])
+@pytest.mark.parametrize("role", ROLES)
+def test_nobody_forges_the_log_by_plain_sql(connect_as, postgres_url, names, role):
+    """Each statement, by each role: refused, and the table is what it was."""
+    with psycopg.connect(as_role(postgres_url, names[role]), autocommit=True) as forger:
+        for what, statement in FORGED.items():
+            assert refusal(forger, statement) == "42501", what
+        for what, statement in REFUSED_BY_CHECKS.items():
+            expected = "DL003" if role == "writer" else "42501"
+            assert refusal(forger, statement) == expected, what
+    owner = connect_as("owner")
+    assert owner.table("t").version == 1
+    assert owner.check("t", full=True).ok
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("role", ["writer", "mirror"])
+def test_nobody_forges_the_status_of_a_version_to_come(connect_as, postgres_url, names, role):
+    """The search path is the forger's own, and so is a table that it puts there."""
+    with psycopg.connect(as_role(postgres_url, names[role]), autocommit=True) as forger:
+        forger.execute(
+            "CREATE TEMP TABLE dl_table_versions AS"
+            " SELECT 1 AS table_id, 2 AS version, 'x'::bytea AS digest"
+        )
+        for what, statement in FORGED_STATUSES.items():
+            assert refusal(forger, statement) == "DL003", what
+    assert connect_as("writer").table("t").append(ROWS) == 2
+
+
+def _commit_without_its_row(forger: psycopg.Connection) -> None:
+    """A next version whose commit file adds a file of which no row tells."""
+    add = (
+        b'{"add":{"dataChange":true,"modificationTime":1,"partitionValues":{},'
+        b'"path":"forged.parquet","size":1}}\n'
+    )
+    (answer,) = forger.execute(
+        "SELECT dl_commit(1, 'forged', false, NULL, NULL, 0, 0, %s, %s, %s, NULL, 'WRITE', '{}',"
+        " NULL, true, ARRAY[]::dl_added_file[], NULL, NULL, NULL, false)",
+        (b'{"commitInfo":{"inCommitTimestamp":', b',"timestamp":', b"}}\n" + add),
+    ).fetchone()
+    assert answer.startswith("COMMITTED 2 ")
+
+
+@pytest.mark.parametrize("strict", [True])
+def test_a_version_that_contradicts_its_rows_gets_no_checkpoint(
+    connect_as, postgres_url, names, tmp_path
+):
+    """A strict writer can commit it; what others trust is not made from it, and a check tells."""
+    with psycopg.connect(as_role(postgres_url, names["writer"]), autocommit=True) as forger:
+        _commit_without_its_row(forger)
+    writer = connect_as("writer")
+    for _ in range(9):
+        writer.table("t").append(ROWS)
+    writer.close()
+    mirror = connect_as("mirror")
+    mirror.mirror.run(once=True)
+    assert not list(tmp_path.rglob("*.checkpoint*"))
+    (checked,) = mirror.check("t").tables.values()
+    assert [found.path for found in checked.findings] == ["forged.parquet"]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_writers_cannot_have_live_files_deleted(connect_as, postgres_url, names, tmp_path):
+    """By what they write into vacuum's journal: see tests/maintenance/test_vacuum_pending.py."""
+    table = connect_as("owner").table("t")
+    (path,) = table.snapshot().files().column("path").to_pylist()
+    with psycopg.connect(as_role(postgres_url, names["writer"]), autocommit=True) as forger:
+        for number, spelt in enumerate([path, "%70" + path[1:]]):
+            for kind in ("DEAD", "VECTOR", "CHANGE", "ORPHAN"):
+                forger.execute(
+                    "INSERT INTO dl_vacuum_files VALUES (%s, 0, %s,"
+                    " substr(sha256(%s::text::bytea), 1, 16), %s, 99, 1, now(), NULL, %s)",
+                    (f"{kind}{number}", table.table_id, spelt, kind, spelt),
+                )
+    table.vacuum(dry_run=False)
+    assert table.scan().to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize("strict", [True])
+def test_a_strict_writer_claims_what_its_location_names(connect_as, postgres_url, names, tmp_path):
+    owner = connect_as("owner")
+    link = tmp_path / "link"
+    (tmp_path / "behind").mkdir()
+    link.symlink_to(tmp_path / "behind", target_is_directory=True)
+    linked = owner.create_table("linked", ROWS.schema, location=str(link / "t"))
+    victim = owner.table("t").location
+    with psycopg.connect(as_role(postgres_url, names["writer"])) as forger:
+
+        def claimed(location: str, place: str) -> bool:
+            create = "SELECT table_id FROM dl_create_table('evil', %s, 1, 7, '{}')"
+            (table_id,) = forger.execute(create, [location]).fetchone()
+            claim = "SELECT count(*) FROM dl_claim_place(%s, %s)"
+            (count,) = forger.execute(claim, [table_id, place]).fetchone()
+            if not count:
+                with pytest.raises(psycopg.Error) as caught:
+                    forger.execute("SELECT dl_create_head(%s, 1)", [table_id])
+                assert caught.value.sqlstate == "DL003"
+            forger.rollback()
+            return bool(count)
+
+        for location in (
+            victim,
+            f"file://{victim}",
+            f"{victim}/x/..",
+            f"file://{victim[:-1]}%74",
+            f"{victim}/within",
+            str(tmp_path),
+            linked.location,
+            f"{linked.location}/within",
+            "relative/t",
+        ):
+            assert not claimed(location, "file:/nowhere/"), location
+        assert not claimed("/nowhere/", f"file:{victim}/")
+        assert not claimed("s3://bucket/a", "s3://bucket/b/")
+        assert not claimed("s3://bucket/a", "file:/nowhere/")
+        assert not claimed("/nowhere", "s3://bucket/a/")
+        assert claimed("/nowhere", "file:/nowhere/")
+        assert claimed("s3a://bucket/a%20b", "s3://bucket/a b/")
+    # Links of a writer's own are followed as ever.
+    lake = connect_as("writer")
+    lake.create_table("own", ROWS.schema, location=str(link / "own")).append(ROWS)
+    lake.drop_table("linked")
+
+
+_FITS_BETTER = """
+CREATE FUNCTION dl_commit(
+    smallint, text, boolean, text, smallint, smallint, smallint, bytea, bytea, bytea, text, text,
+    text, text, boolean, text, text, text, text, boolean
+) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'this ran as %', current_user;
+END $$
+"""
+
+
+def test_a_function_of_a_readers_own_is_not_called(connect_as, postgres_url, names, program):
+    """Where everybody may create functions, as up to PostgreSQL 14: our calls name their types."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+    with psycopg.connect(as_role(postgres_url, names["reader"]), autocommit=True) as reader:
+        reader.execute(_FITS_BETTER)
+    assert connect_as("writer").table("t").append(ROWS) == 2
+    shown = program("db", "status", "--url", postgres_url)
+    assert "REVOKE CREATE" in shown.err
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(grants(**names))
+    assert "REVOKE CREATE" not in program("db", "status", "--url", postgres_url).err
+    with (
+        psycopg.connect(as_role(postgres_url, names["reader"]), autocommit=True) as reader,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        reader.execute("CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'")
