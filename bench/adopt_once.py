@@ -7,7 +7,7 @@ import sys
 import time
 
 import deltasql
-from bench.memory import peak_mb
+from bench.peak import peak_mb
 
 
 def main() -> None:

@@ -1,20 +1,23 @@
-"""Rows written, changed and read from Python, beside delta-rs on the same files.
+"""Rows written, changed and read from Python, beside delta-rs and DuckDB on the same files.
 
 Each measurement is a process of its own on a copy of the tables, which tells its time and its
-peak memory; what both sides leave is compared.
+peak memory; what the sides leave is compared. Sides take turns; the median of the rounds counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from rich.console import Console
 from bench.peak import peak_mb
 from bench.report import Row, show, write_json
 
-ROWS, FILES, KEYS, TOUCHED = 10_000_000, 100, 100_000, 10
+ROWS, FILES, TOUCHED = 10_000_000, 100, 10
 PARTS = 10
 Work = tuple[Callable[[], Any], Callable[[], int]]
 
@@ -39,10 +42,11 @@ def rows(start: int, count: int, part: int = 0) -> pa.Table:
     return pa.table({"id": ids, "part": parts, "n": numbers, "s": texts})
 
 
-def source(total: int, files: int) -> pa.Table:
-    """Keys of a few files, with other numbers, and a tenth of new ones."""
-    each, size = KEYS * total // ROWS // TOUCHED, total // files
-    numbers = range(0, files, max(1, files // TOUCHED))
+def source(work: str, total: int, files: int) -> pa.Table:
+    """Keys of some files, with other numbers, and a tenth of new ones."""
+    keys, touched = (total // 10, files) if work == "merge-large" else (total // 100, TOUCHED)
+    each, size = keys // touched, total // files
+    numbers = range(0, files, max(1, files // touched))
     picked = [rows(number * size, each * 9 // 10, number) for number in numbers]
     new = rows(total, each * len(numbers) // 10)
     found = pa.concat_tables([*picked, new])
@@ -64,7 +68,10 @@ def _open(place: Path) -> Any:
 @contextmanager
 def ours(work: str, place: Path, total: int, files: int) -> Iterator[Work]:
     """Ours: what to do, and how many rows there are then."""
-    given = source(total, files)
+    # Our engine for expressions; delta-rs' comes with its import.
+    import duckdb  # noqa: F401
+
+    given = source(work, total, files)
     with _open(place) as lake:
         table = lake.table("rows")
         fresh = lake.create_table("fresh", given.schema) if work == "append" else table
@@ -79,6 +86,7 @@ def ours(work: str, place: Path, total: int, files: int) -> Iterator[Work]:
 
         works = {
             "merge": merge,
+            "merge-large": merge,
             "delete": lambda: table.delete(f"id = {total // 2}"),
             "update": lambda: table.update("id % 100 = 0", {"n": "n + 1"}),
             "scan": scan,
@@ -93,7 +101,7 @@ def theirs(work: str, place: Path, total: int, files: int) -> Iterator[Work]:
     import deltalake
     import pyarrow.dataset as ds
 
-    given = source(total, files)
+    given = source(work, total, files)
     path = str(place / ("fresh" if work == "append" else "plain"))
     everything = rows(0, total) if work == "append" else given
 
@@ -118,6 +126,20 @@ def theirs(work: str, place: Path, total: int, files: int) -> Iterator[Work]:
         "append": lambda: deltalake.write_deltalake(path, everything),
     }
     yield works[work], lambda: deltalake.DeltaTable(path).to_pyarrow_dataset().count_rows()
+
+
+@contextmanager
+def duck(work: str, place: Path, total: int, files: int) -> Iterator[Work]:  # noqa: ARG001
+    """DuckDB's scan."""
+    import duckdb
+    from duckdb_extensions import import_extension
+
+    import_extension("delta")
+    with duckdb.connect() as connection:
+        connection.execute("LOAD delta")
+        question = "SELECT id, n, s FROM delta_scan(?) WHERE part = 3"
+        plain = [str(place / "plain")]
+        yield lambda: connection.execute(question, plain).to_arrow_table(), lambda: 0
 
 
 def prepare(place: Path, total: int, files: int) -> None:
@@ -156,6 +178,38 @@ def _logged(log: Path) -> dict[str, Any]:
 # --- running ------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """How much faster than the peer, and with how much of its memory."""
+
+    peer: str
+    speed: float
+    memory: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What is measured, and against whom; `limit` is in bytes, and the process may not pass it."""
+
+    text: str
+    bars: tuple[Bar, ...] = ()
+    limit: int | None = None
+
+
+LINES: dict[str, Line] = {
+    "merge": Line("merge of 1 % of the rows, keys in 10 files", (Bar("delta-rs", 2.0, 0.5),)),
+    "merge-large": Line("merge of 10 % of the rows, keys in all files", limit=2 * 10**9),
+    "delete": Line("delete of one row", (Bar("delta-rs", 5.0),)),
+    "update": Line("update of 1 % of the rows", (Bar("delta-rs", 1.2),)),
+    "scan": Line(
+        "three columns of one partition of ten", (Bar("delta-rs", 1.0), Bar("DuckDB", 0.8))
+    ),
+    "append": Line("append of all rows", (Bar("delta-rs", 1.0),)),
+}
+SIDES = {"ours": ours, "delta-rs": theirs, "DuckDB": duck}
+Answers = dict[str, dict[str, float]]
+
+
 def measure(side: str, work: str, base: Path, total: int, files: int) -> dict[str, float]:
     """One work in a process of its own, on a copy."""
     with tempfile.TemporaryDirectory(prefix="deltasql-bench-") as folder:
@@ -181,51 +235,77 @@ def _move(place: Path, base: Path) -> None:
         )
 
 
-WORKS: dict[str, tuple[str, float | None, float | None]] = {
-    "merge": ("merge of 1 % of the rows, keys in 10 files", 2.0, 0.5),
-    "delete": ("delete of one row", 5.0, None),
-    "update": ("update of 1 % of the rows", 1.2, None),
-    "scan": ("three columns of one partition of ten", 1.0, None),
-    "append": ("append of all rows", 1.0, None),
-}
+def compare(base: Path, work: str, total: int, files: int, rounds: int) -> list[Row]:
+    line = LINES[work]
+    sides = ["ours", *(bar.peer for bar in line.bars)]
+    taken = [
+        {side: measure(side, work, base, total, files) for side in sides} for _ in range(rounds)
+    ]
+    if len(left := {answer["rows"] for round_ in taken for answer in round_.values()}) > 1:
+        raise RuntimeError(f"{work}: the sides have {sorted(left)} rows")
+    medians: Answers = {
+        side: {
+            key: statistics.median(round_[side][key] for round_ in taken)
+            for key in ("seconds", "cpu", "peak_mb", "before_mb")
+        }
+        for side in sides
+    }
+    return list(_compared(work, line, medians))
 
 
-def compare(base: Path, work: str, total: int, files: int) -> list[Row]:
-    text, bar, memory = WORKS[work]
-    mine, other = (measure(side, work, base, total, files) for side in ("ours", "theirs"))
-    if mine["rows"] != other["rows"]:
-        raise RuntimeError(f"{work}: {mine['rows']} rows, delta-rs has {other['rows']}")
-    rows_: list[Row] = [
-        Row(
-            name=work, work=text, ours=1 / mine["seconds"], unit="1/s", peer=1 / other["seconds"],
-            peer_name="delta-rs", better="more", bar=bar,
-            note=f"{mine['seconds']:.2f} s, delta-rs {other['seconds']:.2f} s",
-        ),
-        Row(
-            name=f"{work}-memory", work=text, ours=mine["peak_mb"], unit="MB",
-            peer=other["peak_mb"], peer_name="delta-rs", better="less", bar=memory,
-            note=f"before it {mine['before_mb']:.0f} MB, delta-rs {other['before_mb']:.0f} MB",
-        ),
-    ]  # fmt: skip
-    return rows_
+def _compared(work: str, line: Line, found: Answers) -> Iterator[Row]:
+    mine = found["ours"]
+    limit = None if line.limit is None else line.limit / 1e6
+    for bar in line.bars:
+        other = found[bar.peer]
+        name = work if bar is line.bars[0] else f"{work}-{bar.peer.lower()}"
+        yield Row(
+            name=name, work=line.text, ours=1 / mine["seconds"], unit="1/s",
+            peer=1 / other["seconds"], peer_name=bar.peer, better="more", bar=bar.speed,
+            note=f"{_times(mine)}, {bar.peer} {_times(other)}",
+        )  # fmt: skip
+        yield Row(
+            name=f"{name}-memory", work=line.text, ours=mine["peak_mb"], unit="MB",
+            peer=other["peak_mb"], peer_name=bar.peer, better="less", bar=bar.memory,
+            note=f"before it {mine['before_mb']:.0f} MB, {bar.peer} {other['before_mb']:.0f} MB",
+        )  # fmt: skip
+    if limit is not None:
+        yield Row(
+            name=f"{work}-memory", work=line.text, ours=mine["peak_mb"], unit="MB",
+            better="less", bar=limit,
+            note=f"{_times(mine)}, before it {mine['before_mb']:.0f} MB; "
+            f"the process may have {limit:.0f} MB of data",
+        )  # fmt: skip
+
+
+def _times(found: dict[str, float]) -> str:
+    """What a busy machine changes, and what it hardly does."""
+    return f"{found['seconds']:.2f} s ({found['cpu']:.2f} s of CPU)"
 
 
 def run(side: str, work: str, place: Path, total: int, files: int) -> None:
     """In a process of its own: what was imported and made beforehand does not count."""
-    with {"ours": ours, "theirs": theirs}[side](work, place, total, files) as (do, count):
-        before = peak_mb()
+    if (limit := LINES[work].limit) is not None:
+        # What is mapped and shared, such as libraries, is not data.
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    with SIDES[side](work, place, total, files) as (do, count):
+        before, worked = peak_mb(), time.process_time()
         began = time.perf_counter()
         found = do()
         seconds, peak = time.perf_counter() - began, peak_mb()
+        worked = time.process_time() - worked
         left = found.num_rows if work == "scan" else count()
-    print(json.dumps({"seconds": seconds, "peak_mb": peak, "before_mb": before, "rows": left}))
+    told = {"seconds": seconds, "cpu": worked, "peak_mb": peak, "before_mb": before, "rows": left}
+    print(json.dumps(told))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--files", type=int, default=FILES)
-    parser.add_argument("--only", nargs="*", default=list(WORKS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", choices=list(LINES), default=list(LINES))
+    parser.add_argument("--data", type=Path, help="where the tables are made, once, and stay")
     parser.add_argument("--json", type=Path, default=Path("build/bench-arrow.json"))
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -234,13 +314,22 @@ def main() -> None:
         run(side, work, Path(place), given.rows, given.files)
         return
     with tempfile.TemporaryDirectory(prefix="deltasql-bench-") as folder:
-        base = Path(folder) / "base"
-        base.mkdir()
-        prepare(base, given.rows, given.files)
-        found = [row for work in given.only for row in compare(base, work, given.rows, given.files)]
-    about = {"rows": given.rows, "files": given.files}
+        base = (given.data or Path(folder)) / f"{given.rows}-{given.files}"
+        if not base.exists():
+            base.mkdir(parents=True)
+            prepare(base, given.rows, given.files)
+        found = [
+            row
+            for work in given.only
+            for row in compare(base, work, given.rows, given.files, given.rounds)
+        ]
+    about = {"rows": given.rows, "files": given.files, "rounds": given.rounds, "load": _load()}
     show(found, about, Console(), title="Rows from Python")
     write_json(given.json, found, about)
+
+
+def _load() -> str:
+    return Path("/proc/loadavg").read_text().split()[0]
 
 
 if __name__ == "__main__":

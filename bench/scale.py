@@ -1,4 +1,4 @@
-"""The mirror when there is much of it: slow stores, many commits, many tables.
+"""The mirror when there is much of it: slow stores, many commits, many tables, long logs.
 
 `python -m bench.scale --help`.
 """
@@ -11,13 +11,14 @@ from typing import Any
 from bench import command
 from bench.command import Line
 from bench.lab import Lab
-from bench.lines import scale
+from bench.lines import long_logs, scale
 
 LINES: dict[str, Line] = {
     "slow-append": scale.slow_append,
     "long-backlog": scale.long_backlog,
     "checkpoint-bytes": scale.checkpoint_bytes,
     "idle-tables": scale.idle_tables,
+    "long-logs": long_logs.long_logs,
 }
 
 

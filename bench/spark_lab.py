@@ -96,7 +96,12 @@ def run(
     options.data.mkdir(parents=True, exist_ok=True)
     options.data.chmod(0o755)
     rows: list[Row] = []
-    about = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
+    about = {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "scale": options.scale,
+        "local files": "Hadoop's own" if options.hadoop_files else "no processes started",
+        "machine": machine(),
+    }
     with ExitStack() as stack:
         lab = _open(options, stack)
         lab.wanted = options.only or list(lines)
@@ -178,6 +183,7 @@ def _open(options: argparse.Namespace, stack: ExitStack) -> SparkLab:
             "spark.log.level": "OFF",
             "spark.local.dir": str(options.data / "local"),
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            **({} if options.hadoop_files else spark_part.local_files()),
         },
     )
     stack.callback(spark.stop)
@@ -193,5 +199,10 @@ def _options(name: str, title: str, lines: Mapping[str, Line]) -> argparse.Names
     parser.add_argument("--data", type=Path, default=build / place)
     parser.add_argument("--prepare", action="store_true", help="make the tables and stop")
     parser.add_argument("--keep", action="store_true", help="leave the tables for another run")
+    parser.add_argument(
+        "--hadoop-files",
+        action="store_true",
+        help="Hadoop's own local file system, which starts a process for each file",
+    )
     parser.add_argument("--json", type=Path, default=build / f"{place}.json")
     return parser.parse_args()

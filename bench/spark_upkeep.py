@@ -6,21 +6,14 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
-import orjson
-import pyarrow as pa
-
-import deltasql
 import deltasql.spark
-from bench import spark_lab
+from bench import small_files, spark_lab
 from bench.lab import timed
-from bench.maintenance import ROWS, SCHEMA, _plain_copy, _rows
+from bench.lines.tidying import AT_ONCE
 from bench.report import Row
 from bench.spark_lab import SparkLab
-from deltasql.lake import writing
-from deltasql.lake.table import Table
 
 TITLE = "Upkeep beside stock Delta Spark"
 CATALOG = "upkeep"
@@ -33,8 +26,10 @@ def compact(lab: SparkLab) -> Iterator[Row]:
     times: dict[str, list[float]] = {"ours": [], "driver": [], "stock": []}
     db = _attached(lab)
     for turn in range(_ROUNDS + 1):
-        on_executors, on_driver = (_small(db.lake, f"u.{word}{turn}", count) for word in "ed")
-        plain = _plain_copy(on_driver, lab.data / f"plain{turn}")
+        on_executors, on_driver = (
+            small_files.make(db.lake, f"u.{word}{turn}", count) for word in "ed"
+        )
+        plain = small_files.plain_copy(on_driver, lab.data / f"plain{turn}")
         found = {
             "ours": timed(db.table(on_executors.name).optimize(engine="spark").executeCompaction),
             "driver": timed(db.table(on_driver.name).optimize().executeCompaction),
@@ -50,7 +45,7 @@ def compact(lab: SparkLab) -> Iterator[Row]:
     ):
         yield Row(
             name=name,
-            work=f"compact {count:,} files of {ROWS} rows {work}",
+            work=f"compact {count:,} files of {small_files.ROWS} rows {work}",
             ours=min(times[word]),
             unit="s",
             peer=min(times["stock"]),
@@ -65,20 +60,15 @@ def vacuum(lab: SparkLab) -> Iterator[Row]:
     """A dry run in which a tenth of the files is dead."""
     count = lab.scaled(100_000)
     db = _attached(lab)
-    table = _small(db.lake, "u.v", count)
-    plain = _plain_copy(table, lab.data / "plainv")
-    dead = [add.path for add in table.snapshot().adds()][: count // 10]
-    gone = [{"path": path, "deletionTimestamp": 1, "dataChange": True} for path in dead]
-    table.commit([{"remove": item} for item in gone])
-    lines = b"".join(orjson.dumps({"remove": item}) + b"\n" for item in gone)
-    (plain / "_delta_log" / f"{2:020d}.json").write_bytes(lines)
+    table = small_files.make(db.lake, "u.v", count)
+    plain = small_files.plain_copy(table, lab.data / "plainv")
+    dead = small_files.remove(table, plain, count // 10)
     lab.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     time.sleep(0.1)
-    at_once: dict[str, Any] = {"retention": timedelta(0), "enforce_retention_duration": False}
     yield spark_lab.faster(
         "vacuum-spark",
-        f"dry run of a vacuum, {len(dead):,} of {count:,} files dead",
-        lambda: table.vacuum(**at_once, find_orphans=False),
+        f"dry run of a vacuum, {dead:,} of {count:,} files dead",
+        lambda: table.vacuum(**AT_ONCE, find_orphans=False),
         lambda: lab.spark.sql(f"VACUUM delta.`{plain}` RETAIN 0 HOURS DRY RUN").collect(),
         bar=0.2,
         repeats=3,
@@ -91,19 +81,6 @@ def _attached(lab: SparkLab) -> Any:
     """The lake as a catalog, by which Delta's OPTIMIZE finds its tables."""
     lake = lab.fresh_database("upkeep").lake
     return deltasql.spark.attach(lab.spark, lake, name="upkeep", catalog=CATALOG)
-
-
-def _small(lake: deltasql.Lake, name: str, count: int) -> Table:
-    table = lake.create_table(name, SCHEMA)
-    metadata = table.snapshot().metadata
-    rows: list[pa.Table] = [_rows(number) for number in range(min(count, 16))]
-    adds = [
-        add
-        for number in range(count)
-        for add in writing.write_rows(table.objects, metadata, rows[number % len(rows)])
-    ]
-    table.commit(adds)
-    return table
 
 
 LINES = {"compact": compact, "vacuum": vacuum}
