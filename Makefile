@@ -19,7 +19,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs docs-serve pictures reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-scale-data bench-maintenance bench-spark bench-spark-dml bench-spark-sql clean
+.PHONY: help demo docs docs-serve pictures reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-scale-data bench-maintenance bench-spark bench-spark-dml bench-spark-sql bench-serve soak clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -72,7 +72,7 @@ types: $(READY) ## Check the types
 imports: $(READY) ## Check that imports go down the layers only
 	$(BIN)/lint-imports
 
-parts: $(READY) ## Install what tests need beyond Python: pgbouncer, faketime, toxiproxy, Azurite, Spark
+parts: $(READY) ## Install what tests need beyond Python: pgbouncer, an old PostgreSQL, faketime, toxiproxy, Azurite, Spark
 	$(BIN)/python -m tests.parts
 	DELTASQL_SPARK_JARS=.tools/jars $(MAKE) jar
 
@@ -117,11 +117,18 @@ bench-spark-dml: $(READY) parts ## Measure merges, deletes and streams beside st
 bench-spark-sql: $(READY) parts ## Measure Spark SQL on a lake beside stock Delta Spark
 	$(BIN)/python -m bench.spark_sql
 
+bench-serve: $(READY) ## Measure the service beside writers, and on a large table
+	$(BIN)/python -m bench.serve
+
+MINUTES ?= 30
+soak: $(READY) parts ## Run everything at once for MINUTES (30): nothing may grow, no row be lost
+	$(BIN)/python -m bench.soak --minutes $(MINUTES)
+
 # A hash names a file wherever it comes from; a lock that names hosts would work in one place only.
 lock: ## Resolve the dependencies again into requirements.lock
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --no-header --no-emit-index-url --no-emit-find-links \
-	  --extra postgres --extra duckdb --extra spark --extra serve --group dev --group docs --group bench \
+	  --extra postgres --extra duckdb --extra spark --extra serve --extra otel --group dev --group docs --group bench \
 	  --output-file requirements.lock pyproject.toml
 	! grep -nE '://|^--|(^|[^a-z])(file|find-links|index)[ =:]' requirements.lock
 

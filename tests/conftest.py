@@ -8,14 +8,17 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from deltasql.store.connect import open_log
+from tests import scratch
 from tests.conformance import tables as conformance
 from tests.parts import azurite as azurite_part
+from tests.parts import oldest_postgres as oldest_postgres_part
 from tests.parts import pgbouncer as pgbouncer_part
 from tests.parts import seaweedfs as seaweedfs_part
 from tests.parts import toxiproxy as toxiproxy_part
@@ -29,6 +32,12 @@ from tests.parts.toxiproxy import Proxy, Toxiproxy
 from tests.parts.versitygw import VersityGateway
 from tests.sizes import FULL
 
+scratch.choose()
+
+# The machine would have to crash for writes of shared servers to matter: they wait for no disk,
+# which takes most of the time that a database of each test's own would.
+HASTY = {"fsync": "off", "full_page_writes": "off"}
+
 pytest_plugins = ["tests.durations", "tests.skips", "tests.workers"]
 
 # Shared machines pause at any moment: a slow example is no finding.
@@ -40,7 +49,9 @@ settings.load_profile("deltasql")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs PostgreSQL, so that `-m "not postgres"` is quick to say."""
     for item in items:
-        if {"postgres_server", "private_postgres"} & set(getattr(item, "fixturenames", ())):
+        if {"postgres_server", "private_postgres", "oldest_postgres"} & set(
+            getattr(item, "fixturenames", ())
+        ):
             item.add_marker(pytest.mark.postgres)
 
 
@@ -53,6 +64,22 @@ def open_directory(name: str) -> Iterator[Path]:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@cache
+def log_template(server: PostgresServer) -> str:
+    """The name of a database that has the tables of a log: a copy takes a third of the time."""
+    open_log(server.create_database("template_log"), timeout=60).close()
+    return "template_log"
+
+
+@contextmanager
+def fresh_database(server: PostgresServer, template: str | None = None) -> Iterator[str]:
+    """The name of a database that is dropped when the block ends."""
+    name = f"test_{uuid.uuid4().hex}"
+    server.create_database(name, template)
+    yield name
+    server.drop_database(name)
 
 
 @pytest.fixture(scope="session")
@@ -71,15 +98,21 @@ def conformance_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """A server for the whole session; never stop it (see `private_postgres`).
-
-    The machine would have to crash for its writes to matter: they wait for no disk, which takes
-    most of the time that a database of each test's own would.
-    """
-    hasty = {"fsync": "off", "full_page_writes": "off"}
+    """A server for the whole session; never stop it (see `private_postgres`)."""
     with (
         open_directory("postgres") as directory,
-        PostgresServer(directory, settings=hasty) as server,
+        PostgresServer(directory, settings=HASTY) as server,
+    ):
+        yield server
+
+
+@pytest.fixture(scope="session")
+def oldest_postgres() -> Iterator[PostgresServer]:
+    """A server of the oldest version that is supported, as hasty as the shared one."""
+    _skip_if_missing(oldest_postgres_part.find)
+    with (
+        open_directory("oldest") as directory,
+        PostgresServer(directory, settings=HASTY, installed=oldest_postgres_part.find()) as server,
     ):
         yield server
 
@@ -93,9 +126,8 @@ def private_postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: PostgresServer) -> str:
-    """The name of a database that has the tables of a log: a copy takes a third of the time."""
-    open_log(postgres_server.create_database("template_log"), timeout=60).close()
-    return "template_log"
+    """The name of a database that has the tables of a log."""
+    return log_template(postgres_server)
 
 
 @pytest.fixture
@@ -103,12 +135,10 @@ def postgres_dbname(
     request: pytest.FixtureRequest, postgres_server: PostgresServer
 ) -> Iterator[str]:
     """The name of a fresh database on the shared server, empty unless it is a `store_url`."""
-    name = f"test_{uuid.uuid4().hex}"
     is_copy = "store_url" in request.fixturenames
     template = request.getfixturevalue("postgres_template") if is_copy else None
-    postgres_server.create_database(name, template)
-    yield name
-    postgres_server.drop_database(name)
+    with fresh_database(postgres_server, template) as name:
+        yield name
 
 
 @pytest.fixture
@@ -222,7 +252,7 @@ def azurite() -> Iterator[Azurite]:
         yield server
 
 
-def _skip_if_missing(find: Callable[[], str]) -> None:
+def _skip_if_missing(find: Callable[[], object]) -> None:
     try:
         find()
     except PartMissingError as problem:

@@ -8,6 +8,7 @@ from tests.parts import (
     chromium,
     dbt,
     faketime,
+    oldest_postgres,
     pgbouncer,
     prometheus,
     seaweedfs,
@@ -19,7 +20,17 @@ from tests.sizes import FULL
 
 missing = 0
 # dbt's test runs at full size only.
-parts = [pgbouncer, faketime, toxiproxy, seaweedfs, azurite, spark, chromium, prometheus]
+parts = [
+    pgbouncer,
+    oldest_postgres,
+    faketime,
+    toxiproxy,
+    seaweedfs,
+    azurite,
+    spark,
+    chromium,
+    prometheus,
+]
 for part in [*parts, *([dbt] if FULL else [])]:
     name = part.__name__.rpartition(".")[2]
     try:

@@ -6,16 +6,15 @@ import base64
 import hashlib
 import hmac
 import shutil
-import subprocess
 import time
 import urllib.error
 import urllib.request
 from email.utils import formatdate
 from typing import Self
 
+from tests.parts.locked import npm_install
 from tests.parts.process import TOOLS, LoopbackProcess, PartMissingError, apt_install
 
-VERSION = "3.37.0"
 FOLDER = TOOLS.parent / "azurite"
 PROGRAM = FOLDER / "node_modules" / ".bin" / "azurite-blob"
 CONTAINER = "lake"
@@ -35,14 +34,8 @@ def ensure() -> None:
     """Install Azurite unless it is there."""
     if shutil.which("npm") is None:
         apt_install("npm")
-    if PROGRAM.exists():
-        return
-    install = ["npm", "install", "--prefix", str(FOLDER), "--no-audit", "--no-fund", "--silent"]
-    done = subprocess.run(
-        [*install, f"azurite@{VERSION}"], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise PartMissingError(f"npm install azurite failed: {done.stderr.strip()[-500:]}")
+    if not PROGRAM.exists():
+        npm_install("azurite", FOLDER)
 
 
 class Azurite(LoopbackProcess):

@@ -9,12 +9,11 @@ import os
 import shutil
 from pathlib import Path
 
+from tests.parts.locked import pip_packages, run
 from tests.parts.process import TOOLS, PartMissingError
-from tests.parts.spark import ROOT, run
+from tests.parts.spark import ROOT
 
 FOLDER = Path(os.environ.get("DELTASQL_TEST_DBT", TOOLS.parent / "dbt"))
-# From 1.12 on dbt-core fetches its parser from elsewhere than the package registry.
-PACKAGES = ("dbt-core==1.11.16", "dbt-spark==1.11.0")
 
 
 def find() -> str:
@@ -34,6 +33,8 @@ def ensure() -> None:
     uv = str(ROOT / ".ci" / "uv")
     ours = str(ROOT / ".venv" / "bin" / "python")
     run([uv, "venv", "--quiet", "--relocatable", "--python", ours, str(half)])
-    run([uv, "pip", "install", "--quiet", "--python", str(half / "bin" / "python"), *PACKAGES])
+    # Its lock has 1.11: from 1.12 on dbt-core fetches its parser from elsewhere than a registry.
+    into = ["--python", str(half / "bin" / "python")]
+    run([uv, "pip", "install", "--quiet", *into, *pip_packages("dbt")])
     shutil.rmtree(FOLDER, ignore_errors=True)
     half.rename(FOLDER)

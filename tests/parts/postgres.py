@@ -58,8 +58,11 @@ class PostgresServer:
         environment: Mapping[str, str] | None = None,
         beside: PostgresServer | None = None,
         settings: Mapping[str, str] | None = None,
+        installed: Path | None = None,
     ) -> None:
         self.directory = directory
+        # The folder of another version's `bin`, `lib` and `share`.
+        self._installed = installed
         self._settings = {**SETTINGS, **(settings or {})}
         self._environment = [f"{name}={value}" for name, value in (environment or {}).items()]
         # Copies of the programs are large: one is enough for all servers of a test.
@@ -76,9 +79,12 @@ class PostgresServer:
         """Create a database, empty or like another one, and return its address."""
         statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
         if template is not None:
-            like = sql.SQL(" TEMPLATE {} STRATEGY file_copy").format(sql.Identifier(template))
-            statement += like
-        self._execute(statement)
+            statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            if template is not None and connection.info.server_version >= 150000:
+                # What was the only one before.
+                statement += sql.SQL(" STRATEGY file_copy")
+            connection.execute(statement)
         return self.url(name)
 
     def drop_database(self, name: str) -> None:
@@ -191,15 +197,16 @@ class PostgresServer:
         """The programs' folder, copied where the server's user could not reach it."""
         if self._beside is not None:
             return self._beside._binaries()
-        installed = _installed()
+        installed = self._installed or _installed()
         if os.geteuid() != 0 or _reachable(installed):
             return installed / "bin"
         package, copy = installed.parent, self.directory / "site-packages"
         if not copy.exists():
             # The libraries lie beside the package, at the relative path the binaries carry.
             libraries = f"{package.name}.libs"
-            shutil.copytree(installed, copy / package.name / installed.name)
-            shutil.copytree(package.parent / libraries, copy / libraries)
+            shutil.copytree(installed, copy / package.name / installed.name, symlinks=True)
+            if (package.parent / libraries).exists():
+                shutil.copytree(package.parent / libraries, copy / libraries)
         return copy / package.name / installed.name / "bin"
 
     def _execute(self, statement: sql.Composed) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.parts import spark_archive
+from tests.parts.locked import pip_packages, run
 from tests.parts.process import TOOLS, PartMissingError, apt_install
 from tests.parts.spark_settings import SMALL
 
@@ -24,13 +25,11 @@ ROOT = Path(__file__).parents[2]
 FOLDER = TOOLS.parent / "spark"
 PYTHON = FOLDER / "bin" / "python"
 JARS = TOOLS.parent / "jars"
-PACKAGES = ("pyspark==4.2.0", "py4j==0.10.9.9")
 ARTIFACT = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
 # Whatever else Delta depends on, PySpark brings along.
 GROUPS = "io.delta,io.unitycatalog"
 # The Delta and the Spark before: what is assumed about their classes is tested with both.
 OLDER = TOOLS.parent / "spark41"
-OLDER_PACKAGES = ("pyspark==4.1.4", "py4j==0.10.9.9")
 OLDER_JARS = TOOLS.parent / "jars41"
 OLDER_ARTIFACT = ("io.delta", "delta-spark_4.1_2.13", "4.3.0")
 # Spark's client for S3, with the modules of the SDK that it calls instead of all of them.
@@ -41,6 +40,9 @@ S3A_ARTIFACTS = (
     *((_AWS, module, "2.35.4") for module in ("s3", "s3-transfer-manager", "sts", "apache-client")),
     ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1"),
 )
+# Hadoop's own local file system starts a process, `chmod`, for each file that it makes.
+LOCAL_FILES_JARS = TOOLS.parent / "jars-local"
+LOCAL_FILES_ARTIFACT = ("com.globalmentor", "hadoop-bare-naked-local-fs", "0.1.0")
 READER = Path(__file__).with_name("spark_reader.py")
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -54,7 +56,9 @@ _DEPENDENCY = """<dependency>
 <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}
 </dependency>
 """
-# All that Hadoop's client for S3 depends on is the SDK's 640 MB bundle, and what PySpark has.
+# What Hadoop's client for S3 depends on is the SDK's 640 MB bundle, and what PySpark has; the local
+# file system has nothing but the latter.
+_WITHOUT_DEPENDENCIES = ("hadoop-aws", LOCAL_FILES_ARTIFACT[1])
 _ALONE = (
     "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 )
@@ -70,6 +74,20 @@ def find() -> str:
     return str(PYTHON)
 
 
+def local_files() -> dict[str, str]:
+    """Settings of a session that makes local files without starting processes."""
+    found = list(LOCAL_FILES_JARS.glob("*.jar"))
+    if not found:
+        raise PartMissingError("Hadoop's bare local file system is not there; run: make parts")
+    return {
+        # Not spark.jars: spark-submit needs the class before it looks at those.
+        "spark.driver.extraClassPath": str(found[0]),
+        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+        # Delta's default renames a commit file by way of `readlink`, a process as well.
+        "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    }
+
+
 def ensure() -> None:
     """Install PySpark and fetch the jars unless they are there."""
     if shutil.which("java") is None:
@@ -83,6 +101,7 @@ def ensure() -> None:
     _fetch_jars(JARS, [ARTIFACT], f"-DincludeGroupIds={GROUPS}")
     _fetch_jars(OLDER_JARS, [OLDER_ARTIFACT], f"-DincludeGroupIds={GROUPS}")
     _fetch_jars(S3A_JARS, S3A_ARTIFACTS)
+    _fetch_jars(LOCAL_FILES_JARS, [LOCAL_FILES_ARTIFACT])
     spark_archive.ensure(JARS)
 
 
@@ -92,7 +111,7 @@ def _install_pyspark() -> None:
     uv = str(ROOT / ".ci" / "uv")
     run([uv, "venv", "--quiet", "--relocatable", "--python", str(_our_python()), str(half)])
     into = ["--python", str(half / "bin" / "python")]
-    run([uv, "pip", "install", "--quiet", "--no-deps", *into, *PACKAGES])
+    run([uv, "pip", "install", "--quiet", "--no-deps", *into, *pip_packages("spark")])
     shutil.rmtree(FOLDER, ignore_errors=True)
     half.rename(FOLDER)
 
@@ -105,20 +124,8 @@ def _install_older() -> None:
     half = OLDER.with_name("spark41.half")
     shutil.rmtree(half, ignore_errors=True)
     uv = str(ROOT / ".ci" / "uv")
-    python = ["--python", str(_our_python())]
-    run(
-        [
-            uv,
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            *python,
-            "--target",
-            str(half),
-            *OLDER_PACKAGES,
-        ]
-    )
+    into = ["--python", str(_our_python()), "--target", str(half)]
+    run([uv, "pip", "install", "--quiet", "--no-deps", *into, *pip_packages("spark41")])
     half.rename(OLDER)
 
 
@@ -128,7 +135,8 @@ def _fetch_jars(folder: Path, artifacts: Sequence[tuple[str, str, str]], *option
     half = folder.with_name(f"{folder.name}.half")
     shutil.rmtree(half, ignore_errors=True)
     wanted = [
-        _DEPENDENCY.format(*item, _ALONE if item[1] == "hadoop-aws" else "") for item in artifacts
+        _DEPENDENCY.format(*item, _ALONE if item[1] in _WITHOUT_DEPENDENCIES else "")
+        for item in artifacts
     ]
     # A repository of its own: one half-filled under ~/.m2 confuses Ivy and Maven alike.
     with tempfile.TemporaryDirectory(prefix="deltasql-maven-") as work:
@@ -153,14 +161,6 @@ def _check_digests(name: str, folder: Path) -> None:
     if found != wanted:
         strange = sorted(path for path, _ in found.items() ^ wanted.items())
         raise PartMissingError(f"not as tests/parts/jars.sha256 says: {', '.join(strange[:5])}")
-
-
-def run(command: list[str]) -> None:
-    """Run a command that installs something; what it says is the reason if it can't."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip())[-500:]
-        raise PartMissingError(f"{' '.join(command[:4])} … failed: {said}")
 
 
 class SparkError(Exception):

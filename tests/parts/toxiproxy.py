@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from tests.parts.process import TOOLS, LoopbackProcess, PartMissingError, apt_install
+from tests.parts.locked import go_build
+from tests.parts.process import TOOLS, LoopbackProcess, PartMissingError
 
-MODULE = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.5.0"
 PROGRAM = TOOLS / "toxiproxy-server"
 
 Stream = Literal["upstream", "downstream"]
@@ -29,18 +26,8 @@ def find() -> str:
 
 def ensure() -> None:
     """Build toxiproxy unless it is there."""
-    if PROGRAM.exists():
-        return
-    if shutil.which("go") is None:
-        apt_install("golang-go")
-    TOOLS.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "GOBIN": str(TOOLS)}
-    done = subprocess.run(
-        ["go", "install", MODULE], env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise PartMissingError(f"go install {MODULE} failed: {done.stderr.strip()[-500:]}")
-    (TOOLS / "server").rename(PROGRAM)
+    if not PROGRAM.exists():
+        go_build("toxiproxy", "github.com/Shopify/toxiproxy/v2/cmd/server", PROGRAM)
 
 
 class Proxy:

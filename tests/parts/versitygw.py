@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
+from tests.parts.locked import go_build
+from tests.parts.process import TOOLS, LoopbackProcess, PartMissingError
 
-from tests.parts.process import TOOLS, LoopbackProcess, PartMissingError, apt_install
-
-MODULE = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 PROGRAM = TOOLS / "versitygw"
 BUCKET = "lake"
 ACCESS_KEY, SECRET_KEY = "deltasql", "deltasql-secret"
@@ -23,20 +19,8 @@ def find() -> str:
 
 def ensure() -> None:
     """Build versitygw unless it is there."""
-    if PROGRAM.exists():
-        return
-    if shutil.which("go") is None:
-        apt_install("golang-go")
-    TOOLS.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        ["go", "install", MODULE],
-        env={**os.environ, "GOBIN": str(TOOLS)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise PartMissingError(f"go install {MODULE} failed: {done.stderr.strip()[-500:]}")
+    if not PROGRAM.exists():
+        go_build("versitygw", "github.com/versity/versitygw/cmd/versitygw", PROGRAM)
 
 
 class VersityGateway(LoopbackProcess):
