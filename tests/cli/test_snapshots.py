@@ -53,7 +53,7 @@ TABLES = {
         ("check", "state", "finding", "remedy"),
         [
             (("database", "ok", "postgresql://me@db/lake: postgresql 16.4", ""), None),
-            (("worker", "note", "none is at work: checkpoints and upkeep wait for writers",
+            (("worker", "note", "none is running: checkpoints and upkeep wait for writers",
               "run deltasql mirror run as a service"), None),
             (("drift", "problem", "sales.orders: version 5 missing",
               "deltasql mirror validate sales.orders, then deltasql mirror repair sales.orders"),

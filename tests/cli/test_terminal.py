@@ -92,7 +92,7 @@ class TestInterrupted:
         assert process.returncode == 130
         assert err == "interrupted; what was committed stays committed\n"
 
-    @pytest.mark.parametrize(("verb", "told"), [("adopt", "--abandon"), ("repair", "goes on")])
+    @pytest.mark.parametrize(("verb", "told"), [("adopt", "--abandon"), ("repair", "to continue")])
     def test_ctrl_c_says_how_to_go_on_and_that_is_true(self, program, lake, orders, verb, told):
         import deltalake
 

@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(session: Session) -> None:
-    """Look at everything that a lake needs, and say what to do.
+    """Check everything that a lake needs, with a remedy for each problem.
 
     Versions, Java and jars, the database, its grants and its clock, the object store, the worker,
     the mirror's lag, and the newest commit files of each table. The exit code is 1 if there is a
@@ -57,7 +57,7 @@ def _spark() -> Iterator[Finding]:
 
     try:
         check_java()
-        yield Finding("java", "ok", "there is one that Spark can run on")
+        yield Finding("java", "ok", "it can run Spark")
     except ConfigError as error:
         yield Finding("java", "problem", f"{error.problem}: {error.cause}", error.remedy)
     try:
@@ -67,7 +67,10 @@ def _spark() -> Iterator[Finding]:
         return
     if where is None:
         yield Finding(
-            "jars", "note", f"{package} is not fetched yet", "deltasql.spark.session() does, once"
+            "jars",
+            "note",
+            f"{package} is not fetched yet",
+            "deltasql.spark.session() fetches it, once",
         )
     else:
         told = f"{package} in {where}, Hadoop {hadoop_version() or 'unknown'}"

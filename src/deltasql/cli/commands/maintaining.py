@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
             "deltasql vacuum sales.orders --delete",
             'deltasql vacuum --retention "30 days" --delete',
         ],
-        resume="the same command goes on",
+        resume="run the same command to continue",
     )(vacuum)
     command(
         app,
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
             "deltasql optimize sales.orders --zorder-by customer --zorder-by day",
             "deltasql optimize sales.orders --purge",
         ],
-        resume="the same command writes what is left together",
+        resume="run the same command to compact the rest",
     )(optimize)
     command(
         app,
@@ -63,8 +63,8 @@ def vacuum(
 ) -> None:
     """Delete files that no version within the retention needs.
 
-    By default nothing is deleted, only told. A vacuum that was cut off goes on with the same
-    command.
+    By default nothing is deleted, only reported. The same command continues a vacuum that was
+    interrupted.
     """
     with session.lake() as lake:
         tables = lake.tables() if table is None else [lake.table(table)]
@@ -115,15 +115,13 @@ def optimize(
     ] = None,
     zorder_by: Annotated[
         list[str] | None,
-        typer.Option(
-            "--zorder-by", help="Put rows in the order of columns, one option each.", metavar="NAME"
-        ),
+        typer.Option("--zorder-by", help="Order rows by this column; repeatable.", metavar="NAME"),
     ] = None,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Only take deleted rows out of files.")
+        bool, typer.Option("--purge", help="Only remove deleted rows from files.")
     ] = False,
 ) -> None:
-    """Write small files, and those with many deleted rows, together.
+    """Compact small files, and those with many deleted rows.
 
     No row changes. Run it in several processes to share the work.
     """
@@ -135,7 +133,7 @@ def optimize(
     session.out.done(
         f"{table}: {told['numRemovedFiles']} files ({in_units(told['numRemovedBytes'])}) became "
         f"{told['numAddedFiles']} ({in_units(told['numAddedBytes'])}) in {len(done.versions)} "
-        "commits" + (f"; {done.skipped} bins were left to the next run" if done.skipped else ""),
+        "commits" + (f"; {done.skipped} bins are left for the next run" if done.skipped else ""),
         asdict(done),
     )
 
@@ -147,10 +145,11 @@ def restore(
         int | None, typer.Option("--version", help="Which version.", metavar="N")
     ] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", help="As of which time.", metavar="TIME")
+        str | None,
+        typer.Option("--timestamp", help="The time to restore, ISO-8601.", metavar="TIME"),
     ] = None,
 ) -> None:
-    """Make a table what it was, as a new commit.
+    """Restore a table to an earlier version, as a new commit.
 
     The versions in between stay in the history.
     """

@@ -37,9 +37,9 @@ def expire(
     dry_run: DryRun = True,
     enforce_retention: EnforceRetention = True,
 ) -> None:
-    """Let versions older than the retention leave the history.
+    """Expire versions that are older than the retention.
 
-    By default nothing is deleted, only told. The mirror's log is cleaned up as well.
+    By default nothing is deleted, only reported. The mirror's log is cleaned up as well.
     """
     with session.lake() as lake:
         for item in lake.tables() if table is None else [lake.table(table)]:

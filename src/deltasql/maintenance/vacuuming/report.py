@@ -96,7 +96,7 @@ def retention_ms(retention: timedelta | str | float) -> int:
         found = retention * 3_600_000
     if found is None or not 0 <= found < 2**53:
         raise ValidationError(
-            f"the retention {retention!r:.80} is no duration",
+            f"the retention {retention!r:.80} is not a duration",
             remedy='give a timedelta, a text such as "7 days", or a number of hours',
         )
     return round(found)

@@ -39,6 +39,6 @@ def check(jar: Path) -> None:
         raise ConfigError(
             f"the jar {jar.name} is not the one that deltasql was tested with",
             cause=f"its SHA-256 is {found}; {known}",
-            remedy="ask whoever runs the repository; to use it all the same, put the jars into a "
-            "folder and name that: DELTASQL_SPARK_JARS",
+            remedy="ask whoever runs the Maven repository; to use the jar anyway, put the jars "
+            "into a folder and set DELTASQL_SPARK_JARS to it",
         )
