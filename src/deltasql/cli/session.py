@@ -194,7 +194,7 @@ TableName = Annotated[
 AnyTable = Annotated[
     str | None,
     typer.Argument(
-        help="Which table; all by default.", metavar="[TABLE]", autocompletion=complete_table
+        help="Which table; all by default.", metavar="TABLE", autocompletion=complete_table
     ),
 ]
 # Of what deletes for good.

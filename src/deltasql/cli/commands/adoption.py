@@ -96,18 +96,21 @@ def adopt(
             "fence": fence,
             "unmirrored": unmirrored,
             "allow": allow or (),
-            "progress": lambda step: advance(step.version, step.newest),
+            "progress": lambda step: advance(step.version + 1, step.newest + 1),
         }
         if dry_run:
-            session.out.record(asdict(lake.adopt(place, name, dry_run=True, **how)))
-            return
-        found = lake.adopt(place, name, dry_run=False, validate=validate, **how)
-        told = {
-            "table": found.name,
-            "version": found.version,
-            "location": found.location,
-            "read_only": found.read_only,
-        }
+            told = asdict(lake.adopt(place, name, dry_run=True, **how))
+        else:
+            found = lake.adopt(place, name, dry_run=False, validate=validate, **how)
+            told = {
+                "table": found.name,
+                "version": found.version,
+                "location": found.location,
+                "read_only": found.read_only,
+            }
+    if dry_run:
+        session.out.record(told)
+        return
     text = f"{name} is in the lake, at version {told['version']}"
     if told["read_only"]:
         text += f"; read only: {told['read_only']}"
@@ -148,10 +151,10 @@ def recover(
         typer.Option("--parallelism", help="How many tables to read at once.", metavar="N", min=1),
     ] = 4,
 ) -> None:
-    """Adopt every Delta table below a location, after the database was lost.
+    """Adopt every Delta table below a location.
 
-    Names come from the folders: sales/orders becomes sales.orders. If it is interrupted, run it
-    again. The exit code is 1 if a table could not be adopted.
+    After the database was lost. Names come from the folders: sales/orders becomes sales.orders.
+    If it is interrupted, run it again. The exit code is 1 if a table could not be adopted.
     """
     with session.lake() as lake, session.out.progress("recovering tables") as advance:
         report = lake.recover(

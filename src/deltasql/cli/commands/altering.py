@@ -186,7 +186,10 @@ def add_constraint(
     name: Constraint,
     expression: Annotated[str, _text("CONDITION", "Condition that every row must meet.")],
 ) -> None:
-    """Add a CHECK constraint, if every existing row satisfies it."""
+    """Add a CHECK constraint.
+
+    Every existing row must satisfy it.
+    """
     _alter(session, table, lambda it: it.add_constraint(name, expression))
 
 
@@ -227,5 +230,8 @@ def drop_feature(
         ),
     ] = False,
 ) -> None:
-    """Drop a feature from a table's protocol, once nothing in its history needs it."""
+    """Drop a feature from a table's protocol.
+
+    Once nothing in its history needs it.
+    """
     _alter(session, table, lambda it: it.drop_feature(name, truncate_history=truncate))

@@ -55,7 +55,7 @@ def status(session: Session) -> None:
     "grants",
     examples=[
         "deltasql db grants",
-        "deltasql db grants --reader analysts --writer etl --mirror worker | psql lake",
+        "deltasql db grants --reader bi --writer etl --mirror worker | psql lake",
         "deltasql db grants --strict | psql lake",
     ],
 )
@@ -107,7 +107,7 @@ def check(
     table: Annotated[
         str | None,
         typer.Argument(
-            help="Which table; all by default.", metavar="[TABLE]", autocompletion=complete_table
+            help="Which table; all by default.", metavar="TABLE", autocompletion=complete_table
         ),
     ] = None,
     full: Annotated[
@@ -135,7 +135,9 @@ def check(
         for item in report.tables.values()
         for finding in item.findings
     ]  # fmt: skip
-    session.out.table(("table", "kind", "version", "path", "problem", "remedy"), found)
+    session.out.table(
+        ("table", "kind", "version", "path", "problem", "remedy"), found, empty="nothing is damaged"
+    )
     for item in report.tables.values():
         more = f", {item.omitted} more findings" if item.omitted else ""
         begun = "its first version" if item.since < 0 else f"version {item.since}"
@@ -180,4 +182,5 @@ def sessions(session: Session) -> None:
             for item in found
         ],
         brief=("kind", "host", "pid", "committer", "heartbeat", "writing since", "holds"),
+        empty="nobody writes to the lake, and no version is held",
     )  # fmt: skip

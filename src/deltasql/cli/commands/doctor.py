@@ -20,11 +20,11 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(session: Session) -> None:
-    """Check everything that a lake needs, with a remedy for each problem.
+    """Check everything that a lake needs.
 
-    Versions, Java and jars, the database, its grants and its clock, the object store, the worker,
-    the mirror's lag, and the newest commit files of each table. The exit code is 1 if there is a
-    problem.
+    With a remedy for each problem. Versions, Java and jars, the database, its grants and its
+    clock, the object store, the worker, the mirror's lag, and the newest commit files of each
+    table. The exit code is 1 if there is a problem.
     """
     from deltasql.lake.looking.examining import examine
     from deltasql.telemetry import logs
@@ -32,10 +32,9 @@ def doctor(session: Session) -> None:
     configuration = session.configuration()
     logs.configure(form=configuration.settings.log_format, level="error")
     found = list(examine(configuration, _spark))
-    session.out.table(
-        ("check", "state", "finding", "remedy"),
+    session.out.findings(
         [(item.check, item.state, item.finding, spoken(item.remedy)) for item in found],
-        style=lambda row: {"problem": "red", "note": "yellow"}.get(row[1]),
+        {"problem": "red", "note": "yellow"},
     )
     if any(item.state == "problem" for item in found):
         raise typer.Exit(FAILED)

@@ -124,7 +124,7 @@ def tables(
     else:
         columns = ("table", "version", "location", "read_only", "kind")
         rows = list(here)
-    session.out.table(columns, rows)
+    session.out.table(columns, rows, empty="no tables")
 
 
 def show(session: Session, table: TableName, version: Version = None, as_of: AsOf = None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltasql.cli.session import AnyTable, DryRun, EnforceRetention, Session, TableName, command
-from deltasql.cli.text import in_units
+from deltasql.cli.text import counted, in_units
 
 if TYPE_CHECKING:
     from deltasql.maintenance.vacuuming.report import VacuumReport
@@ -31,7 +31,8 @@ def register(app: typer.Typer) -> None:
         "optimize",
         examples=[
             "deltasql optimize sales.orders",
-            "deltasql optimize sales.orders --where \"day = '2026-11-01'\" --target-size '256 MB'",
+            "deltasql optimize sales.orders --where \"day = '2026-11-01'\"",
+            "deltasql optimize sales.orders --target-size '256 MB'",
             "deltasql optimize sales.orders --zorder-by customer --zorder-by day",
             "deltasql optimize sales.orders --purge",
         ],
@@ -68,22 +69,20 @@ def vacuum(
     """
     with session.lake() as lake:
         tables = lake.tables() if table is None else [lake.table(table)]
-        for item in tables:
-            if table is None and item.read_only is not None:
-                continue
-            _tell(
-                session,
-                item.vacuum(retention, dry_run, enforce_retention_duration=enforce_retention),
-            )
+        reports = (
+            item.vacuum(retention, dry_run, enforce_retention_duration=enforce_retention)
+            for item in tables
+            if table is not None or item.read_only is None
+        )
+        nothing = "no files to delete" if dry_run else "no files deleted"
+        session.out.reports(reports, _told, nothing, single=table is not None)
 
 
-def _tell(session: Session, report: VacuumReport) -> None:
-    done = "would go" if report.dry_run else "gone"
-    told = (
-        f"{report.table}: {report.count} files {done} ({in_units(report.bytes)})"
-        if report.count
-        else f"{report.table}: no file {done}"
-    )
+def _told(report: VacuumReport) -> str:
+    if not report.count:
+        return ""
+    done = "to delete" if report.dry_run else "deleted"
+    told = f"{report.table}: {counted(report.count, 'file')} {done} ({in_units(report.bytes)})"
     parts = [
         f"{number} {word}"
         for number, word in (
@@ -94,8 +93,7 @@ def _tell(session: Session, report: VacuumReport) -> None:
         )
         if number
     ]
-    told += f": {', '.join(parts)}" if parts else ""
-    session.out.done(told, asdict(report))
+    return told + (f": {', '.join(parts)}" if parts else "")
 
 
 def optimize(
@@ -130,12 +128,15 @@ def optimize(
             where, target_size, zorder_by or (), purge=purge, progress=advance
         )
     told = done.metrics
-    session.out.done(
-        f"{table}: {told['numRemovedFiles']} files ({in_units(told['numRemovedBytes'])}) became "
-        f"{told['numAddedFiles']} ({in_units(told['numAddedBytes'])}) in {len(done.versions)} "
-        "commits" + (f"; {done.skipped} bins are left for the next run" if done.skipped else ""),
-        asdict(done),
+    text = (
+        f"{table}: {counted(told['numRemovedFiles'], 'file')} "
+        f"({in_units(told['numRemovedBytes'])}) became {told['numAddedFiles']:,} "
+        f"({in_units(told['numAddedBytes'])}) in {counted(len(done.versions), 'commit')}"
+        if done.versions
+        else f"{table}: nothing to compact"
     )
+    left = f"; {counted(done.skipped, 'bin')} left for the next run" if done.skipped else ""
+    session.out.done(text + left, asdict(done))
 
 
 def restore(
@@ -157,7 +158,7 @@ def restore(
         done = lake.table(table).restore(version, timestamp)
     session.out.done(
         f"{table} is as it was at version {done.restored_version}: version {done.version}, "
-        f"{done.metrics['numRestoredFiles']} files restored, "
-        f"{done.metrics['numRemovedFiles']} removed",
+        f"{counted(done.metrics['numRestoredFiles'], 'file')} restored, "
+        f"{done.metrics['numRemovedFiles']:,} removed",
         asdict(done),
     )

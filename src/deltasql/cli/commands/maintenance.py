@@ -50,4 +50,5 @@ def _tell(session: Session, jobs: list[MaintenanceJob]) -> None:
             for job in jobs
         ],
         brief=("work", "table", "state", "reason", "queued", "outcome"),
+        empty="nothing is queued",
     )  # fmt: skip

@@ -6,12 +6,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deltasql.cli.failures import BEHIND, FAILED
-from deltasql.cli.session import AnyTable, Session, TableName, command, complete_table
+from deltasql.cli.session import Session, TableName, command, complete_table
+from deltasql.cli.text import counted
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -26,7 +28,7 @@ app = typer.Typer(
 Tables = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Which tables; all by default.", metavar="[TABLE]...", autocompletion=complete_table
+        help="Which tables; all by default.", metavar="TABLE", autocompletion=complete_table
     ),
 ]
 _STATUS = ("table", "version", "mirrored_version", "lag_versions", "lag_seconds",
@@ -106,8 +108,13 @@ def run(
         with session.out.progress("mirroring") as advance, _watched(lake, advance):
             written = lake.mirror.run(once=True)
         left = [item for item in lake.mirror.status() if _is_behind(item) and not item.is_paused]
+    text = (
+        f"{written:,} versions and checkpoints written, {counted(len(left), 'table')} still behind"
+        if written or left
+        else "nothing to mirror: no table is behind"
+    )
     session.out.done(
-        f"{written} versions and checkpoints written, {len(left)} tables still behind",
+        text,
         {"written": written, "behind": [item.table for item in left]},
     )
     if left:
@@ -147,7 +154,12 @@ def _watched(lake: Lake, advance: Any) -> Iterator[None]:
 )
 def repair(
     session: Session,
-    table: AnyTable = None,
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            help="Which table, unless --all.", metavar="TABLE", autocompletion=complete_table
+        ),
+    ] = None,
     version: Annotated[
         int | None,
         typer.Option("--version", help="This version only.", metavar="N", min=0),
@@ -353,4 +365,7 @@ def cleanup(
     """
     with session.lake() as lake:
         report = lake.table(table).mirror.cleanup(dry_run=not delete)
-    session.out.record(asdict(report))
+    values = asdict(report)
+    if not session.out.is_json:
+        values["cutoff"] = datetime.fromtimestamp(values.pop("cutoff_ms") / 1000, UTC)
+    session.out.record(values)
