@@ -36,7 +36,7 @@ from tests.parts.spark import Spark
 from tests.parts.spark_settings import ENVIRONMENT
 from tests.readers.engines import DeltaRs, DuckDb, Polars
 from tests.spark.conftest import SOURCE
-from tests.spark.test_jars import POM, SETTINGS, publish
+from tests.spark.test_jars import SETTINGS, publish, publish_client
 
 JOB = Path(__file__).with_name("first_hour.py")
 VISITS = [[1, "2026-11-01"], [2, "2026-11-02"], [3, "2026-11-02"]]
@@ -125,31 +125,6 @@ def machine(tmp_path) -> dict[str, str]:
         "SPARK_LOCAL_DIRS": str(tmp_path),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
-
-
-def publish_client(root: Path) -> None:
-    """Hadoop's client for S3 in the repository: what is asked for, and what the SDK depends on."""
-    asked = {artifact: item for item in spark_part.S3A_ARTIFACTS for artifact in (item[1],)}
-    found: list[tuple[str, str, str]] = []
-    for jar in spark_part.S3A_JARS.glob("*.jar"):
-        artifact, _, version = jar.stem.rpartition("-")
-        item = asked.get(artifact, ("software.amazon.awssdk", artifact, version))
-        found.append(item)
-        folder = root / item[0].replace(".", "/") / artifact / item[2]
-        folder.mkdir(parents=True)
-        (folder / jar.name).symlink_to(jar)
-    for item in found:
-        # The client itself names the bundle of all services, which is not here: it is excluded.
-        needs = [other for other in found if other[1] not in asked] if item[1] == "s3" else []
-        if item[1] == "hadoop-aws":
-            needs = [("software.amazon.awssdk", "bundle", "2.35.4")]
-        named = "".join(
-            f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-            f"<version>{version}</version></dependency>"
-            for group, artifact, version in needs
-        )
-        folder = root / item[0].replace(".", "/") / item[1] / item[2]
-        (folder / f"{item[1]}-{item[2]}.pom").write_text(POM.format(*item, named))
 
 
 @pytest.mark.timeout(600)

@@ -93,6 +93,8 @@ def _resolve_client(packages: Packages, folder: Path) -> None:
             # Ivy prefixes the name with the group.
             name = jar.name.partition("_")[2] or jar.name
             if _artifact(Path(name)) not in there:
+                if packages.is_known:
+                    jar_digests.check(jar)
                 jar.rename(ready / name)
         with suppress(OSError):
             ready.rename(folder)
