@@ -20,6 +20,7 @@ Styled = tuple[Sequence[Any], str | None]
 _PADDING = 2
 # A blank on either side of a cell, and one between columns.
 _BETWEEN = 3
+_LONG_KEY = 20
 # One row in so many may be longer than the line.
 _FEW = 5
 
@@ -37,10 +38,7 @@ def draw(
     shown = _filled(rows, len(columns), keep)
     headings = [printable(columns[place]).replace("_", " ") for place in shown]
     cells = [([cell(row[place]) for place in shown], style) for row, style in rows]
-    right = [
-        bool(rows) and all(isinstance(row[place], int | float | None) for row, _ in rows)
-        for place in shown
-    ]
+    right = [bool(rows) and all(_is_number(row[place]) for row, _ in rows) for place in shown]
     console = _console()
     width = _narrowest(headings, cells)
     grid = _grid(headings, cells, right, title)
@@ -57,9 +55,10 @@ def draw_record(values: Mapping[str, Any]) -> None:
         for key, value in values.items()
         if value is not None and value not in ("", [], {}, ())
     }
-    widest = max(map(len, shown), default=0)
+    # A few long keys must not push all values aside.
+    widest = max((len(key) for key in shown if len(key) <= _LONG_KEY), default=0)
     for key, text in shown.items():
-        _hang(_console(), f"{key:<{widest}}", text, indent=widest + _PADDING)
+        _hang(_console(), key, text, indent=max(widest, len(key)) + _PADDING)
 
 
 def draw_findings(findings: Sequence[tuple[str, str, str, str, str | None]]) -> None:
@@ -115,6 +114,10 @@ def _filled(rows: Sequence[Styled], count: int, keep: int) -> list[int]:
         for place in range(count)
         if place < keep or not rows or any(_tells(row[place]) for row, _ in rows)
     ]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | None) and not isinstance(value, bool)
 
 
 def _tells(value: Any) -> bool:
