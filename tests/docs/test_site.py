@@ -181,6 +181,23 @@ def test_search_finds_and_narrow_windows_fit(browser, address, pages):
     context.close()
 
 
+def test_what_is_copied_from_a_transcript_is_what_is_typed(browser, address):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(address + "how-do-i.html")
+    block = page.locator("div.language-console").first
+    block.hover()
+    block.locator("button").click()
+    page.locator(".md-dialog--active").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert [line for line in copied if line] == [
+        "pip install 'deltasql[duckdb]' pandas polars matplotlib deltalake",
+        "deltasql init sqlite:///lake.db --location ./lake",
+    ]
+    context.close()
+
+
 def test_the_benchmarks_are_those_that_are_quoted():
     """No figure is made up: each stands in README.md, in its row."""
     rows = (ROOT / "README.md").read_text().splitlines()
