@@ -164,7 +164,7 @@ def test_a_pin_that_comes_in_between_is_seen(lake: deltasql.Lake, monkeypatch: p
 
     monkeypatch.setattr(type(lake.store), "advance_horizon", late)
     report = table.expire(**NOW, dry_run=False)
-    assert (report.versions, report.reason) == (0, "an older version is held by now")
+    assert (report.versions, report.reason) == (0, "an older version is now held")
     assert ids(table.snapshot(version=2).scan().to_arrow()) == [1, 2]
 
 

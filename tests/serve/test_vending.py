@@ -258,13 +258,13 @@ def test_a_signature_that_can_do_more_is_found_out(leak, azurite, monkeypatch):
         ("az://lake", "auto", {}, "whole bucket"),
         ("abfss://lake@other.dfs.core.windows.net/orders", "auto",
          {"azure.account_name": "mine", "azure.account_key": "a2V5"}, "another storage account"),
-        ("gs://lake/orders", "auto", {}, "end at a folder"),
+        ("gs://lake/orders", "auto", {}, "limited to a folder"),
         ("s3://bucket", "auto", {}, "whole bucket"),
         ("s3://bucket/", "auto", {}, "whole bucket"),
-        ("s3://bucket/lake/a*", "auto", {}, "more than themselves"),
+        ("s3://bucket/lake/a*", "auto", {}, "a special meaning"),
         ("s3://bucket/lake/a?b", "auto", {}, "whole bucket"),
-        ("s3://bucket/lake/${aws:username}", "auto", {}, "more than themselves"),
-        ("s3://bucket/lake/../other", "auto", {}, "more than themselves"),
+        ("s3://bucket/lake/${aws:username}", "auto", {}, "a special meaning"),
+        ("s3://bucket/lake/../other", "auto", {}, "a special meaning"),
     ],
 )  # fmt: skip
 def test_what_is_not_vended(location, how, options, told, monkeypatch):

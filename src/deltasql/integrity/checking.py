@@ -170,7 +170,7 @@ class _Check:
         elif start.sums not in (None, self._expected.sums()):
             self._report.found(
                 Kind.FIRST_STATE,
-                "what the table was adopted with is not what it had then",
+                "the state that the table was adopted with has changed",
                 version=start.version,
             )
         state = readable_state(record)
@@ -265,4 +265,4 @@ class _Check:
         except DatabaseError as error:
             # A reader without write rights finds everything, too; the next check begins where this
             # did.
-            logger.info("%s: the check is not written down: %s", self._report.table, error.cause)
+            logger.info("%s: the check was not recorded: %s", self._report.table, error.cause)

@@ -10,7 +10,7 @@ from typing import Final
 # Further findings of one table are counted, not kept.
 MOST_FINDINGS: Final = 1_000
 
-_REBUILD: Final = "lake.rebuild() makes the rows anew from the commits"
+_REBUILD: Final = "lake.rebuild() rebuilds the rows from the commits"
 _REPAIR: Final = "mirror.repair() moves it aside and writes it again"
 _RESTORE: Final = (
     "restore the row of dl_table_versions from a backup; the mirror may have the bytes"

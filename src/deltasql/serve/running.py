@@ -143,7 +143,7 @@ def _working(service: Service, stop: threading.Event, *, wanted: bool) -> Iterat
             try:
                 service.lake.mirror.run(stop=stop)
             except Exception:
-                logger.exception("the worker failed unexpectedly, and begins again")
+                logger.exception("the worker failed unexpectedly and restarts")
                 stop.wait(_WORKER_AGAIN)
 
     service.worker = threading.Thread(target=work, name="deltasql-worker", daemon=True)

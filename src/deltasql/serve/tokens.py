@@ -125,12 +125,12 @@ def _entry(path: Path, item: Mapping[str, Any]) -> _Entry:
         kind = Kind(item.get("kind", "read"))
         name = str(item["name"])
     except (KeyError, ValueError, TypeError) as error:
-        raise _bad(path, f"a token is ill-formed: {error}", "see docs/service.md") from None
+        raise _bad(path, f"a token is malformed: {error}", "see docs/service.md") from None
     schemas = item.get("schemas")
     if len(digest) != hashlib.sha256().digest_size:
         raise _bad(path, f"the sha256 of {name!r:.40} has another length", "see docs/service.md")
     if schemas is not None and not isinstance(schemas, list):
-        raise _bad(path, f"the schemas of {name!r:.40} are no list", 'write schemas = ["sales"]')
+        raise _bad(path, f"the schemas of {name!r:.40} are not a list", 'write schemas = ["sales"]')
     return _Entry(
         Visitor(name, kind, None if schemas is None else frozenset(map(str, schemas))),
         digest,

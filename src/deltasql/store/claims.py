@@ -202,8 +202,8 @@ class ClaimQueries:
                 return False
             if ask("table_by_name", name=name):
                 raise TableExistsError(
-                    f"there is a table {name} already",
-                    cause=f"the dropped table {record.name} can't have its name",
+                    f"there is already a table {name}",
+                    cause=f"the dropped table {record.name} can't get its name back",
                     remedy="bring it back under another name: lake.undrop(…, new_name=…)",
                 )
             # The place was given up to an adoption, or taken since under another spelling.
@@ -255,14 +255,14 @@ def hold_sources(ask: Ask, sources: Sources) -> None:
     for table_id, pin_id in sorted(sources.items()):
         if not ask("source_lock", table_id=table_id):
             raise TableNotFoundError(
-                f"table {table_id} is gone, whose files the new table would name",
-                cause="it was dropped meanwhile",
+                f"table {table_id} is gone, and the new table would refer to its files",
+                cause="it was dropped in the meantime",
                 remedy="nothing was created; clone a table that is there",
             )
         if pin_id is not None and not ask("pin_alive", pin_id=pin_id):
             raise CommitError(
-                f"table {table_id}: its version is held no longer, and files may be gone",
-                cause="this process was silent for so long that it was taken for dead",
+                f"table {table_id}: its version is no longer held, and files may be gone",
+                cause="this process paused for so long that it was considered dead",
                 remedy="nothing was created; clone again",
             )
 
@@ -304,7 +304,7 @@ def taken(location: str, place: str, claim: Claim) -> LocationTakenError:
         remedy = f"use {claim.name}, release it first, or choose another location"
     return LocationTakenError(
         problem,
-        cause=f"{_STATUS[claim.status]} at {claim.location}; tables don't share places",
+        cause=f"{_STATUS[claim.status]} at {claim.location}; tables can't share a location",
         remedy=remedy,
         table=claim.name,
         location=claim.location,

@@ -27,7 +27,7 @@ class Listing(list[T]):
 
 def more(count: int) -> str:
     """The note about rows that are not shown."""
-    return f"{count:,} in all, the first {_MOST_ROWS} shown" if count > _MOST_ROWS else ""
+    return f"{count:,} in total, the first {_MOST_ROWS} shown" if count > _MOST_ROWS else ""
 
 
 def html_table(

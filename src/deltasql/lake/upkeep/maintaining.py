@@ -190,8 +190,8 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
         """
         if (version is None) == (timestamp is None):
             raise ValidationError(
-                "a restore needs to know where to",
-                cause="neither a version nor a timestamp was given, or both",
+                "a restore needs a version or a timestamp",
+                cause="neither was given, or both were",
                 remedy="give one of the two",
             )
         table = cast("Table", self)
@@ -304,7 +304,7 @@ def _must_still_exist(objects: ObjectStore, request: CommitRequest) -> None:
         if objects.head(object_key(action.path)) is None:
             raise CommitError(
                 f"{request.table_name}: {action.path} is gone; nothing was committed",
-                cause="this process was silent for so long that vacuum took it for dead, and "
+                cause="this process paused for so long that vacuum considered it dead and "
                 "deleted files that it had not committed yet",
                 remedy="write the rows again",
             )

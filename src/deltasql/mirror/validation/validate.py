@@ -92,7 +92,7 @@ def validate(
     if version is not None and (version < head.earliest_version or version in missing):
         raise VersionNotFoundError(
             f"{target.name} has no version {version} in its mirror",
-            cause=f"its newest there is {newest}, and older ones may still be on their way",
+            cause=f"its newest there is {newest}, and older ones may still be pending",
             remedy="ask for that one, or mirror the rest first",
         )
     report = ValidationReport(
