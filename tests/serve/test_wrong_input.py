@@ -131,7 +131,8 @@ def _post(http: httpx.Client, path: str, content: str | bytes, kind: str = "appl
 
 HOSTS = ["[", "[::1", "a]", "", "é", "[v1.x]", "::1", "user@localhost", "localhost#",
          "localhost/..", "?localhost", "localhost@evil.example", "127.0.0.1:x",
-         "127.0.0.1.evil.example", "evil.example", "evil.example:80", "localhost.evil.example"]  # fmt: skip
+         "127.0.0.1.evil.example", "evil.example", "evil.example:80",
+         "localhost.evil.example"]  # fmt: skip
 
 
 @pytest.mark.parametrize("host", HOSTS)
