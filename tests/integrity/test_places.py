@@ -35,9 +35,7 @@ def test_a_place_within_another_tables(lake):
     lake.create_table("other", SCHEMA)
     held, others = lake.store.held_place(outer.table_id)
     assert others == []
-    damage(
-        lake, f"UPDATE dl_places SET place = '{held}x/' WHERE table_id <> {int(outer.table_id)}"
-    )
+    damage(lake, f"UPDATE dl_places SET place = '{held}x/' WHERE table_id <> {int(outer.table_id)}")
     assert any("other is at" in problem for problem in told(lake, "outer"))
     assert any("outer is at" in problem for problem in told(lake, "other"))
 
