@@ -20,8 +20,8 @@ _FIRST: Final = (
     "still has it; else restore a backup"
 )
 _PLACE: Final = (
-    "as the log's owner, write the place of its location into dl_places, or restore that row from a "
-    "backup; until then, create and purge no table there"
+    "as the log's owner, write the place of its location into dl_places, or restore that row from "
+    "a backup; until then, create and purge no table there"
 )
 # What stands beside the rows that commits leave.
 _BESIDE: Final = frozenset({"checkpoint", "place"})
