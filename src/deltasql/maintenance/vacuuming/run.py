@@ -82,8 +82,7 @@ class _Vacuum:
         self._progress = progress
         self._margin = round(wish.clock_margin.total_seconds() * 1000)
         self._since = store.clock_ms() - kept_ms
-        found = store.version_at(subject.table_id, self._since - 1)
-        self._horizon = _NOTHING if found is None else found
+        self._horizon = _current_at(store, subject.table_id, self._since, is_now=kept_ms == 0)
         self._tally = Tally()
         self._place = Place(
             subject.location,
@@ -220,6 +219,16 @@ class _Vacuum:
             foreign=self._tally.foreign,
             vacuum_id=vacuum_id,
         )
+
+
+def _current_at(store: LogStore, table_id: int, since: int, *, is_now: bool) -> int:
+    """The version that was current just before a time; up to it, what was removed may go."""
+    if is_now:
+        # The times of commits within one millisecond run ahead of the clock.
+        head = store.head(table_id)
+        return _NOTHING if head is None else head.version
+    found = store.version_at(table_id, since - 1)
+    return _NOTHING if found is None else found
 
 
 # --- whether at all ---------------------------------------------------------------------
