@@ -13,7 +13,7 @@ import posixpath
 import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SAME: Final = {
@@ -24,6 +24,7 @@ _SAME: Final = {
     "abfss": "azure",
 }
 LOCAL: Final = "file:"
+_HOST: Final = "its host is none that a URL can have"
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -101,7 +102,14 @@ def flaw_of(location: str) -> str | None:
     if "\\" in (location if scheme is None else unquote(location)):
         return "it has a backslash, which some readers take for a slash"
     if scheme in (None, "file"):
-        return None
+        is_readable = scheme is None or _is_parsed(location)
+        return None if is_readable else _HOST
+    if not _is_parsed(location):
+        return _HOST
+    return _flaw_of_url(location)
+
+
+def _flaw_of_url(location: str) -> str | None:
     if location != location.strip():
         return "there are blanks around it"
     if set("#?") & set(location):
@@ -113,6 +121,14 @@ def flaw_of(location: str) -> str | None:
     if ":" in host:
         return "it has a port; the endpoint is an option of the store"
     return None
+
+
+def _is_parsed(location: str) -> bool:
+    try:
+        urlsplit(location)
+    except ValueError:
+        return False
+    return True
 
 
 def overlap(one: str, other: str) -> bool:
