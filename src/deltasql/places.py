@@ -24,7 +24,6 @@ _SAME: Final = {
     "abfss": "azure",
 }
 LOCAL: Final = "file:"
-_HOST: Final = "its host is none that a URL can have"
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -101,12 +100,11 @@ def flaw_of(location: str) -> str | None:
     scheme = scheme_of(location.strip())
     if "\\" in (location if scheme is None else unquote(location)):
         return "it has a backslash, which some readers take for a slash"
-    if scheme in (None, "file"):
-        is_readable = scheme is None or _is_parsed(location)
-        return None if is_readable else _HOST
+    if scheme is None:
+        return None
     if not _is_parsed(location):
-        return _HOST
-    return _flaw_of_url(location)
+        return "its host is none that a URL can have"
+    return None if scheme == "file" else _flaw_of_url(location)
 
 
 def _flaw_of_url(location: str) -> str | None:
