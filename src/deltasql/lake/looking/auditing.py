@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -28,12 +28,15 @@ _END = datetime(9999, 12, 31, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """A version of some table, for the audit; `changed` is set only on request."""
+    """A version of some table, for the audit; `changed` is set only on request.
+
+    Names change: `table_id` says which table it is.
+    """
 
     table: str
     entry: HistoryEntry
     changed: VersionSums | None = None
-    table_id: int = 0
+    table_id: int = field(default=0, repr=False)
 
 
 def audit(
