@@ -175,6 +175,6 @@ def test_the_parameter_is_named(opened):
         table.snapshot(version=2**70)
     assert str(2**70) in caught.value.cause
     with pytest.raises(ValidationError, match=r"partition_by must be a list of texts"):
-        opened().create_table("x", SCHEMA, partition_by="day")
+        opened().create_table("x", SCHEMA, partition_by=["day", 7])
     with pytest.raises(ValidationError, match=r"dry_run must be True or False"):
         table.vacuum(dry_run="no")
