@@ -18,7 +18,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 ROWS = pa.table({"id": [1], "day": ["a"]}, schema=SCHEMA)
 WRONG = [
     object(), 2**70, -(2**70), -1, float("nan"), float("inf"), True, None, "", "a\0b", "\ud800",
-    b"x", [], [object()], {}, {1: 2}, {"a": object()}, set(), lambda *_: None,
+    b"x", [], [object()], "s3://[x/y", {}, {1: 2}, {"a": object()}, set(), lambda *_: None,
 ]  # fmt: skip
 # What a parameter may be, where it has no default.
 PLAIN: dict[str, Any] = {
@@ -174,7 +174,7 @@ def test_the_parameter_is_named(opened):
     with pytest.raises(ValidationError, match=r"snapshot: version must be .*64-bit") as caught:
         table.snapshot(version=2**70)
     assert str(2**70) in caught.value.cause
-    with pytest.raises(ValidationError, match=r"partition_by must be a list of texts"):
+    with pytest.raises(ValidationError, match=r"partition_by must be a list of strings"):
         opened().create_table("x", SCHEMA, partition_by=["day", 7])
     with pytest.raises(ValidationError, match=r"dry_run must be True or False"):
         table.vacuum(dry_run="no")

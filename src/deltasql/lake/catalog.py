@@ -347,7 +347,7 @@ def _having(table: Table, properties: Mapping[str, str] | None) -> Table:
     if other:
         shown = ", ".join(f"{key} is {found.get(key, 'not set')}" for key in other)
         raise ValidationError(
-            f"{table.name} exists, with other properties",
+            f"{table.name} exists with other properties",
             cause=f"{shown}; the table was left as it is",
             remedy="set them with set_properties(), or leave properties= out",
             key=other[0],
@@ -358,7 +358,7 @@ def _having(table: Table, properties: Mapping[str, str] | None) -> Table:
 def _exists(
     name: str, remedy: str = "choose another name, drop it, or pass exists_ok=True"
 ) -> TableExistsError:
-    return TableExistsError(f"there is a table {name} already", remedy=remedy)
+    return TableExistsError(f"there is already a table {name}", remedy=remedy)
 
 
 def _missing(name: str) -> TableNotFoundError:

@@ -236,7 +236,7 @@ class _Reading:
             yield start, batch.num_rows, batch
             start += batch.num_rows
         if start != end:
-            raise pa.ArrowInvalid(f"row group {group} has other rows than its footer says")
+            raise pa.ArrowInvalid(f"row group {group} does not have the rows that its footer says")
 
     def _batch_rows(self) -> int:
         if self._scan.batch_size is not None:

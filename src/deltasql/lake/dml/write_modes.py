@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from deltasql.data.arrow_schema import from_arrow, to_arrow
 from deltasql.data.conform import conform
-from deltasql.data.writing.properties import WriterProperties
+from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.errors import TableExistsError, ValidationError
 from deltasql.lake import new_table
 from deltasql.lake.dml.result import WriteResult
@@ -85,7 +85,7 @@ class LakeWrites:
                         raise
         elif mode in _ERROR:
             raise TableExistsError(
-                f"there is a table {name} already",
+                f"there is already a table {name}",
                 cause=f"the mode is {mode!r}",
                 remedy='choose another name, or mode="append" or "overwrite"',
             )
@@ -116,8 +116,8 @@ class LakeWrites:
     ) -> Table:
         """Create a table, or give an existing one this schema, these partitions and these rows.
 
-        An existing table keeps its history, its place and its properties, and its description
-        unless another is given.
+        An existing table keeps its history, its place and its properties, and gets those given
+        here by the same commit; a `description` is a commit of its own.
         """
         lake, rows = cast("Lake", self), new_table.rows_of(data)
         how: dict[str, Any] = {
@@ -136,14 +136,14 @@ class LakeWrites:
                 if lake.store.table(name) is None:
                     raise
         table = lake.table(name)
-        table.overwrite(
+        new_table.replace_contents(
+            table,
             _fitted(rows, new_table.schema_of(schema, rows)),
-            schema_mode="overwrite",
-            partition_by=partition_by,
-            **how,
+            names_of(partition_by),
+            properties,
+            options=FileOptions(writer, target_file_size),
+            commit_metadata=commit_metadata,
         )
-        if properties:
-            table.set_properties(properties)
         if description is not None:
             table.set_comment(description)
         return table
