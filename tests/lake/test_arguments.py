@@ -174,7 +174,7 @@ def test_the_parameter_is_named(opened):
     with pytest.raises(ValidationError, match=r"snapshot: version must be .*64-bit") as caught:
         table.snapshot(version=2**70)
     assert str(2**70) in caught.value.cause
-    with pytest.raises(ValidationError, match=r"partition_by must be a list of texts"):
-        opened().create_table("x", SCHEMA, partition_by="day")
+    with pytest.raises(ValidationError, match=r"partition_by must be a list of strings"):
+        opened().create_table("x", SCHEMA, partition_by=["day", 7])
     with pytest.raises(ValidationError, match=r"dry_run must be True or False"):
         table.vacuum(dry_run="no")

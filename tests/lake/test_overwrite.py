@@ -38,6 +38,33 @@ def test_comparing_two_columns_replaces_only_rows_that_match(lake, ids, by):
         assert ids(table) == [2, 3, 7, 11, 12], where
 
 
+@pytest.mark.parametrize("by", [[], ["a"]], ids=str)
+@pytest.mark.parametrize("where", ["abs(a - b) > 2", "a % 2 = 1 AND b > 1", "coalesce(b, a) = 1"])
+def test_any_condition_replaces_only_rows_that_match(lake, where, by):
+    """By the engine that evaluates it for a delete, in a transaction, too."""
+    rows = [(1, 1, 1), (2, 1, 6), (3, 2, None), (4, None, 1), (5, 3, 9), (6, 1, None)]
+    name = f"any{len(lake.tables())}"
+    table = lake.create_table(name, PAIRS, partition_by=by, properties=FEED)
+    for start in (0, 3):
+        table.append(pairs(*rows[start : start + 3]))
+    gone = set(table.scan(where=where).to_arrow().column("id").to_pylist())
+    assert 0 < len(gone) < len(rows)
+    new = table.scan(where=where).to_arrow()
+    with pytest.raises(deltasql.errors.SchemaMismatchError, match="own condition"):
+        table.overwrite(pairs((8, 0, 0)), where=where)
+    before = table.version
+    done = table.overwrite(new, where=where)
+    assert done.metrics["numDeletedRows"] == len(gone)
+    assert everything(table) == sorted(map(repr, pairs(*rows).to_pylist()))
+    with lake.transaction() as tx:
+        tx.table(name).overwrite(new.slice(0, 1), where=where)
+    stay = [row for row in rows if row[0] not in gone] + [tuple(new.to_pylist()[0].values())]
+    assert everything(table) == sorted(map(repr, pairs(*stay).to_pylist()))
+    told = table.change_rows(before + 1, before + 1).read_all().to_pylist()
+    assert {row["id"] for row in told} == gone
+    assert lake.check(name).tables[name].ok
+
+
 def test_a_partition_value_that_cannot_be_read_is_not_lost(lake, tmp_path):
     folder = tmp_path / "foreign"
     deltalake.write_deltalake(str(folder), pairs((1, 1, 1), (2, 2, 2)), partition_by=["a"])

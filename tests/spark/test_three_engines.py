@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.row_operations import some
@@ -65,6 +65,27 @@ def _made(db, name, kind, files, lost=None):
     some,
     st.lists(every_operation, min_size=1, max_size=3 if FULL else 1),
     st.booleans(),
+)
+@example(
+    kind="partitions, feed, vectors",
+    files=[[(None, None, "b"), (4, None, "c")]],
+    lost="{t}id % 2 = 0",
+    made=[("update", None, {"v": "concat({t}v, 'x')"})],
+    broadcasts=False,
+)
+@example(
+    kind="partitions, feed, vectors",
+    files=[[(1, 1, "b"), (4, 1, "c"), (5, 0, None)]],
+    lost="{t}id % 2 = 0",
+    made=[("update", "{t}p = 1", {"v": "concat({t}v, 'x')"})],
+    broadcasts=False,
+)
+@example(
+    kind="vectors",
+    files=[[(0, 2, "c"), (3, None, "c")]],
+    lost=None,
+    made=[("update", "{t}id = 3", {"p": "{t}p + 1"})],
+    broadcasts=True,
 )
 def test_made_up_operations(db, places, kind, files, lost, made, broadcasts):
     word = uuid.uuid4().hex[:12]

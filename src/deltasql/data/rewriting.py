@@ -17,7 +17,6 @@ from typing import Final
 import pyarrow as pa
 
 from deltasql.data.layout import Layout, layout_of, physical_schema, to_physical
-from deltasql.data.reading.reader import DEFAULT_BATCH_SIZE
 from deltasql.data.reading.scan import Scan, scan_file
 from deltasql.data.row_ids import RowIds
 from deltasql.data.writing.writer import write_partition
@@ -80,7 +79,6 @@ class Rewriter:
             partition_columns=state.partition_columns,
             mode=state.column_mapping,
             predicate=None,
-            batch_size=DEFAULT_BATCH_SIZE,
         )
 
     def rewrite(

@@ -14,7 +14,6 @@ import pyarrow as pa
 from deltasql.commit import CommitLoop, StateCache
 from deltasql.commit.discarding import Discarder
 from deltasql.commit.rebasing import Rebaser
-from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import (
@@ -28,6 +27,7 @@ from deltasql.lake import locations, new_table, writing
 from deltasql.lake.adoption import LakeAdoptions
 from deltasql.lake.appending import Appender
 from deltasql.lake.arguments import checked, given_settings
+from deltasql.lake.dml.words import names_of
 from deltasql.lake.dml.write_modes import LakeWrites
 from deltasql.lake.looking.auditing import AuditEntry
 from deltasql.lake.looking.lake import LakeLooks
@@ -182,7 +182,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
         self,
         name: str,
         schema: pa.Schema | StructType | str | None = None,
-        partition_by: list[str] | tuple[str, ...] = (),
+        partition_by: Sequence[str] | str = (),
         properties: Mapping[str, str] | None = None,
         exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name
         location: str | os.PathLike[str] | None = None,
@@ -208,13 +208,14 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
                 return _having(Table(self, existing), properties)
             raise _exists(name)
         rows, options = new_table.rows_of(data), FileOptions(writer, target_file_size)
+        by = tuple(names_of(partition_by))
         actions = new_table.version_zero(
-            new_table.schema_of(schema, rows), tuple(partition_by), properties, description
+            new_table.schema_of(schema, rows), by, properties, description
         )
 
         def create(place: str) -> Table | None:
             params = {
-                "partitionBy": list(partition_by),
+                "partitionBy": list(by),
                 "properties": {TIMESTAMPS: "true", **(properties or {})},
             }
             return new_table.create_filled(
@@ -233,35 +234,6 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
         if created is None and not exists_ok:
             raise _exists(name)
         return created or _having(self.table(name), properties)
-
-    def create_or_replace_table(
-        self,
-        name: str,
-        schema: pa.Schema | str | None = None,
-        partition_by: list[str] | tuple[str, ...] = (),
-        properties: Mapping[str, str] | None = None,
-        *,
-        data: Any = None,
-    ) -> Table:
-        """Create a table, or give an existing one this schema, these partitions and these rows.
-
-        An existing table keeps its history, its place and its properties, and gets those given
-        here by the same commit.
-        """
-        rows = new_table.rows_of(data)
-        if self.store.table(name) is None:
-            try:
-                return self.create_table(name, schema, partition_by, properties, data=rows)
-            except TableExistsError:
-                # Somebody else created it first: theirs is replaced.
-                if self.store.table(name) is None:
-                    raise
-        table = self.table(name)
-        wanted = new_table.schema_of(schema, rows)
-        if rows is None:
-            is_arrow = isinstance(wanted, pa.Schema)
-            rows = pa.Table.from_batches([], wanted if is_arrow else to_arrow(wanted))
-        return new_table.replace_contents(table, rows, partition_by, properties)
 
     def table(self, name: str) -> Table:
         """The table of that name."""

@@ -260,7 +260,13 @@ def create(
 
 
 def replace_contents(
-    table: Table, rows: Any, partition_by: Sequence[str], properties: Mapping[str, str] | None
+    table: Table,
+    rows: Any,
+    partition_by: Sequence[str],
+    properties: Mapping[str, str] | None,
+    *,
+    options: FileOptions = PLAIN,
+    commit_metadata: Mapping[str, Any] | None = None,
 ) -> Table:
     """Give a table other rows, columns, partitions and properties, in one commit."""
     snapshot = table.base()
@@ -272,7 +278,8 @@ def replace_contents(
         partition_by=partition_by,
         properties=properties,
         memory_limit=table.memory_limit,
+        options=options,
         abandon=table.abandon(snapshot.version),
     )
-    table.commit_write(write)
+    table.commit_write(write, metadata=commit_metadata)
     return table

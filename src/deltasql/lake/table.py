@@ -29,7 +29,7 @@ from deltasql.lake.arguments import checked
 from deltasql.lake.dml.changed_rows import changed_rows
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.verbs import TableVerbs, retries_of
-from deltasql.lake.dml.words import one_of, schema_mode_of
+from deltasql.lake.dml.words import names_of, one_of, schema_mode_of
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.looking.html import Listing
 from deltasql.lake.looking.table import TableLooks
@@ -317,7 +317,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         schema_mode: str | None = None,
         merge_schema: bool = False,
         overwrite_schema: bool = False,
-        partition_by: Sequence[str] | None = None,
+        partition_by: Sequence[str] | str | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
         max_commit_retries: int = 0,
         writer: WriterProperties | None = None,
@@ -349,7 +349,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
                 data,
                 where=condition,
                 schema_mode=mode,
-                partition_by=partition_by,
+                partition_by=None if partition_by is None else names_of(partition_by),
                 memory_limit=self.memory_limit,
                 options=options,
                 abandon=self.abandon(snapshot.version),

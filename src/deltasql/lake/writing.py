@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,7 @@ from deltasql.commit.discarding import Abandon
 from deltasql.data.arrow_schema import from_arrow
 from deltasql.data.computing.completing import completed
 from deltasql.data.conform import as_arrow, conform, merge
+from deltasql.data.expressions.conditions import Condition, readable_condition
 from deltasql.data.layout import layout_of
 from deltasql.data.reading.remainder import Remainder
 from deltasql.data.writing.change_files import ChangeWriter
@@ -26,7 +28,6 @@ from deltasql.errors import ValidationError
 from deltasql.lake.dml.metrics import write_metrics
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.conflict import Reads
-from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.removal import (
     Removable,
     Sorted,
@@ -215,19 +216,22 @@ def overwrite(  # noqa: PLR0913 - what the public call takes
     metadata, changes = replaced(snapshot.state, given.schema, where, schema_mode, partition_by)
     if properties:
         metadata, changes = with_properties(snapshot.state, metadata, properties, new_id=new_id)
-    predicate = snapshot.bind(where)
-    found = _found(snapshot, predicate)
+    condition = None if where is None else readable_condition(snapshot.state.schema, where)
+    predicate = None if condition is None else condition.predicate
+    found = _found(snapshot, condition)
     files: list[AddFile | CdcFile] = []
     kept: list[AddFile] = []
-    try:
+    with ExitStack() as stack:
+        mask = None if condition is None else stack.enter_context(condition.masking())
+        stack.enter_context(_or_abandoned(files, abandon))
         with completed(metadata, given, memory_limit=memory_limit) as taken:
             rows = taken.rows
-            if predicate is not None:
-                rows = must_satisfy(rows, predicate, where or "")
+            if mask is not None:
+                rows = must_satisfy(rows, mask, where or "")
             new = write_fitted(objects, metadata, rows, abandon, options)
             files += new
             changes = numbered(metadata, taken.metadata(metadata), changes)
-        rest = Remainder(objects, snapshot.state, predicate, found.partial)
+        rest = Remainder(objects, snapshot.state, condition, mask, found.partial)
         if found.partial:
             # Rows that stay are taken as they are: they were computed and checked before.
             layout = layout_of(metadata)
@@ -236,10 +240,6 @@ def overwrite(  # noqa: PLR0913 - what the public call takes
             files += kept
             if kept and snapshot.state.has_change_feed:
                 files += _changes(objects, snapshot.state, rest, found.whole, new)
-    except Exception:
-        if abandon is not None:
-            abandon([file.path for file in files])
-        raise
     gone: list[Removable] = [*found.whole, *rewritten(rest.touched)]
     params: dict[str, Any] = {
         "mode": "Overwrite",
@@ -257,6 +257,17 @@ def overwrite(  # noqa: PLR0913 - what the public call takes
         files=files,
         metrics=write_metrics(files, gone, None if where is None else kept),
     )
+
+
+@contextmanager
+def _or_abandoned(files: Sequence[NewFile], abandon: Abandon | None) -> Iterator[None]:
+    """Delete what was written if the rest fails."""
+    try:
+        yield
+    except Exception:
+        if abandon is not None:
+            abandon([file.path for file in files])
+        raise
 
 
 def write_rows(
@@ -357,12 +368,12 @@ def _changed(
 # --- rows -------------------------------------------------------------------------------
 
 
-def _found(snapshot: Snapshot, predicate: Predicate | None) -> Sorted:
+def _found(snapshot: Snapshot, condition: Condition | None) -> Sorted:
     """The files that an overwrite replaces whole, and those that it has to read."""
-    candidates = snapshot.adds(predicate)
-    if predicate is None:
-        return Sorted(every_row(candidates), [])
-    return sort_by_match(candidates, predicate, snapshot.state.schema)
+    if condition is None:
+        return Sorted(every_row(snapshot.adds(None)), [])
+    sure = condition.predicate if condition.is_whole else None
+    return sort_by_match(snapshot.adds(condition.predicate), sure, snapshot.state.schema)
 
 
 def _changes(

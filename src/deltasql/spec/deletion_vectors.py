@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -139,13 +140,16 @@ def unframe(frame: bytes, *, version: int, size: int, source: str = "") -> bytes
 
 def encode(rows: Iterable[int]) -> bytes:
     """The portable form of a set of row indexes."""
-    parts: dict[int, list[int]] = {}
-    for row in sorted(set(rows)):
-        parts.setdefault(row >> 32, []).append(row & 0xFFFFFFFF)
-    head = struct.pack("<IQ", PORTABLE_MAGIC, len(parts))
-    return head + b"".join(
-        struct.pack("<I", high) + roaring.encode(low) for high, low in parts.items()
-    )
+    ordered = sorted(set(rows))
+    parts: list[bytes] = []
+    start = 0
+    while start < len(ordered):
+        high = ordered[start] >> 32
+        end = bisect_left(ordered, (high + 1) << 32, start)
+        lows = ordered[start:end] if high == 0 else [row & 0xFFFFFFFF for row in ordered[start:end]]
+        parts.append(struct.pack("<I", high) + roaring.encode(lows))
+        start = end
+    return struct.pack("<IQ", PORTABLE_MAGIC, len(parts)) + b"".join(parts)
 
 
 def decode(bitmap: bytes, *, cardinality: int) -> array[int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import compress, groupby, pairwise
+from itertools import compress, pairwise
 
 _COOKIE = 12346
 _COOKIE_WITH_RUNS = 12347
@@ -19,10 +20,15 @@ _BITS = [bytes((byte >> bit) & 1 for bit in range(8)) for byte in range(256)]
 def encode(values: Sequence[int]) -> bytes:
     """The bitmap of ascending, distinct 32-bit values, in array and bitmap containers."""
     heads, bodies = [], []
-    for key, group in groupby(values, lambda value: value >> 16):
-        lows = [value & 0xFFFF for value in group]
+    start = 0
+    while start < len(values):
+        key = values[start] >> 16
+        end = bisect_left(values, (key + 1) << 16, start)
+        base = key << 16
+        lows = [value - base for value in values[start:end]]
         heads.append(struct.pack("<HH", key, len(lows) - 1))
         bodies.append(_container(lows))
+        start = end
     at = 8 + 8 * len(heads)
     offsets = []
     for body in bodies:

@@ -211,6 +211,25 @@ def test_a_delete_of_whole_files_counts_vectors_that_went(make):
     assert (metrics["numDeletedRows"], metrics["numDeletionVectorsRemoved"]) == (2, 1)
 
 
+@pytest.mark.parametrize(
+    ("where", "told"),
+    # Files that lost rows count as removed; vectors count where a condition picks rows.
+    [
+        ("id = 2", {"Added": 1, "Removed": 1, "Updated": 1}),
+        ("id > 1", {"Added": 0, "Removed": 1, "Updated": 0}),
+        ("t = 'a'", {"Added": 0, "Removed": 0, "Updated": 0}),
+        (None, {"Added": 0, "Removed": 0, "Updated": 0}),
+    ],
+)
+def test_an_update_tells_of_files_and_vectors_as_stock_delta(make, where, told):
+    rows = ROWS.set_column(2, "t", [["a", "a", "a"]])
+    table = make(rows, partition_by=["t"], properties={"delta.enableDeletionVectors": "true"})
+    table.delete("id = 1")
+    metrics = table.update(where, {"n": "n + 1"}).metrics
+    assert {name: metrics[f"numDeletionVectors{name}"] for name in told} == told
+    assert (metrics["numRemovedFiles"], metrics["numAddedFiles"]) == (1, 1)
+
+
 # --- schemas and sources ------------------------------------------------------------------
 
 

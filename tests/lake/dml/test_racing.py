@@ -16,11 +16,13 @@ from tests.sizes import FULL, each_value
 PROCESSES = 8 if FULL else 4
 ROUNDS = 8 if FULL else 2
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+# Eight processes that start at once on a busy machine may wait long for a connection or a lock.
+PATIENT = {"mirror.mode": "off", "sql.timeout": "2m"}
 
 
 def work(url: str, location: str, me: int) -> None:
     """Count a shared row up, bring an own row, count that up, and take another one out."""
-    with deltasql.connect(url, location=location, settings={"mirror.mode": "off"}) as lake:
+    with deltasql.connect(url, location=location, settings=PATIENT) as lake:
         table = lake.table("raced")
         for number in range(ROUNDS):
             table.update("id = 0", {"n": "n + 1"}, retries=200)

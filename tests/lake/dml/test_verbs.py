@@ -358,3 +358,50 @@ def _folder(table) -> Path:
 
 def _files(table) -> set[Path]:
     return set(_folder(table).rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_updates_of_rows_in_many_files_and_row_groups(lake, many, monkeypatch):
+    """Values that were read to find rows are put beside those that are read afterwards."""
+    if many:
+        monkeypatch.setattr("deltasql.lake.dml.conditions._MOST_VALUES", 100)
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False, metadata={"comment": "the key"}),
+            ("f", pa.float64()),
+            ("s", pa.string()),
+        ]
+    )
+    properties = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    table = lake.create_table(f"many_{many}", schema, properties=properties)
+    for start in range(0, 3000, 1000):
+        ids = list(range(start, start + 1000))
+        numbers = [None if number % 7 == 0 else number / 3 for number in ids]
+        rows = pa.table({"id": ids, "f": numbers, "s": list(map(str, ids))}, schema=schema)
+        writer = deltasql.WriterProperties(row_group_size=300)
+        table.append(rows, writer=writer)
+    table.delete("id % 10 = 3")
+    expected = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    for where, holds in (
+        ("id % 3 = 0", lambda row: row["id"] % 3 == 0),
+        ("id % 2 = 0 OR f IS NULL", lambda row: row["id"] % 2 == 0 or row["f"] is None),
+        ("id % 2 = 0 AND f IS NULL", lambda row: row["id"] % 2 == 0 and row["f"] is None),
+        ("id + f < 100", lambda row: row["f"] is not None and row["id"] + row["f"] < 100),
+    ):
+        changed = [row for row in expected.values() if holds(row)]
+        done = table.update(where, {"s": "concat(s, '!')", "f": "f + id"})
+        assert done.metrics["numUpdatedRows"] == len(changed)
+        for row in changed:
+            row["s"] += "!"
+            row["f"] = None if row["f"] is None else row["f"] + row["id"]
+        found = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+        assert found == expected
+
+
+def test_updates_of_rows_that_are_known_before_they_are_read(lake):
+    rows = pa.table({"id": pa.array([1, 2, 3, 4], pa.int16()), "p": pa.array([1, 1, 2, 2])})
+    table = lake.create_table("known", data=rows, partition_by=["p"])
+    done = table.update("id % 2 = 0 AND p + id > 3", {"id": "id * 10"})
+    assert done.metrics["numUpdatedRows"] == 1
+    found = sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
+    assert found == [(1, 1), (2, 1), (3, 2), (40, 2)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import uuid
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import deltasql
@@ -59,6 +61,51 @@ def test_create_or_replace(lake):
     empty = lake.create_or_replace_table("replaced", pa.schema([("w", pa.int64())]))
     assert empty.scan().to_arrow().num_rows == 0
     assert empty.version == 2
+
+
+def test_a_replaced_table_gets_the_schema_that_a_new_one_gets(lake):
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    for version in range(2):
+        table = lake.create_or_replace_table(
+            "fitted", schema, data=pa.table({"a": pa.array([1], pa.int32())})
+        )
+        assert (table.version, table.snapshot().schema) == (version, schema)
+        assert table.scan().to_arrow().to_pylist() == [{"a": 1, "b": None}]
+
+
+def test_what_is_said_of_a_replaced_table(lake):
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    for by, said in (("a", "first"), ("b", "second")):
+        table = lake.create_or_replace_table(
+            "said",
+            schema,
+            by,
+            data=pa.table({"a": [1], "b": ["x"]}),
+            description=said,
+            commit_metadata={"who": said},
+            writer=deltasql.WriterProperties(compression="gzip"),
+        )
+        assert table.detail()["description"] == said
+        assert table.detail()["partitionColumns"] == [by]
+        (file,) = table.snapshot().files().column("path").to_pylist()
+        found = pq.read_metadata(io.BytesIO(table.objects.read(file)))
+        assert found.row_group(0).column(0).compression == "GZIP"
+        infos = [item for change in table.changes(0) for item in change.actions]
+        assert any(getattr(item, "extra", {}).get("who") == said for item in infos)
+
+
+def test_one_partition_column_by_its_name(lake):
+    rows = pa.table({"p": ["a", "b"], "x": [1, 2]})
+    lake.write(rows, "by_name", partition_by="p", description="words", max_commit_retries=2)
+    table = lake.table("by_name")
+    assert table.detail()["partitionColumns"] == ["p"]
+    assert table.detail()["description"] == "words"
+    lake.write(rows, "by_name", partition_by="p", max_commit_retries=2)
+    again = lake.write(rows, "by_name", "overwrite", partition_by="p", max_commit_retries=2)
+    assert (again, table.count()) == (2, 2)
+    table.overwrite(rows, schema_mode="overwrite", partition_by="x")
+    assert table.detail()["partitionColumns"] == ["x"]
+    assert lake.create_table("named", rows.schema, "p").detail()["partitionColumns"] == ["p"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from deltasql.data.expressions import dialect
 from deltasql.data.expressions.engine import Engine, quoted
 from deltasql.data.expressions.predicates import understood
 from deltasql.data.expressions.session import Session, relation_of
+from deltasql.data.reading.row_filter import row_mask
 from deltasql.errors import DeltaSqlError, UnsupportedFeatureError, ValidationError
 from deltasql.log.predicates.binding import casts_text
 from deltasql.log.predicates.predicate import Predicate, bind, parse
@@ -19,6 +21,7 @@ from deltasql.spec.schema import StructType
 TARGET = "target"
 # Rows are filtered batch by batch.
 _MEMORY = "512MB"
+Mask = Callable[[pa.RecordBatch | pa.Table], pa.Array]
 _KEPT, _PLACE = "__deltasql_kept", "__deltasql_place"
 
 
@@ -43,10 +46,21 @@ class Condition:
                 if kept.num_rows:
                     yield kept
 
-    def _mask(self, engine: Engine, batch: pa.RecordBatch) -> pa.Array:
+    @contextmanager
+    def masking(self) -> Iterator[Mask]:
+        """What says which rows of a batch or table satisfy it: unknown is no."""
+        predicate = self.predicate
+        if self.is_whole and predicate is not None:
+            yield lambda rows: row_mask(predicate, rows)
+            return
+        with Session(_MEMORY, keeps_order=True) as session:
+            yield lambda rows: self._mask(session.engine, rows)
+
+    def _mask(self, engine: Engine, batch: pa.RecordBatch | pa.Table) -> pa.Array:
         # With a column of its own: a condition may name none.
         given = batch.select(list(self.columns)).append_column(_PLACE, pa.arange(0, len(batch)))
-        with engine.reading(given.schema, [given]) as name:
+        parts = given.to_batches() if isinstance(given, pa.Table) else [given]
+        with engine.reading(given.schema, parts) as name:
             asked = (
                 f"SELECT coalesce({self.sql}, false) AS {_KEPT} "  # noqa: S608
                 f"FROM {name} AS {quoted(TARGET)}"

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.layout import physical_schema
-from deltasql.data.reading.reader import DEFAULT_BATCH_SIZE, read_ahead
+from deltasql.data.reading.reader import read_ahead
 from deltasql.data.reading.scan import ROW, Scan, scan_file
 from deltasql.errors import UnsupportedFeatureError
 from deltasql.log.predicates.predicate import Predicate
@@ -127,7 +127,6 @@ class PlacedRows:
             partition_columns=state.partition_columns,
             mode=state.column_mapping,
             predicate=predicate,
-            batch_size=DEFAULT_BATCH_SIZE,
             placed=True,
         )
 

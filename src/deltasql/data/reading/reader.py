@@ -20,7 +20,6 @@ from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile
 from deltasql.spec.schema import StructType
 
-DEFAULT_BATCH_SIZE = 1 << 16
 # Small files are read ahead whole; large ones stream in turn, so that memory is bounded.
 _AHEAD = 4
 _SMALL_FILE = 8 << 20
@@ -35,7 +34,7 @@ def read_files(
     column_mapping: str = "none",
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
-    batch_size: int = DEFAULT_BATCH_SIZE,
+    batch_size: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The live rows of the files, in their order, that satisfy a bound predicate.
 

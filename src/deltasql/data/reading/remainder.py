@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltasql.data.arrow_schema import to_arrow
+from deltasql.data.expressions.conditions import Condition, Mask
 from deltasql.data.layout import physical_schema
 from deltasql.data.reading.reader import read_files
-from deltasql.data.reading.row_filter import row_mask
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
@@ -18,7 +18,7 @@ from deltasql.spec.actions import AddFile
 
 
 class Remainder:
-    """The rows of files that don't satisfy a condition, read in bounded memory.
+    """The rows of files that don't satisfy a condition by its mask, read in bounded memory.
 
     `touched` are the files that held a matching row, known once `rows` was read.
     """
@@ -27,12 +27,14 @@ class Remainder:
         self,
         objects: ObjectStore,
         state: TableState,
-        predicate: Predicate | None,
+        condition: Condition | None,
+        mask: Mask | None,
         candidates: Sequence[AddFile],
     ) -> None:
         self._objects = objects
         self._state = state
-        self._predicate = predicate
+        self._condition = condition
+        self._mask = mask
         self._candidates = candidates
         self.touched: list[AddFile] = []
 
@@ -43,22 +45,31 @@ class Remainder:
 
     def gone(self) -> Iterator[pa.RecordBatch]:
         """The rows that the touched files lose."""
-        return self._read(self.touched, predicate=self._predicate)
+        return self._matching(self.touched, None)
 
     def _staying(self) -> Iterator[pa.RecordBatch]:
-        if self._predicate is None:
+        if self._condition is None or self._mask is None:
             return
         for add in self._candidates:
             # First read only what the condition names: most files that may match do not.
-            matches = self._read([add], columns=[], predicate=self._predicate)
-            if next(matches, None) is None:
+            if next(self._matching([add], self._condition.columns), None) is None:
                 continue
             self.touched.append(add)
             for batch in self._read([add]):
                 # A row for which the condition is null does not match.
-                kept = batch.filter(pc.invert(row_mask(self._predicate, batch)))
+                kept = batch.filter(pc.invert(self._mask(batch)))
                 if kept.num_rows:
                     yield kept
+
+    def _matching(
+        self, files: Sequence[AddFile], columns: Sequence[str] | None
+    ) -> Iterator[pa.RecordBatch]:
+        if self._condition is None or self._mask is None:
+            return
+        for batch in self._read(files, columns=columns, predicate=self._condition.predicate):
+            found = batch if self._condition.is_whole else batch.filter(self._mask(batch))
+            if found.num_rows:
+                yield found
 
     def _read(
         self,

@@ -30,6 +30,9 @@ _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _LEGACY_BEFORE = {"date": -141_427, "timestamp": -2_208_988_800_000_000}
 # On small files threads cost more than they gain.
 _THREADS_FROM = 4 << 20
+_BATCH_ROWS = 1 << 16
+# A small file is read ahead whole: in pieces it would only take more time and memory.
+_SMALL_FILE, _SMALL_BATCH_ROWS = 8 << 20, 1 << 18
 # The column with a row's physical place in its file, if it is requested.
 ROW = "__deltasql_row"
 _PLACE = pa.field(ROW, pa.int64())
@@ -39,7 +42,8 @@ _PLACE = pa.field(ROW, pa.int64())
 class Scan:
     """What to read of every file. `needed` are the requested columns and the predicate's.
 
-    If rows are `placed`, their place in the file is the last column.
+    If rows are `placed`, their place in the file is the last column. Without a `batch_size`, it
+    depends on the file.
     """
 
     needed: StructType
@@ -49,7 +53,7 @@ class Scan:
     mode: str
     predicate: Predicate | None
     pruner: Pruner | None
-    batch_size: int
+    batch_size: int | None = None
     placed: bool = False
 
     @classmethod
@@ -62,7 +66,7 @@ class Scan:
         partition_columns: Sequence[str],
         mode: str,
         predicate: Predicate | None,
-        batch_size: int,
+        batch_size: int | None = None,
         placed: bool = False,
     ) -> Scan:
         """A scan for `columns`, in that order; `extra` are only for the predicate."""
@@ -220,7 +224,7 @@ class _Reading:
     def _group(
         self, group: int, start: int, count: int, names: list[str]
     ) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
-        size, end = self._scan.batch_size, start + count
+        size, end = self._batch_rows(), start + count
         if not names:
             for at in range(start, end, size):
                 yield at, min(size, end - at), None
@@ -233,6 +237,11 @@ class _Reading:
             start += batch.num_rows
         if start != end:
             raise pa.ArrowInvalid(f"row group {group} does not have the rows that its footer says")
+
+    def _batch_rows(self) -> int:
+        if self._scan.batch_size is not None:
+            return self._scan.batch_size
+        return _SMALL_BATCH_ROWS if self._add.size <= _SMALL_FILE else _BATCH_ROWS
 
     def _prunable(self) -> dict[str, tuple[str, ...]]:
         """File columns of exactly the table's type, and their paths in stats."""

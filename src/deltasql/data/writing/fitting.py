@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ from deltasql.data.layout import Layout, layout_of
 from deltasql.data.reading.row_filter import row_mask
 from deltasql.data.writing.lengths import check_lengths
 from deltasql.errors import SchemaMismatchError, UnsupportedFeatureError
-from deltasql.log.predicates.predicate import Predicate, bind, parse
+from deltasql.log.predicates.predicate import bind, parse
 from deltasql.spec.actions import Metadata
 
 
@@ -55,23 +57,23 @@ def checked(
     """The rows, with every CHECK constraint of the table enforced."""
     for name, text in layout.constraints:
         predicate = bind(parse(text), layout.schema)
-        rows = _each(rows, predicate, f"CHECK constraint {name}: {text}")
+        rows = _each(rows, partial(row_mask, predicate), f"CHECK constraint {name}: {text}")
     return rows
 
 
 def must_satisfy(
-    rows: pa.Table | pa.RecordBatchReader, predicate: Predicate, where: str
+    rows: pa.Table | pa.RecordBatchReader, mask: Callable[[Any], Any], where: str
 ) -> pa.Table | pa.RecordBatchReader:
     """The rows of an overwrite, each of which must satisfy the overwrite's condition."""
-    return _each(rows, predicate, f"the overwrite's own condition {where}")
+    return _each(rows, mask, f"the overwrite's own condition {where}")
 
 
 def _each(
-    rows: pa.Table | pa.RecordBatchReader, predicate: Predicate, rule: str
+    rows: pa.Table | pa.RecordBatchReader, mask: Callable[[Any], Any], rule: str
 ) -> pa.Table | pa.RecordBatchReader:
     def check(batch: Any) -> Any:
         # As in Delta, a row breaks a rule that is null for it.
-        kept = pc.sum(pc.fill_null(row_mask(predicate, batch), fill_value=False)).as_py() or 0
+        kept = pc.sum(pc.fill_null(mask(batch), fill_value=False)).as_py() or 0
         if kept < batch.num_rows:
             raise SchemaMismatchError(
                 f"{batch.num_rows - kept} rows break {rule}",

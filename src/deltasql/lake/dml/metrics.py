@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from deltasql.data.writing.vectors import live_rows, row_count
+from deltasql.log.predicates.predicate import Predicate, columns
+from deltasql.log.state import TableState
 from deltasql.spec.actions import AddFile, CdcFile
 
 _SIDES = {"matched": "Matched", "not matched by source": "NotMatchedBySource"}
@@ -71,6 +73,18 @@ class FileChanges:
             **{f"numDeletionVectors{name}": count for name, count in self._vectors.items()},
         }
 
+    def of_update(self, *, marks_some: bool) -> dict[str, int]:
+        """As an update reports it; `marks_some` if its condition picks rows, and vectors mark them.
+
+        Stock Delta counts each file that it took rows from as removed, marked or not, and tells of
+        vectors only if it marked rows: not of those that went with their files.
+        """
+        found = self.of_rows()
+        found["numRemovedFiles"] += len(self._marked)
+        if not marks_some:
+            found |= {f"numDeletionVectors{name}": 0 for name in self._vectors}
+        return found
+
     def of_merge(self) -> dict[str, int]:
         """As a merge reports it."""
         return {
@@ -122,7 +136,7 @@ def write_metrics(
 
 
 def change_metrics(
-    rows: Mapping[str, int | None], files: FileChanges, clock: Clock
+    rows: Mapping[str, int | None], files: Mapping[str, int], clock: Clock
 ) -> dict[str, int]:
     """The metrics of a delete or an update; `rows` are those Deleted, Updated and Copied.
 
@@ -131,7 +145,7 @@ def change_metrics(
     return _known(
         {
             **{f"num{name}Rows": count for name, count in rows.items()},
-            **files.of_rows(),
+            **files,
             **clock.metrics(),
         }
     )
@@ -164,6 +178,12 @@ def merge_metrics(
             **clock.metrics(),
         }
     )
+
+
+def picks_rows(state: TableState, predicate: Predicate | None, used: Iterable[str] = ()) -> bool:
+    """Whether a condition looks at more than partitions; `used` are columns that it names, too."""
+    named = {path[0] for path in columns(predicate)} if predicate is not None else set()
+    return not {*named, *used} <= set(state.partition_columns)
 
 
 def rows_in(files: Iterable[AddFile]) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from deltasql.errors import ValidationError
@@ -17,6 +18,11 @@ def one_of(*given: T | None) -> T | None:
             "the same option was given under two names", remedy="give it once, under one of them"
         )
     return found[0] if found else None
+
+
+def names_of(given: Sequence[str] | str) -> Sequence[str]:
+    """Names of columns; a single one may be given by itself."""
+    return (given,) if isinstance(given, str) else given
 
 
 def schema_mode_of(

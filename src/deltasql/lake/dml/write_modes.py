@@ -1,16 +1,21 @@
-"""`lake.write`: rows for a table by its name, whether it exists already or not."""
+"""Rows for a table by its name, whether it exists already or not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from deltasql.data.writing.properties import WriterProperties
+import pyarrow as pa
+
+from deltasql.data.arrow_schema import from_arrow, to_arrow
+from deltasql.data.conform import conform
+from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.errors import TableExistsError, ValidationError
 from deltasql.lake import new_table
 from deltasql.lake.dml.result import WriteResult
-from deltasql.lake.dml.words import one_of
+from deltasql.lake.dml.words import names_of, one_of
 from deltasql.spec.actions import CommitInfo
+from deltasql.spec.schema import StructType
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -32,19 +37,22 @@ class LakeWrites:
         where: str | None = None,
         predicate: str | None = None,
         schema_mode: str | None = None,
-        partition_by: Sequence[str] | None = None,
+        partition_by: Sequence[str] | str | None = None,
         properties: Mapping[str, str] | None = None,
+        description: str | None = None,
         app_id: str | None = None,
         app_version: int | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
         writer: WriterProperties | None = None,
+        max_commit_retries: int | None = None,
         target_file_size: int | None = None,
     ) -> WriteResult:
         """Write rows to a table, created if it is absent; returns the version, with metrics.
 
         For an existing table, `mode` is `append`, `overwrite` (the rows of `where`, which delta-rs
-        calls `predicate`), `error`, or `ignore`, which leaves it as it is. `partition_by` and
-        `properties` are for a new table. With `app_id` and `app_version` an append happens once.
+        calls `predicate`), `error`, or `ignore`, which leaves it as it is. `partition_by`,
+        `properties` and `description` are for a new table. With `app_id` and `app_version` an
+        append happens once.
         """
         lake, rows = cast("Lake", self), new_table.rows_of(data)
         where = one_of(where, predicate)
@@ -56,15 +64,20 @@ class LakeWrites:
             "writer": writer,
             "target_file_size": target_file_size,
         }
-        by = tuple(partition_by or ())
+        asked = None if partition_by is None else names_of(partition_by)
         if lake.store.table(name) is None:
             if app_id is not None:
                 # The rows get a commit of their own, which happens once.
                 schema = new_table.schema_of(None, rows)
-                lake.create_table(name, schema, by, properties, exists_ok=True)
+                lake.create_table(
+                    name, schema, asked or (), properties, exists_ok=True, description=description
+                )
             else:
                 try:
-                    made = lake.create_table(name, None, by, properties, data=rows, **how)
+                    made = lake.create_table(
+                        name, None, asked or (), properties,
+                        data=rows, description=description, **how,
+                    )  # fmt: skip
                     return _first(made)
                 except TableExistsError:
                     # Somebody else created it first.
@@ -79,14 +92,61 @@ class LakeWrites:
         table = lake.table(name)
         if mode == "ignore":
             return WriteResult(table.version)
+        if max_commit_retries is not None:
+            how["max_commit_retries"] = max_commit_retries
         if mode == "overwrite":
-            return table.overwrite(
-                rows, where, schema_mode=schema_mode, partition_by=partition_by, **how
-            )
-        _check_partitions(table, partition_by)
+            return table.overwrite(rows, where, schema_mode=schema_mode, partition_by=asked, **how)
+        _check_partitions(table, asked)
         return table.append(
             rows, schema_mode=schema_mode, app_id=app_id, app_version=app_version, **how
         )
+
+    def create_or_replace_table(
+        self,
+        name: str,
+        schema: pa.Schema | str | None = None,
+        partition_by: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
+        *,
+        data: Any = None,
+        description: str | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+        writer: WriterProperties | None = None,
+        target_file_size: int | None = None,
+    ) -> Table:
+        """Create a table, or give an existing one this schema, these partitions and these rows.
+
+        An existing table keeps its history, its place and its properties, and gets those given
+        here by the same commit; a `description` is a commit of its own.
+        """
+        lake, rows = cast("Lake", self), new_table.rows_of(data)
+        how: dict[str, Any] = {
+            "commit_metadata": commit_metadata,
+            "writer": writer,
+            "target_file_size": target_file_size,
+        }
+        if lake.store.table(name) is None:
+            try:
+                return lake.create_table(
+                    name, schema, partition_by, properties,
+                    data=rows, description=description, **how,
+                )  # fmt: skip
+            except TableExistsError:
+                # Somebody else created it first: theirs is replaced.
+                if lake.store.table(name) is None:
+                    raise
+        table = lake.table(name)
+        new_table.replace_contents(
+            table,
+            _fitted(rows, new_table.schema_of(schema, rows)),
+            names_of(partition_by),
+            properties,
+            options=FileOptions(writer, target_file_size),
+            commit_metadata=commit_metadata,
+        )
+        if description is not None:
+            table.set_comment(description)
+        return table
 
 
 def _check(mode: str, where: str | None, app_id: str | None) -> None:
@@ -106,6 +166,15 @@ def _check(mode: str, where: str | None, app_id: str | None) -> None:
             cause="it makes an append happen once",
             remedy="leave it out",
         )
+
+
+def _fitted(rows: pa.Table | None, schema: pa.Schema | StructType) -> pa.Table:
+    """The rows, perhaps none, in the schema that a table gets with them."""
+    is_arrow = isinstance(schema, pa.Schema)
+    arrow = schema if is_arrow else to_arrow(schema)
+    delta = from_arrow(schema, column_mapping=True) if is_arrow else schema
+    empty = pa.Table.from_batches([], arrow)
+    return empty if rows is None else conform(rows, delta, arrow_schema=arrow)
 
 
 def _check_partitions(table: Table, partition_by: Sequence[str] | None) -> None:

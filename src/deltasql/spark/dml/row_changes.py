@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltasql.errors import ValidationError
-from deltasql.lake.dml.metrics import Clock, change_metrics, rows_in, total
+from deltasql.lake.dml.metrics import Clock, change_metrics, picks_rows, rows_in, total
 from deltasql.log.feed import CHANGE_TYPE
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.pruning.stats_keys import load_stats, record_count
@@ -67,7 +67,13 @@ def update(context: DmlContext, given: str | Column | None, values: Values | Non
     with clock.phase("scanTimeMs"):
         condition = context.condition("true" if given is None else given)
         candidates = context.files(condition.predicate)
-    change = _Change(context, candidates, as_column("true" if given is None else given), clock)
+    change = _Change(
+        context,
+        candidates,
+        as_column("true" if given is None else given),
+        clock,
+        picks_rows=not condition.is_whole or picks_rows(context.state, condition.predicate),
+    )
 
     def updated(rows: DataFrame) -> DataFrame:
         return change.updated(rows, values)
@@ -88,6 +94,8 @@ class _Change:
         condition: Column,
         clock: Clock,
         whole: Sequence[WholeFile] = (),
+        *,
+        picks_rows: bool = True,
     ) -> None:
         from pyspark.sql import functions as sql
 
@@ -96,6 +104,7 @@ class _Change:
         self._whole = whole
         self._condition = condition
         self._clock = clock
+        self._picks_rows = picks_rows
         self._matches = sql.coalesce(condition.cast("boolean"), sql.expr("false"))
         self._plan = evolution.unchanged(context.state)
         self._schema: StructType = context.schema(self._plan)
@@ -173,11 +182,14 @@ class _Change:
             # An update also writes the rows that it changes.
             changed = rows if name == "UPDATE" else 0
             counts["Copied"] = total([files.rows_written, -changed])
+        told = files.of_rows()
+        if name == "UPDATE":
+            told = files.of_update(marks_some=vectors is not None and self._picks_rows)
         return self._context.outcome(
             operation=name,
             params=params,
             reads=reads_of(predicate, gone),
-            metrics=change_metrics(counts, files, self._clock),
+            metrics=change_metrics(counts, told, self._clock),
             gone=gone,
             added=[*marked.added, *written],
             files=[*marked.files, *written],
