@@ -133,9 +133,9 @@ def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service
     yield from _running(tmp_path_factory.mktemp("shared-service"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, once for all modules."""
+    """Chromium; not for the whole session: while it is there, nobody else can run an event loop."""
     try:
         program = chromium.find()
     except PartMissingError as problem:

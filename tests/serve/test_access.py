@@ -201,10 +201,10 @@ def test_what_it_refuses_to_serve(tmp_path, address, token_file, told):
     ("more", "told"),
     [
         # Taken for no time, each of these would be a token that never expires.
-        ('expires = "2020-01-01"', "no time"),
-        ("expires = 1577836800", "no time"),
-        ("expires = 12:00:00", "no time"),
-        ("expires = [2020-01-01]", "no time"),
+        ('expires = "2020-01-01"', "not a time"),
+        ("expires = 1577836800", "not a time"),
+        ("expires = 12:00:00", "not a time"),
+        ("expires = [2020-01-01]", "not a time"),
         ('schemas = "sales"', "not a list of names"),
         ("schemas = [1]", "not a list of names"),
         ('kind = "admin"', "malformed"),

@@ -153,7 +153,9 @@ def test_a_mirror_in_trouble_is_told_and_mended(browser, service):
         page.goto("/")
         expect(page.locator("#late")).to_contain_text("odd.trouble", timeout=20_000)
         page.locator("#late a.name").click()
-        expect(page.get_by_role("alert")).to_contain_text("other bytes", timeout=20_000)
+        expect(page.get_by_role("alert")).to_contain_text(
+            "differs from what SQL has", timeout=20_000
+        )
         look(page, "/tables/odd.trouble")
         page.get_by_role("button", name="Repair").click()
         job = page.locator("#jobs li").nth(0)
