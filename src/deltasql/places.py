@@ -13,7 +13,7 @@ import posixpath
 import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SAME: Final = {
@@ -100,8 +100,14 @@ def flaw_of(location: str) -> str | None:
     scheme = scheme_of(location.strip())
     if "\\" in (location if scheme is None else unquote(location)):
         return "it has a backslash, which some readers take for a slash"
-    if scheme in (None, "file"):
+    if scheme is None:
         return None
+    if not _is_parsed(location):
+        return "its host is none that a URL can have"
+    return None if scheme == "file" else _flaw_of_url(location)
+
+
+def _flaw_of_url(location: str) -> str | None:
     if location != location.strip():
         return "it has blanks around it"
     if set("#?") & set(location):
@@ -113,6 +119,14 @@ def flaw_of(location: str) -> str | None:
     if ":" in host:
         return "it has a port; the endpoint is an option of the store"
     return None
+
+
+def _is_parsed(location: str) -> bool:
+    try:
+        urlsplit(location)
+    except ValueError:
+        return False
+    return True
 
 
 def overlap(one: str, other: str) -> bool:

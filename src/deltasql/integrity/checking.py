@@ -24,6 +24,7 @@ from deltasql.integrity.comparing import RowComparison
 from deltasql.integrity.expected import OTHERS, ExpectedRows
 from deltasql.integrity.findings import CheckProgress, Kind, TableCheck
 from deltasql.integrity.fingerprints import other_print
+from deltasql.integrity.places import check_place
 from deltasql.integrity.version_columns import as_committed
 from deltasql.log.file_sums import Digest, FileSums
 from deltasql.mirror.checkpoints.content import checkpoint_difference
@@ -91,6 +92,7 @@ def _check_once(
                     version=head.version,
                 )
             run.replay()
+            check_place(log, target, report)
             return report
     raise AssertionError("the last start is always taken")
 

@@ -80,6 +80,12 @@ class ClaimLog(Protocol):
     def claims(self, location: str) -> list[Claim]:
         """Who holds the place of a location, one around it or one within it."""
 
+    def held_place(self, table_id: int) -> tuple[str | None, list[Claim]]:
+        """The place that a table holds, and who else holds it, one around it or one within it.
+
+        It is empty once another table has it, and None for a table from before there were places.
+        """
+
     def sources_at(self, location: str) -> list[str]:
         """The places outside its own that the table at a location may read from."""
 
@@ -147,6 +153,12 @@ class ClaimQueries:
 
     def claims(self, location: str) -> list[Claim]:
         return overlapping(self._rows, place_of(location), table_id=_NOBODY)
+
+    def held_place(self, table_id: int) -> tuple[str | None, list[Claim]]:
+        for (place,) in self._rows("place_held", table_id=table_id):
+            others = overlapping(self._rows, place, table_id=table_id) if place else []
+            return place, others
+        return None, []
 
     def sources_at(self, location: str) -> list[str]:
         found = self._rows("sources_at", place=place_of(location), location=location)

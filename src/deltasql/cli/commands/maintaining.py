@@ -1,4 +1,4 @@
-"""Tables kept in shape: vacuum, optimize, restore."""
+"""Tables kept in shape: vacuum, leftovers, optimize, restore."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def register(app: typer.Typer) -> None:
         ],
         resume="run the same command to continue",
     )(vacuum)
+    command(
+        app,
+        "leftovers",
+        examples=["deltasql leftovers", 'deltasql leftovers --age "30 days"'],
+    )(leftovers)
     command(
         app,
         "optimize",
@@ -94,6 +99,31 @@ def _told(report: VacuumReport) -> str:
         if number
     ]
     return told + (f": {', '.join(parts)}" if parts else "")
+
+
+def leftovers(
+    session: Session,
+    age: Annotated[
+        str | None,
+        typer.Option(
+            "--age",
+            help="Only what is older, e.g. '30 days'; a week by default.",
+            metavar="DURATION",
+        ),
+    ] = None,
+) -> None:
+    """Find files that belong to no table, left by processes that died while creating one.
+
+    Nothing is deleted: look at the folders, and delete them in the object store.
+    """
+    with session.lake() as lake:
+        found = lake.leftovers(age)
+    for item in found:
+        files = f"{item.files} {'file' if item.files == 1 else 'files'}"
+        last = f"the last of {item.modified:%Y-%m-%d}"
+        session.out.done(f"{item.location}: {files} ({in_units(item.bytes)}), {last}", asdict(item))
+    if not found:
+        session.out.note("nothing is left over")
 
 
 def optimize(

@@ -96,7 +96,8 @@ def token(
         raise typer.BadParameter("the kind is read or operate")
     secret, digest = new_token()
     if session.out.is_json:
-        session.out.record({"name": name, "kind": kind, "token": secret, "sha256": digest})
+        found = {"name": name, "kind": kind, "token": secret, "sha256": digest}
+        session.out.record(found | ({"schemas": schema} if schema else {}))
         return
     lines = ["[[tokens]]", f"name = {_quoted(name)}", f'kind = "{kind}"', f'sha256 = "{digest}"']
     if schema:

@@ -161,7 +161,7 @@ class Vending:
             if self._how == AUTO:
                 raise _none("on AWS a role is needed")
             endpoint = f"https://sts.{region}.amazonaws.com/"
-        if urlsplit(endpoint).scheme != "https" and client.get("allow_http") != "true":
+        if not endpoint.lower().startswith("https://") and client.get("allow_http") != "true":
             raise _none("STS is asked over https only, unless s3.allow_http is set")
         token = option("session_token", "AWS_SESSION_TOKEN")
         return Caller(f"{endpoint.rstrip('/')}/", region, key, secret, token)
