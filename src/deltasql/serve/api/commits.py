@@ -142,7 +142,7 @@ def _must_be_below(action: AddFile | CdcFile | RemoveFile) -> None:
     # The store is asked for them before validation has seen them.
     if len(action.path.encode("utf-8", "surrogatepass")) > _LONGEST_PATH or _is_broken(action.path):
         raise ValidationError(
-            f"{action.path!r:.200} is no path of a file",
+            f"{action.path!r:.200} is not the path of a file",
             cause=f"it has more than {_LONGEST_PATH} bytes, or half a surrogate pair",
             remedy="give the path as it was uploaded",
             path=action.path,
