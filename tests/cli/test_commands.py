@@ -313,7 +313,7 @@ def test_leftovers_are_told(program):
     done = program("leftovers")
     assert done.code == 0
     assert "lake/sales/dead: 1 file (3 bytes), the last of 2023-11-14" in done.out + done.err
-    told = program("leftovers", "--json").json
+    told = program("leftovers", "--output", "json").json
     assert (told["files"], told["bytes"]) == (1, 3)
     wrong = program("leftovers", "--age", "nonsense")
     assert wrong.code in (1, 2)
