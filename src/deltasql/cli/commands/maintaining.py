@@ -112,9 +112,10 @@ def leftovers(
         ),
     ] = None,
 ) -> None:
-    """Find files that belong to no table, left by processes that died while creating one.
+    """Find files that belong to no table.
 
-    Nothing is deleted: look at the folders, and delete them in the object store.
+    Left by processes that died while creating one. Nothing is deleted: look at the folders, and
+    delete them in the object store.
     """
     with session.lake() as lake:
         found = lake.leftovers(age)
