@@ -176,7 +176,8 @@ def _folders_around(location: str) -> Iterator[str]:
     """Every folder that a location lies in, the nearest first; the root of all is none."""
     place = place_of(location)
     if place.startswith(LOCAL):
-        yield from (str(folder) for folder in Path(place.removeprefix(LOCAL)).parents if folder.name)
+        parents = Path(place.removeprefix(LOCAL)).parents
+        yield from (str(folder) for folder in parents if folder.name)
         return
     scheme, _, rest = location.partition("://")
     bucket, _, key = rest.partition("/")

@@ -97,7 +97,7 @@ FILTERS: list[tuple[pl.Expr, int]] = [
     # JSON, in which Polars tells its filters, has no word for these.
     ((pl.col("d") < float("inf")) & (id_ > 11), 2),
     (pl.col("d") > float("-inf"), 4),
-    (pl.col("d") == float("nan"), 4),
+    (pl.col("d").eq(float("nan")), 4),
     (pl.col("d").is_between(float("-inf"), 20.0), 4),
     (pl.col("d").is_in([0.5, float("nan")]), 4),
 ]
