@@ -218,6 +218,30 @@ def test_a_checkpoint_that_readers_start_from_and_cannot_read(lake, log_of, poli
     assert len(DeltaTable(table.location).file_uris()) == 5
 
 
+def test_a_sidecar_of_another_size_is_not_the_one_that_was_named(lake, log_of):
+    """Readers go by the size that the checkpoint tells; the next one does not name it again."""
+    properties = {**EVERY_2, "delta.checkpointPolicy": "v2"}
+    table = lake.create_table("t", SCHEMA, properties=properties)
+    for number in range(1, 6):
+        table.append(rows(number))
+    lake.mirror.run(once=True)
+    log = log_of(table).folder
+    (newest,) = log.glob(f"{4:020}.checkpoint*")
+    top = pq.ParquetFile(newest).read(columns=["sidecar"])
+    sidecar = log / "_sidecars" / top.column("sidecar").drop_null()[-1].as_py()["path"]
+    # The same rows, in other bytes.
+    pq.write_table(pq.read_table(sidecar), sidecar, compression="none")
+    report = table.mirror.validate()
+    assert report.error.startswith("the checkpoint of version 4 can't be read: it has")
+    table.append(rows(6))
+    lake.mirror.run(once=True)
+    assert table.mirror.validate().checkpoint == 6
+    assert len(DeltaTable(table.location).file_uris()) == 6
+    assert sidecar.name not in str(pq.ParquetFile(*log.glob(f"{6:020}.checkpoint*")).read())
+    assert table.mirror.repair().ok
+    assert table.mirror.validate(5).ok
+
+
 @pytest.mark.parametrize("is_signed", [True, False])
 def test_a_pointer_at_no_checkpoint_is_found(lake, make_table, log_of, is_signed):
     table = make_table(lake, 5, **EVERY_2)
