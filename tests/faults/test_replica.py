@@ -303,3 +303,30 @@ def test_status_and_doctor_tell_about_it(servers, monkeypatch):
     assert all("bytes of WAL behind" in text for text in told)
     assert "postgres:***@" in found.shown("sql.read_url")
     assert "hunter2" not in f"{told} {found} {found.settings}"
+
+
+def test_a_standby_that_was_promoted_is_not_believed(servers):
+    """Its next versions have the same numbers as the primary's, and other rows."""
+    try:
+        with servers.lake() as lake:
+            table = lake.create_table("t", _rows().schema)
+            table.append(_rows(1))
+            servers.catch_up()
+            reads = _reads()
+            assert _ids(table) == [1]
+            assert _reads() > reads
+            snapshot = table.snapshot()
+            servers.standby.promote()
+            astray = servers.standby.url(servers.dbname)
+            with deltasql.connect(astray, settings={"mirror.mode": "off"}) as other:
+                other.table("t").append(_rows(666))
+            table.append(_rows(2))
+            for again in (table, lake.table("t")):
+                assert _ids(again) == [1, 2]
+                assert again.count("id = 666") == 0
+            assert snapshot.scan().to_arrow().num_rows == 1
+            with servers.lake() as later:
+                assert _ids(later.table("t")) == [1, 2]
+    finally:
+        servers.standby.stop()
+        servers.standby.follow(servers.primary)

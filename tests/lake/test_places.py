@@ -162,6 +162,36 @@ def test_foreign_files_are_not_built_upon(lake, tmp_path):
     assert [path.name for path in place.rglob("*") if path.is_file()] == ["cat.jpg"]
 
 
+def test_no_table_lies_in_a_table_of_another_lake(sqlite_url, tmp_path, rows, ids):
+    """Its vacuum would take the files for its own orphans; the database can't know of it."""
+    place = tmp_path / "lake"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(place, target_is_directory=True)
+    with (
+        deltasql.connect(sqlite_url, location=str(place)) as lake,
+        deltasql.connect(
+            f"sqlite:///{tmp_path}/elsewhere/other.db",
+            location=place.as_uri(),
+            settings={"mirror.mode": "off"},
+        ) as other,
+    ):
+        theirs = lake.create_table("sales", ORDERS)
+        for inside in (place / "sales" / "orders", tmp_path / "link" / "sales" / "a" / "b"):
+            for spelling in (str(inside), inside.as_uri()):
+                with pytest.raises(deltasql.ValidationError, match="lies in a Delta table"):
+                    other.create_table("sales.orders", ORDERS, location=spelling)
+        table = other.create_table("sales.orders", ORDERS)
+        assert not place_of(table.location).startswith(place_of(theirs.location))
+        table.append(rows(1))
+        theirs.vacuum("0 hours", dry_run=False, enforce_retention_duration=False)
+        assert ids(table) == [1]
+    with (
+        deltasql.connect(sqlite_url, location=str(place / "sales")) as within,
+        pytest.raises(deltasql.ValidationError, match="location is a Delta table"),
+    ):
+        within.create_table("t", ORDERS)
+
+
 def test_a_dropped_table_keeps_its_place_until_it_is_purged(lake, tmp_path):
     place = tmp_path / "out"
     lake.create_table("t", ORDERS, location=str(place))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 import deltasql
+from deltasql.delta_log.last_checkpoint import checksum
 from deltasql.delta_log.listing import list_log
 from deltasql.delta_log.names import checkpoint_name, commit_name
 from deltasql.delta_log.reading import read_mirror
@@ -188,6 +192,78 @@ def test_a_checkpoint_that_lies_is_found(lake, log_of, monkeypatch):
     assert len(report.missing) == 1
     assert report.digest_mismatches == []
     assert report.first_drift == 2
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+@pytest.mark.parametrize("damage", [b"", b"PAR1 is not enough"])
+def test_a_checkpoint_that_readers_start_from_and_cannot_read(lake, log_of, policy, damage):
+    """We go back to an older one; Spark, DuckDB and delta-rs don't."""
+    properties = {**EVERY_2, "delta.checkpointPolicy": policy}
+    table = lake.create_table("t", SCHEMA, properties=properties)
+    for number in range(1, 6):
+        table.append(rows(number))
+    lake.mirror.run(once=True)
+    assert table.mirror.validate().checkpoint == 4
+    log = log_of(table).folder
+    (newest,) = log.glob(f"{4:020}.checkpoint*")
+    if policy == "v2":
+        top = pq.ParquetFile(newest).read(columns=["sidecar"])
+        newest = log / "_sidecars" / top.column("sidecar").drop_null()[-1].as_py()["path"]
+    newest.write_bytes(damage)
+    with pytest.raises(Exception, match="error"):
+        pa.table(DeltaTable(table.location).get_add_actions())
+    report = table.mirror.validate()
+    assert not report.ok
+    assert report.error.startswith("the checkpoint of version 4 can't be read")
+    assert table.mirror.repair().ok
+    assert table.mirror.validate().ok
+    assert len(DeltaTable(table.location).file_uris()) == 5
+
+
+def test_a_sidecar_of_another_size_is_not_the_one_that_was_named(lake, log_of):
+    """Readers go by the size that the checkpoint tells; the next one does not name it again."""
+    properties = {**EVERY_2, "delta.checkpointPolicy": "v2"}
+    table = lake.create_table("t", SCHEMA, properties=properties)
+    for number in range(1, 6):
+        table.append(rows(number))
+    lake.mirror.run(once=True)
+    log = log_of(table).folder
+    (newest,) = log.glob(f"{4:020}.checkpoint*")
+    top = pq.ParquetFile(newest).read(columns=["sidecar"])
+    sidecar = log / "_sidecars" / top.column("sidecar").drop_null()[-1].as_py()["path"]
+    # The same rows, in other bytes.
+    pq.write_table(pq.read_table(sidecar), sidecar, compression="none")
+    report = table.mirror.validate()
+    assert report.error.startswith("the checkpoint of version 4 can't be read: it has")
+    table.append(rows(6))
+    lake.mirror.run(once=True)
+    assert table.mirror.validate().checkpoint == 6
+    assert len(DeltaTable(table.location).file_uris()) == 6
+    assert sidecar.name not in str(pq.ParquetFile(*log.glob(f"{6:020}.checkpoint*")).read())
+    assert table.mirror.repair().ok
+    assert table.mirror.validate(5).ok
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_a_pointer_at_no_checkpoint_is_found(lake, make_table, log_of, is_signed):
+    table = make_table(lake, 5, **EVERY_2)
+    lake.mirror.run(once=True)
+    pointer = log_of(table).folder / "_last_checkpoint"
+    told = json.loads(pointer.read_text()) | {"version": 99}
+    told["checksum"] = checksum(told) if is_signed else told["checksum"]
+    pointer.write_text(json.dumps(told))
+    with pytest.raises(Exception, match="Invalid Checkpoint"):
+        DeltaTable(table.location)
+    report = table.mirror.validate()
+    assert not report.ok
+    assert report.error == "_last_checkpoint points at version 99: it has no checkpoint"
+    assert table.mirror.repair().ok
+    assert table.mirror.validate().ok
+    assert DeltaTable(table.location).version() == table.version
+    # One that is no JSON is ignored by readers.
+    pointer.write_text("{")
+    assert table.mirror.validate().ok
+    assert DeltaTable(table.location).version() == table.version
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])

@@ -35,18 +35,29 @@ def parse_last_checkpoint(content: bytes) -> int | None:
 
     A wrong checksum makes it corrupt; a missing one proves nothing.
     """
+    found = _parsed(content)
+    stored = found.get("checksum")
+    if stored is not None and stored != checksum(found):
+        return None
+    return _version(found)
+
+
+def hinted_version(content: bytes) -> int | None:
+    """The version that readers look for: most of them don't compare the checksum."""
+    return _version(_parsed(content))
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
     try:
         found = orjson.loads(content)
     except ValueError:
-        return None
-    if type(found) is not dict:
-        return None
-    version, stored = found.get("version"), found.get("checksum")
-    if type(version) is not int or not 0 <= version <= _TOP_VERSION:
-        return None
-    if stored is not None and stored != checksum(found):
-        return None
-    return version
+        return {}
+    return found if type(found) is dict else {}
+
+
+def _version(found: dict[str, Any]) -> int | None:
+    version = found.get("version")
+    return version if type(version) is int and 0 <= version <= _TOP_VERSION else None
 
 
 def is_newer(summary: CheckpointSummary, current: bytes | None) -> bool:

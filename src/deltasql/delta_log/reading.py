@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from deltasql.delta_log.checkpoint.parquet import decoded, opened, sidecar_name, values_in
 from deltasql.delta_log.checkpoint.sidecars import Sidecar, named_sidecars
@@ -77,7 +77,9 @@ def checkpoint_fault(objects: ObjectStore, found: FoundCheckpoint) -> str | None
     """Why a checkpoint can't be read; None for a sound one. Reads footers, not rows."""
     try:
         for name in found.names:
-            for sidecar in sidecars_of(objects, name):
+            for action in _sidecar_actions(objects, name):
+                sidecar = sidecar_name(action, name)
+                _must_have_size(objects, sidecar, action.get("sizeInBytes"))
                 _must_open(objects, sidecar)
             if name.endswith(".parquet"):
                 _must_open(objects, name)
@@ -132,20 +134,23 @@ def checkpoint_actions(
 
 def sidecars_of(objects: ObjectStore, name: str) -> list[str]:
     """The sidecars that a checkpoint's top file names, relative to `_delta_log`."""
+    return [sidecar_name(item, name) for item in _sidecar_actions(objects, name)]
+
+
+def _sidecar_actions(objects: ObjectStore, name: str) -> list[Any]:
     if name.endswith(".json"):
-        found = [
+        return [
             action.value
             for action in _json_actions(objects, name)
             if isinstance(action, UnknownAction) and action.name == "sidecar"
         ]
-    else:
-        with opened(objects, name, _unreadable(name)) as file:
-            # A column that is not a struct has no `path`, and is not read.
-            column = file.read(columns=["sidecar.path"])
-            if "sidecar" not in column.column_names:
-                return []
-            found = column.column("sidecar").drop_null().to_pylist()
-    return [sidecar_name(item, name) for item in found]
+    with opened(objects, name, _unreadable(name)) as file:
+        # A column that is not a struct has none of these, and is not read.
+        column = file.read(columns=["sidecar.path", "sidecar.sizeInBytes"])
+        if "sidecar" not in column.column_names:
+            return []
+        found: list[Any] = column.column("sidecar").drop_null().to_pylist()
+        return found
 
 
 def sidecar_details(objects: ObjectStore, found: FoundCheckpoint) -> list[Sidecar]:
@@ -178,6 +183,13 @@ def _rows(objects: ObjectStore, name: str) -> tuple[int, int]:
     """How many actions a file has, and how many of them are adds, from its footer."""
     with opened(objects, name, _unreadable(name)) as file:
         return file.metadata.num_rows, values_in(file, "add.path")
+
+
+def _must_have_size(objects: ObjectStore, name: str, told: Any) -> None:
+    """Readers take a sidecar's size from its checkpoint, and look for the footer there."""
+    size = objects.size(LOG + name)
+    if type(told) is int and told != size:
+        raise _unreadable(name)(f"it has {size} bytes, and its checkpoint says {told}")
 
 
 def _must_open(objects: ObjectStore, name: str) -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
-from deltasql.errors import ConfigError, ValidationError
+from deltasql.errors import ConfigError, DeltaSqlError, ValidationError
 from deltasql.lake.writing import new_id
-from deltasql.places import flaw_of, place_of, scheme_of
+from deltasql.places import LOCAL, flaw_of, place_of, scheme_of
 from deltasql.settings.secrets import mask_address
 from deltasql.spec.paths import LOG_FOLDER
 from deltasql.store.claims import taken
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
+
+_SHARED: Final = "whose vacuum would delete files that it knows nothing of"
 
 
 def absolute(location: str | os.PathLike[str]) -> str:
@@ -74,8 +77,11 @@ def default_place(lake: Lake, name: str) -> str:
             "the lake has no location for new tables",
             remedy="pass location= to connect, or set DELTASQL_LOCATION",
         )
-    for place in _candidates(lake.location.rstrip("/"), name):
-        if _is_in_log(place):
+    root = lake.location.rstrip("/")
+    if _has_log(lake, root):
+        raise _refused(root, f"the lake's location is a Delta table, {_SHARED}")
+    for place in _candidates(root, name):
+        if _is_in_log(place) or _table_around(lake, place, below=root) is not None:
             continue
         # A dropped table may still have files there, and a table whose mirror is late has none yet.
         if not lake.store.claims(place) and not _is_used(lake, place):
@@ -114,6 +120,9 @@ def check_new(lake: Lake, location: str | os.PathLike[str]) -> str:
             cause="a new table would share it with files that it knows nothing about",
             remedy="choose an empty location, or adopt the Delta table that is there",
         )
+    around = _table_around(lake, found)
+    if around is not None:
+        raise _refused(str(location), f"it lies in a Delta table, {around}, {_SHARED}")
     return found
 
 
@@ -151,6 +160,39 @@ def _kept_free(lake: Lake) -> Iterator[tuple[str, str]]:
 
 def _is_used(lake: Lake, place: str) -> bool:
     return next(iter(lake.objects(place).list("")), None) is not None
+
+
+def _table_around(lake: Lake, location: str, below: str | None = None) -> str | None:
+    """The folder around a location, below another, that has a Delta log: perhaps another lake's."""
+    for folder in _folders_around(location):
+        if below is not None and place_of(folder) == place_of(below):
+            return None
+        if _has_log(lake, folder):
+            return folder
+    return None
+
+
+def _folders_around(location: str) -> Iterator[str]:
+    """Every folder that a location lies in, the nearest first; the root of all is none."""
+    place = place_of(location)
+    if place.startswith(LOCAL):
+        parents = Path(place.removeprefix(LOCAL)).parents
+        yield from (str(folder) for folder in parents if folder.name)
+        return
+    scheme, _, rest = location.partition("://")
+    bucket, _, key = rest.partition("/")
+    folder = posixpath.normpath(key)
+    while folder := posixpath.dirname(folder):
+        yield f"{scheme}://{bucket}/{folder}"
+    yield f"{scheme}://{bucket}"
+
+
+def _has_log(lake: Lake, folder: str) -> bool:
+    try:
+        return next(iter(lake.objects(folder).list(LOG_FOLDER)), None) is not None
+    except (DeltaSqlError, OSError):
+        # Whoever may write a table need not be allowed to look around it.
+        return False
 
 
 def _refused(location: str, cause: str) -> ValidationError:

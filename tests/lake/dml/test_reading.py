@@ -190,6 +190,26 @@ def test_numbers_beside_texts(lake):
         assert tx.table("texts").scan("s = 2").to_arrow().num_rows == 1
 
 
+def test_timestamps_beside_dates(lake):
+    """As in Spark, and as delete has it: the date is its midnight in UTC."""
+    days = [dt.date(1582, 10, 4), dt.date(1970, 1, 1), dt.date(1970, 1, 2), None]
+    for kind, by in (("dates", []), ("dates_by", ["d"])):
+        rows = pa.table({"id": [1, 2, 3, 4], "d": days})
+        table = lake.create_table(kind, data=rows, partition_by=by)
+        for where, ids in (
+            ("d > TIMESTAMP '1970-01-01 00:00:01'", [3]),
+            ("d >= TIMESTAMP '1970-01-01 00:00:00'", [2, 3]),
+            ("d < TIMESTAMP '1970-01-01 00:00:01' AND id > 1", [2]),
+            ("d IN (TIMESTAMP '1970-01-02 00:00:00', TIMESTAMP '1582-10-04 00:00:01')", [3]),
+            ("NOT d = TIMESTAMP_NTZ '1970-01-01 00:00:00'", [1, 3]),
+        ):
+            assert _ids(table.scan(where).to_polars()) == ids
+            assert table.count(where) == len(ids)
+        assert table.delete("d > TIMESTAMP '1970-01-01 00:00:01'").metrics["numDeletedRows"] == 1
+    with pytest.raises(ValidationError, match="can't be compared"):
+        table.scan("d = 5")
+
+
 def test_conditions_beyond_the_log(lake):
     table = lake.create_table("beyond", data=ROWS, partition_by=["day"])
     assert _ids(table.scan("id % 2 = 0").to_polars()) == [2, 4]

@@ -14,7 +14,7 @@ from deltasql.data.expressions.predicates import understood
 from deltasql.data.expressions.session import Session, relation_of
 from deltasql.data.reading.row_filter import row_mask
 from deltasql.errors import DeltaSqlError, UnsupportedFeatureError, ValidationError
-from deltasql.log.predicates.binding import casts_text
+from deltasql.log.predicates.binding import casts_column
 from deltasql.log.predicates.predicate import Predicate, bind, parse
 from deltasql.spec.schema import StructType
 
@@ -89,7 +89,7 @@ def readable_condition(schema: StructType, text: str) -> Condition:
         parsed = parse(text)
         return Condition(text, bind(parsed, schema), is_whole=True)
     except DeltaSqlError as error:
-        if parsed is not None and not casts_text(parsed, schema):
+        if parsed is not None and not casts_column(parsed, schema):
             raise
         refused = error
     with Session(_MEMORY) as session:

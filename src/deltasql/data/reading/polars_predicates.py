@@ -147,6 +147,10 @@ def _value(node: Node) -> Any:
             pass
         case _:
             raise _NotUnderstoodError
-    told = pl.Expr.deserialize(StringIO(json.dumps(node)), format="json")
+    try:
+        told = pl.Expr.deserialize(StringIO(json.dumps(node)), format="json")
+    except pl.exceptions.PolarsError:
+        # JSON has no word for NaN and the infinities: Polars writes null, and can't read it back.
+        raise _NotUnderstoodError from None
     found = pl.select(told).item()
     return found.to_list() if isinstance(found, pl.Series) else found

@@ -55,26 +55,28 @@ def bind(predicate: Predicate, schema: StructType) -> Predicate:
     return predicate
 
 
-def casts_text(predicate: Predicate, schema: StructType) -> bool:
-    """Whether texts of a column are compared with a number: Spark casts them, `bind` refuses."""
+def casts_column(predicate: Predicate, schema: StructType) -> bool:
+    """Whether Spark casts a column to compare it, which `bind` refuses: texts to numbers, and dates
+    to timestamps.
+    """
     match predicate:
         case Comparison(_, left, Literal(value)):
-            return _is_text(left, schema) and _is_number(value)
+            return _is_cast(left, value, schema)
         case In(column, values):
-            return _is_text(column, schema) and any(map(_is_number, values))
+            return any(_is_cast(column, value, schema) for value in values)
         case Not(part):
-            return casts_text(part, schema)
+            return casts_column(part, schema)
         case And(parts) | Or(parts):
-            return any(casts_text(part, schema) for part in parts)
+            return any(casts_column(part, schema) for part in parts)
     return False
 
 
-def _is_text(column: Column, schema: StructType) -> bool:
-    return resolve(column, schema).type == Primitive("string")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+def _is_cast(column: Column, value: Any, schema: StructType) -> bool:
+    found = resolve(column, schema).type
+    if found == Primitive("date"):
+        return isinstance(value, datetime)
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return found == Primitive("string") and is_number
 
 
 def _bind_comparison(

@@ -75,8 +75,15 @@ class Replica:
             head = connection.execute(SQL["replica_head"], {"table_id": table_id})
             found = connection.execute(query, parameters)
             connection.execute("COMMIT", prepare=False)
-            row = head.fetchone()
-            return (None if row is None else int(row[0])), found.fetchall()
+            ((is_standby, version),) = head.fetchall()
+            rows = found.fetchall()
+        if not is_standby:
+            raise DatabaseError(
+                f"the replica {self.shown} follows no server",
+                cause="it was promoted, or never was a standby: its commits need not be the lake's",
+                remedy="name a streaming standby of the server in url, or take sql.read_url out",
+            )
+        return version, rows
 
     def batches(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
         """The answer to a query without parameters, in Arrow."""

@@ -6,18 +6,18 @@
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 
 -- name: replica_head
-SELECT current_version
-FROM dl_table_heads
-WHERE table_id = :table_id;
+-- A standby that was promoted goes its own way: its versions have the same numbers, and other rows.
+SELECT pg_is_in_recovery(), (SELECT current_version FROM dl_table_heads WHERE table_id = :table_id);
 
 -- name: replica_files
--- A server that lacks the version gives a row without a path, like one where it has expired.
+-- A server that lacks the version gives a row without a path, like one where it has expired; so does one
+-- that was promoted.
 {files}
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 WHERE NOT EXISTS (
     SELECT FROM dl_table_heads
-    WHERE table_id = {table_id} AND current_version >= {version});
+    WHERE table_id = {table_id} AND current_version >= {version} AND pg_is_in_recovery());
 
 -- name: replica_status
 SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()::text;
