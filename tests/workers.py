@@ -28,6 +28,8 @@ _FIRST = (
     "tests/docs/test_pages.py",
     "tests/spark/test_routes.py",
     "tests/spark/test_versions.py",
+    "tests/cli/test_interrupts.py",
+    "tests/spark/test_first_hour.py",
     "tests/spark/",
     "tests/faults/",
     "tests/mirror/",

@@ -82,8 +82,7 @@ class _Vacuum:
         self._progress = progress
         self._margin = round(wish.clock_margin.total_seconds() * 1000)
         self._since = store.clock_ms() - kept_ms
-        found = store.version_at(subject.table_id, self._since - 1)
-        self._horizon = _NOTHING if found is None else found
+        self._horizon = _current_at(store, subject.table_id, self._since, is_now=kept_ms == 0)
         self._tally = Tally()
         self._place = Place(
             subject.location,
@@ -222,6 +221,16 @@ class _Vacuum:
         )
 
 
+def _current_at(store: LogStore, table_id: int, since: int, *, is_now: bool) -> int:
+    """The version that was current just before a time; up to it, what was removed may go."""
+    if is_now:
+        # The times of commits within one millisecond run ahead of the clock.
+        head = store.head(table_id)
+        return _NOTHING if head is None else head.version
+    found = store.version_at(table_id, since - 1)
+    return _NOTHING if found is None else found
+
+
 # --- whether at all ---------------------------------------------------------------------
 
 
@@ -265,7 +274,7 @@ def _retention(store: LogStore, subject: Subject, wish: Wish) -> int:
             f"{subject.name}: a retention of {timedelta(milliseconds=wanted)} is shorter than "
             f"the table's own, {timedelta(milliseconds=default)}",
             cause=f"{DELETED_FILE_RETENTION} says how long old versions stay readable",
-            remedy="leave the retention out, or say enforce_retention_duration=False",
+            remedy="leave the retention out, or pass enforce_retention_duration=False",
         )
     if wanted < age:
         raise ValidationError(
@@ -273,7 +282,7 @@ def _retention(store: LogStore, subject: Subject, wish: Wish) -> int:
             "write that is under way",
             cause=f"the oldest one began {timedelta(milliseconds=age)} ago; what it has read or "
             "written could be deleted before it commits",
-            remedy="wait for it to end (lake.sessions() tells whose it is), or ask for a longer "
+            remedy="wait for it to end (lake.sessions() shows whose it is), or ask for a longer "
             "retention",
         )
     return wanted
