@@ -97,7 +97,7 @@ class SparkSummer:
 
     def live_sums(self, log: LogStore, table_id: int, version: int) -> FileSums:
         """As `soundness.live_sums`."""
-        files = self.rows(log, table_id, version).exact
+        files = self.rows(log, table_id, version).files
         return files.with_others_of(other_sums(log, table_id, version))
 
     def rows(self, log: LogStore, table_id: int, version: int) -> RowSums:

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from deltasql.log.file_sums import DIGEST_SIZE, Digest, FileSum, FileSums
-from deltasql.store.checking.content import CONTENT_COLUMNS, file_hashes, without_empty_tags
+from deltasql.store.checking.content import CONTENT_COLUMNS, file_hashes
 
-_SIZE, _PATH, _TAGS = (CONTENT_COLUMNS.index(name) for name in ("size_bytes", "path", "tags"))
+_SIZE, _PATH = (CONTENT_COLUMNS.index(name) for name in ("size_bytes", "path"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,24 +35,21 @@ class PathSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSums:
-    """What the rows of live files say: exactly, as checkpoints can repeat it, and to a reader that
-    knows only paths and sizes.
+    """What the rows of live files say, to a checkpoint and to a reader that knows only paths and
+    sizes.
     """
 
-    exact: FileSums
-    restated: FileSums
+    files: FileSums
     paths: PathSum
 
     def plus(self, other: RowSums) -> RowSums:
         """Both together."""
-        return RowSums(
-            exact=_both(self.exact, other.exact),
-            restated=_both(self.restated, other.restated),
-            paths=self.paths.plus(other.paths),
-        )
+        files = FileSum(self.files)
+        files.add_sums(other.files)
+        return RowSums(files=files.value(), paths=self.paths.plus(other.paths))
 
 
-NOTHING = RowSums(exact=FileSums(), restated=FileSums(), paths=PathSum())
+NOTHING = RowSums(files=FileSums(), paths=PathSum())
 
 
 def packed(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[bytes]:
@@ -84,14 +81,10 @@ def sums_of_rows(stream: bytes) -> bytes:
     """The `RowSums` over `CONTENT_COLUMNS` that `packed` has packed; pickled."""
     found = NOTHING
     for rows in _rows(stream):
-        exact, restated = FileSum(), FileSum()
-        exact.add_many(map(file_hashes, rows))
-        if any(row[_TAGS] == "{}" for row in rows):
-            restated.add_many(file_hashes(without_empty_tags(row)) for row in rows)
-        else:
-            restated.add_sums(exact.value())
+        files = FileSum()
+        files.add_many(map(file_hashes, rows))
         paths = _path_sum((row[_PATH], row[_SIZE]) for row in rows)
-        found = found.plus(RowSums(exact=exact.value(), restated=restated.value(), paths=paths))
+        found = found.plus(RowSums(files=files.value(), paths=paths))
     return pickle.dumps(found)
 
 
@@ -118,9 +111,3 @@ def _rows(stream: bytes) -> Iterator[list[Any]]:
     with pa.ipc.open_stream(stream) as reader:
         for batch in reader:
             yield list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-
-
-def _both(one: FileSums, other: FileSums) -> FileSums:
-    found = FileSum(one)
-    found.add_sums(other)
-    return found.value()
