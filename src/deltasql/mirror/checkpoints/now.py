@@ -41,7 +41,7 @@ def checkpoint_now(
             raise MirrorError(
                 f"{target.name} can't have a checkpoint yet",
                 cause="no version of it is mirrored",
-                remedy="mirror it first: lake.mirror.run(once=True)",
+                remedy="let a worker mirror it first",
             )
         run = CheckpointRun(
             log, objects, lease, max_attempts=engine.settings.mirror_max_retry_attempts, sums=sums
