@@ -205,10 +205,10 @@ def test_what_it_refuses_to_serve(tmp_path, address, token_file, told):
         ("expires = 1577836800", "no time"),
         ("expires = 12:00:00", "no time"),
         ("expires = [2020-01-01]", "no time"),
-        ('schemas = "sales"', "no list of names"),
-        ("schemas = [1]", "no list of names"),
-        ('kind = "admin"', "ill-formed"),
-        ("kind = 1", "ill-formed"),
+        ('schemas = "sales"', "not a list of names"),
+        ("schemas = [1]", "not a list of names"),
+        ('kind = "admin"', "malformed"),
+        ("kind = 1", "malformed"),
     ],
 )
 def test_a_token_that_says_something_else_than_it_seems(tmp_path, more, told):

@@ -153,7 +153,9 @@ def _entry(path: Path, item: Mapping[str, Any]) -> _Entry:
         isinstance(schemas, list) and all(isinstance(schema, str) for schema in schemas)
     ):
         raise _bad(
-            path, f"the schemas of {name!r:.40} are not a list of names", 'write schemas = ["sales"]'
+            path,
+            f"the schemas of {name!r:.40} are not a list of names",
+            'write schemas = ["sales"]',
         )
     expires = item.get("expires")
     if expires is not None and not isinstance(expires, date):
