@@ -67,6 +67,55 @@ def adopt_small_commits(lab: Lab) -> Iterator[Row]:
     yield from _rows(lab, log, name="adopt-5000", work=f"adopt {commits:,} one-file commits", bar=8)
 
 
+def adopt_spark(lab: Lab) -> Iterator[Row]:
+    files = lab.scaled(1_000_000, least=1_000)
+    log = checkpointed(lab, files)
+    if lab.shared["is_rehearsal"]:
+        return
+    answers = {}
+    for module in ("bench.adopt_once", "bench.adopt_spark_once"):
+        copy = lab.folder("copy") / "table"
+        shutil.copytree(log, copy, copy_function=shutil.copy2)
+        with lab.database(module.rpartition(".")[2]) as url:
+            lab.settle()
+            answers[module] = _adopt(url, copy, module)
+        say(f"  {module}: {answers[module]}")
+        shutil.rmtree(copy)
+    here, there = answers.values()
+    if here["files"] != there["files"]:
+        raise RuntimeError(f"the benchmark is wrong: {answers}")
+    yield Row(
+        name="adopt-spark",
+        work=f"adopt {files:,} files with two executors' cores",
+        ours=there["seconds"],
+        unit="s",
+        peer=here["seconds"],
+        peer_name="without Spark",
+        better="less",
+        bar=1 / 1.5,
+        note="one run each, in a process of its own, into an empty PostgreSQL database on the same "
+        "two cores; local[2], a warm session",
+    )
+    yield Row(
+        name="adopt-spark-memory",
+        work="… peak memory of the driver: Python and its JVM, which has the executors, too",
+        ours=there["peak_mb"],
+        unit="MB",
+        better="less",
+        bar=2_000,
+    )
+
+
+def checkpointed(lab: Lab, files: int) -> Path:
+    """A log that begins at its checkpoint, whose rows were never commits."""
+    kept: Path | None = lab.shared.get("data")
+    log = (lab.folder("spark") if kept is None else kept) / f"spark-{files}"
+    if not log.exists():
+        say(f"  making a checkpoint of {files:,} files")
+        deltars.make_checkpoint(log, files)
+    return log
+
+
 def made(lab: Lab, name: str, files: int, *, per_commit: int, checkpoint_every: int | None) -> Path:
     """The log of a table; one that an earlier run kept is taken as it is."""
     kept: Path | None = lab.shared.get("data")
@@ -83,6 +132,7 @@ LINES: dict[str, Line] = {
     "adopt-100k": adopt_commits,
     "adopt-5000": adopt_small_commits,
     "adopt-1m": adopt_checkpoint,
+    "adopt-spark": adopt_spark,
 }
 
 
@@ -134,9 +184,9 @@ def _rows(
     )
 
 
-def _adopt(url: str, log: Path) -> dict[str, float]:
+def _adopt(url: str, log: Path, module: str = "bench.adopt_once") -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-m", "bench.adopt_once", url, str(log)],
+        [sys.executable, "-m", module, url, str(log)],
         capture_output=True,
         text=True,
         check=False,

@@ -22,6 +22,7 @@ _FIRST = (
     "tests/spark/sql/test_statements.py",
     "tests/readers/",
     "tests/spark/test_dml.py",
+    "tests/spark/test_huge_logs.py",
     "tests/packaging/test_examples.py",
     "tests/spark/test_stream_failures.py",
     "tests/docs/test_pages.py",

@@ -12,9 +12,48 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from bench.files import DELTA_SCHEMA
+from bench.files import DELTA_SCHEMA, wire_adds
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+_CHECKPOINT = pa.schema(
+    [
+        (
+            "protocol",
+            pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())]),
+        ),
+        (
+            "metaData",
+            pa.struct(
+                [
+                    ("id", pa.string()),
+                    ("format", pa.struct([("provider", pa.string()), ("options", _TEXTS)])),
+                    ("schemaString", pa.string()),
+                    ("partitionColumns", pa.list_(pa.string())),
+                    ("configuration", _TEXTS),
+                    ("createdTime", pa.int64()),
+                ]
+            ),
+        ),
+        (
+            "add",
+            pa.struct(
+                [
+                    ("path", pa.string()),
+                    ("partitionValues", _TEXTS),
+                    ("size", pa.int64()),
+                    ("modificationTime", pa.int64()),
+                    ("dataChange", pa.bool_()),
+                    ("stats", pa.string()),
+                ]
+            ),
+        ),
+    ]
+)
+# About as many as Delta's own writer puts into 128 MB.
+_ROW_GROUP = 200_000
 
 
 def make_table(
@@ -35,6 +74,37 @@ def make_table(
             DeltaTable(path).create_checkpoint()
     if checkpoint_every == 0:
         DeltaTable(path).create_checkpoint()
+
+
+def make_checkpoint(path: Path, files: int) -> None:
+    """Write the log of a table that begins at a checkpoint: commits of so many files take long."""
+    log = path / "_delta_log"
+    log.mkdir(parents=True)
+    protocol, metadata = (next(iter(action.items())) for action in _birth()[1:])
+    first = pa.Table.from_pylist(
+        [{name: _as_arrow(value)} for name, value in (protocol, metadata)], _CHECKPOINT
+    )
+    count = 2 + files
+    with pq.ParquetWriter(log / f"{1:020d}.checkpoint.parquet", _CHECKPOINT) as writer:
+        writer.write_table(first)
+        for chunk in _chunks(wire_adds(0, files), _ROW_GROUP):
+            rows = [{"add": _as_arrow(add)} for add in chunk]
+            writer.write_table(pa.Table.from_pylist(rows, _CHECKPOINT))
+    _write(log, 1, [_info(1, "WRITE")])
+    (log / "_last_checkpoint").write_bytes(orjson.dumps({"version": 1, "size": count}))
+
+
+def _as_arrow(value: Any) -> Any:
+    """Maps as pyarrow takes them."""
+    maps = {"partitionValues", "options", "configuration"}
+    return {
+        key: list(item.items())
+        if key in maps
+        else _as_arrow(item)
+        if isinstance(item, dict)
+        else item
+        for key, item in value.items()
+    }
 
 
 def open_as_arrow(path: Path) -> pa.Table:

@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import Final
 
 from deltasql.adoption.fencing import Author, is_fenced, raise_fence, read_only_reason
+from deltasql.adoption.loading.first_checkpoint import LoadAdds, load_adds
 from deltasql.adoption.loading.foreign_log import LogPlan, plan_log
 from deltasql.adoption.loading.history import Loader, Progress
 from deltasql.adoption.loading.outside import PathRules
@@ -56,7 +57,8 @@ class AdoptionSettings:
 
     `replaces` is the table whose name it takes; `allowed` are the places outside its own that it
     may read from; `prove` is called with the id of the staged table and the version before anything
-    is committed, and raises if SQL disagrees with the log.
+    is committed, and raises if SQL disagrees with the log. `load_adds` says how the files of the
+    checkpoint that a log begins with are read, given the id of the staged table.
     """
 
     fence: bool
@@ -66,6 +68,7 @@ class AdoptionSettings:
     allowed: Sequence[str] = ()
     progress: Callable[[Progress], None] | None = None
     cross_check: Callable[[int, LogPlan, TableState], None] | None = None
+    load_adds: Callable[[int], LoadAdds] = lambda _: load_adds
 
 
 def adopt(
@@ -123,6 +126,7 @@ class _Adoption:
             paths=PathRules(self._objects.location, self._settings.allowed),
             commit_ids=known,
             progress=self._settings.progress,
+            load_adds=self._settings.load_adds(self._lease.table_id),
         )
 
     def _loaded_ids(self, version: int) -> Iterator[str]:
@@ -252,7 +256,9 @@ class _Adoption:
         )
         if begins_with_state(self._log, self._lease.table_id, self._earliest):
             # No commit contains this state: later checks of the table must take it from here.
-            trust_first_state(self._log, self._lease.table_id, self._earliest)
+            trust_first_state(
+                self._log, self._lease.table_id, self._earliest, files=self._loader.base_sums
+            )
         try:
             held = self._log.finish_history(self._lease, end)
         except StoreError as error:

@@ -132,7 +132,7 @@ def _begin(
         if is_same:
             run.clear(after=first.version - 1)
             run.clear_files()
-            state = load_base(objects, found, parts, PathRules(objects.location))
+            state = load_base(objects, found, parts, PathRules(objects.location)).state
             # Commits may remove these files, so they have to exist first.
             parts.flush()
             return state

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast, overload
 
 from deltasql.adoption import adopting
 from deltasql.adoption.abandoning import AbandonedAdoption, abandon
 from deltasql.adoption.adopting import AdoptionReport, AdoptionSettings, survey
 from deltasql.adoption.cross_check import CrossCheck
+from deltasql.adoption.loading.first_checkpoint import LoadAdds
 from deltasql.adoption.loading.history import Progress
 from deltasql.adoption.unmirrored import (
     Unmirrored,
@@ -123,13 +124,8 @@ class LakeAdoptions:
         such files is refused.
         """
         lake = cast("Lake", self)
-        new_table.check_name(name)
-        place = locations.check(lake, location)
-        how = Choices(
-            fence=fence,
-            validate=validate,
-            unmirrored=unmirrored,
-            allowed=sources.places(place, allow),
+        place, how = chosen(
+            lake, location, name, fence=fence, validate=validate, unmirrored=unmirrored, allow=allow
         )
         if dry_run:
             return rehearse(lake, place, how, progress)
@@ -147,6 +143,27 @@ class LakeAdoptions:
         return abandon(lake.engine, lake.store, objects)
 
 
+def chosen(
+    lake: Lake,
+    location: str | os.PathLike[str],
+    name: str,
+    *,
+    fence: bool,
+    validate: bool,
+    unmirrored: Unmirrored,
+    allow: Sequence[str],
+) -> tuple[str, Choices]:
+    """The location, absolute, and what the user decides, both checked."""
+    new_table.check_name(name)
+    place = locations.check(lake, location)
+    return place, Choices(
+        fence=fence,
+        validate=validate,
+        unmirrored=unmirrored,
+        allowed=sources.places(place, allow),
+    )
+
+
 def rehearse(
     lake: Lake, location: str, how: Choices, progress: Callable[[Progress], None] | None
 ) -> AdoptionReport:
@@ -161,8 +178,15 @@ def adopt(
     name: str,
     how: Choices,
     progress: Callable[[Progress], None] | None,
+    *,
+    load_adds: Callable[[int], LoadAdds] | None = None,
+    cross_check: Callable[..., CrossCheck] = CrossCheck,
 ) -> Table:
-    """Adopt a table; see `Lake.adopt`."""
+    """Adopt a table; see `Lake.adopt`.
+
+    Other processes may help: `load_adds` is that of `AdoptionSettings`, and `cross_check` makes a
+    `CrossCheck` that gives work to them.
+    """
     _must_be_allowed(lake)
     objects = lake.objects(location)
     replaced = _replaced(lake, name, objects.location)
@@ -174,8 +198,10 @@ def adopt(
         replaces=replaced,
         allowed=how.allowed,
         progress=progress,
-        cross_check=CrossCheck(lake.store, objects, lake.reader_options) if how.validate else None,
+        cross_check=cross_check(lake.store, objects, lake.reader_options) if how.validate else None,
     )
+    if load_adds is not None:
+        settings = replace(settings, load_adds=load_adds)
     table_id = adopting.adopt(lake.engine, lake.store, objects, name, settings)
     # Don't look it up again: the table is adopted, whatever fails now.
     return Table(lake, TableRecord(table_id, name, objects.location))

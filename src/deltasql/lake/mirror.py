@@ -14,6 +14,7 @@ from deltasql.lake.locations import check
 from deltasql.lake.looking.html import Listing
 from deltasql.lake.upkeep.background import upkeep_beside
 from deltasql.maintenance.presence import Presence
+from deltasql.mirror.checkpoints.now import checkpoint_now
 from deltasql.mirror.cleanup import CleanupReport, cleanup
 from deltasql.mirror.released import is_released
 from deltasql.mirror.repairing.repair import repair
@@ -226,6 +227,15 @@ class TableMirror:
             options=lake.reader_options,
             progress=progress,
         )
+
+    def checkpoint(self) -> int:
+        """Write the checkpoint of the newest mirrored version now; returns that version.
+
+        Nobody has to: the worker writes checkpoints when they pay. It is for a log that somebody is
+        about to read.
+        """
+        lake, table = self._lake, self._table
+        return checkpoint_now(lake.engine, lake.store, table.objects, table.target).version
 
     def export(
         self, location: str, *, copy_data: bool = False, progress: Advance | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 DIGEST_SIZE: Final = 16
@@ -81,6 +81,10 @@ class FileSums:
             == (other.files, other.size_bytes, other.contents)
         ) and self.stats in (other.stats, bytes(DIGEST_SIZE))
 
+    def with_others_of(self, other: FileSums) -> FileSums:
+        """The same files, and the rows of `other` that don't belong to files."""
+        return replace(self, digest=self.contents + self.stats + other.others)
+
 
 class FileSum:
     """Files that come and go, and rows that don't belong to files, counted and summed up."""
@@ -122,6 +126,14 @@ class FileSum:
         self._bytes += size_bytes
         self._contents.add_sum(contents)
         self._stats.add_sum(stats)
+
+    def add_sums(self, sums: FileSums) -> None:
+        """Add what another one has summed up."""
+        self._files += sums.files
+        self._bytes += sums.size_bytes
+        self._contents.add(sums.contents)
+        self._stats.add(sums.stats)
+        self._others.add(sums.others)
 
     def add_other(self, hashed: bytes) -> None:
         """Add a row that does not belong to a file."""

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltasql.errors import TableExistsError
+from deltasql.lake.adoption import Progress, Unmirrored, adopt, chosen
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.snapshot import Snapshot
 from deltasql.lake.table import Table
 from deltasql.lake.writing import txn_actions
 from deltasql.log.timestamps import Timestamp
+from deltasql.mirror.checkpoints.now import checkpoint_now
+from deltasql.mirror.validation.validate import ValidationReport, validate
 from deltasql.spark.catalog.attaching import detach_catalog
 from deltasql.spark.cut import Cut
 from deltasql.spark.dml.operation import DmlContext
 from deltasql.spark.dml.tables import DmlTable, SparkTable
+from deltasql.spark.huge_logs import SparkAdds, SparkSummer, spark_check
 from deltasql.spark.native import changes, creation
 from deltasql.spark.native.gateway import Gateway
 from deltasql.spark.native.modes import Writer
@@ -196,6 +202,68 @@ class Database:
         With `app_id` and `app_version`, it happens once, however often it is run.
         """
         return SparkTransaction(self, app_id=app_id, app_version=app_version)
+
+    # --- huge logs ----------------------------------------------------------------------
+
+    def adopt(
+        self,
+        location: str | os.PathLike[str],
+        name: str,
+        *,
+        fence: bool = True,
+        validate: bool = True,
+        unmirrored: Unmirrored = "refuse",
+        allow: Sequence[str] = (),
+        progress: Callable[[Progress], None] | None = None,
+    ) -> SparkTable:
+        """Take in the Delta table at a location as `lake.adopt` does, with the same result.
+
+        Executors read the checkpoint that the log begins with, and make its rows; the driver writes
+        them. It pays for millions of files. The executors need deltasql, no database driver.
+        """
+        lake = self.lake
+        place, how = chosen(
+            lake, location, name, fence=fence, validate=validate, unmirrored=unmirrored, allow=allow
+        )
+        self.set_credentials(place)
+        adopted = adopt(
+            lake,
+            place,
+            name,
+            how,
+            progress,
+            load_adds=SparkAdds(self.spark, lake, how.allowed),
+            cross_check=partial(spark_check, self.spark, lake),
+        )
+        return SparkTable(self, adopted)
+
+    def validate(self, name: str, version: int | None = None) -> ValidationReport:
+        """Compare a table's mirror with SQL; the same report as `table.mirror.validate`.
+
+        Executors read the checkpoint and hash the rows. Files are compared one by one, by the
+        driver, only if that finds a difference.
+        """
+        lake, table = self.lake, self.lake.table(name)
+        return validate(
+            lake.store,
+            table.objects,
+            table.target,
+            version=version,
+            options=lake.reader_options,
+            summer=SparkSummer(self.spark, lake),
+        )
+
+    def checkpoint(self, name: str) -> int:
+        """Write the checkpoint of a table's newest mirrored version; returns that version.
+
+        The same file as `table.mirror.checkpoint` writes. Executors hash the rows, to prove that
+        they are those of the commits; the driver writes the file.
+        """
+        lake, table = self.lake, self.lake.table(name)
+        sums = SparkSummer(self.spark, lake).live_sums
+        return checkpoint_now(
+            lake.engine, lake.store, table.objects, table.target, sums=sums
+        ).version
 
     # --- streams ------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ its head and its name, all at once. The loader holds the table's lease.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -53,12 +54,14 @@ class HistoryRows:
     (removed_version, *REMOVE_COLUMNS); without an action, an add restated the file, and if none is
     live, nothing happens. `adds` are live at the end of the part, each (version, *ADD_COLUMNS);
     `dead` came and went within it, followed by removed_version, deletion_timestamp,
-    remove_data_change and remove_action. The other rows start with the version, too.
+    remove_data_change and remove_action. `chunks` are more of `adds`, as `HistoryLog.add_chunk`
+    makes them. The other rows start with the version, too.
     """
 
     times_before: tuple[int, int] | None = None
     retired: list[Row] = field(default_factory=list)
     adds: list[Row] = field(default_factory=list)
+    chunks: list[bytes] = field(default_factory=list)
     dead: list[Row] = field(default_factory=list)
     txns: list[Row] = field(default_factory=list)
     domains: list[Row] = field(default_factory=list)
@@ -91,6 +94,12 @@ class HistoryEnd:
 
 class HistoryLog(Protocol):
     """Loads histories. A call with a lease returns False once another process has that lease."""
+
+    @property
+    def add_chunk(self) -> Callable[[int, Sequence[Row]], bytes]:
+        """Makes a chunk of `HistoryRows` from a table's id and rows; a function of a module, which
+        other processes can import without any driver.
+        """
 
     def stage_table(self, name: str, location: str) -> int:
         """The id of a table that nobody sees yet: a new one, or the one staged at the location.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+from typing import Protocol as Interface
 
 import pyarrow as pa
 
@@ -15,6 +17,7 @@ from deltasql.data.reading.footer import ParquetFile
 from deltasql.delta_log.checkpoint.parquet import decoded, opened, sidecar_name, values_in
 from deltasql.delta_log.listing import FoundCheckpoint
 from deltasql.errors import LogFormatError
+from deltasql.log.file_sums import FileSums
 from deltasql.log.pruning.stats_columns import stats_columns
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
@@ -30,7 +33,7 @@ from deltasql.spec.actions import (
     UnknownAction,
 )
 from deltasql.spec.schema import parse_schema
-from deltasql.store.rows import to_rows
+from deltasql.store.rows import RemoveRow, to_rows
 
 _LOG: Final = "_delta_log/"
 _BATCH: Final = 20_000
@@ -40,30 +43,76 @@ _KINDS: Final = {Txn: "txn", DomainMetadata: "domainMetadata"}
 _TYPED: Final = ("stats_parsed", "partitionValues_parsed")
 
 
-def load_base(
-    objects: ObjectStore, found: FoundCheckpoint, parts: Parts, paths: PathRules
-) -> TableState:
-    """Pass a checkpoint's actions on; returns the table at its version."""
-    try:
-        return _load(objects, found, parts, paths)
-    except UnicodeDecodeError as error:
-        raise _unreadable(found.names[0])(str(error)) from None
+class LiveKeys(Interface):
+    """The keys of a checkpoint's files; a set will do."""
+
+    def intersection(self, keys: Iterable[bytes], /) -> set[bytes]:
+        """Those of some keys that are here."""
+
+    def update(self, keys: Iterable[bytes], /) -> None:
+        """Take some more."""
 
 
-def _load(
-    objects: ObjectStore, found: FoundCheckpoint, parts: Parts, paths: PathRules
-) -> TableState:
-    base = _Base(objects, found)
-    state = base.state()
-    version = found.version
-    others = [*base.others.values(), state.metadata, state.protocol]
-    parts.take(version, to_rows(others, state.stats_columns))
+@dataclass(frozen=True, slots=True)
+class LoadedAdds:
+    """The adds of a checkpoint's Parquet files, once they are passed on, and sums over them, if
+    whoever read them knows.
+    """
+
+    live: LiveKeys
+    sums: FileSums | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBase:
+    """The table at a checkpoint's version, and sums over its files, if they are known."""
+
+    state: TableState
+    sums: FileSums | None
+
+
+def load_adds(base: Base, state: TableState, parts: Parts, paths: PathRules) -> LoadedAdds:
+    """Pass on the adds of a checkpoint's Parquet files, one batch after the other."""
     live: set[bytes] = set()
-    adds = AddReader(version, state.stats_columns, live, paths)
+    adds = AddReader(base.version, state.stats_columns, live, paths)
     for name in base.files:
         for batch in base.batches(name, "add"):
             rows, partitions = adds.rows(batch, name)
             parts.take_live(rows, partitions)
+    return LoadedAdds(live)
+
+
+# Something else that does what `load_adds` does.
+LoadAdds: TypeAlias = Callable[["Base", TableState, Parts, PathRules], LoadedAdds]
+
+
+def load_base(
+    objects: ObjectStore,
+    found: FoundCheckpoint,
+    parts: Parts,
+    paths: PathRules,
+    load_adds: LoadAdds = load_adds,
+) -> LoadedBase:
+    """Pass a checkpoint's actions on."""
+    try:
+        return _load(objects, found, parts, paths, load_adds)
+    except UnicodeDecodeError as error:
+        raise unreadable(found.names[0])(str(error)) from None
+
+
+def _load(
+    objects: ObjectStore,
+    found: FoundCheckpoint,
+    parts: Parts,
+    paths: PathRules,
+    load_adds: LoadAdds,
+) -> LoadedBase:
+    base = Base(objects, found)
+    state = base.state()
+    version = found.version
+    others = [*base.others.values(), state.metadata, state.protocol]
+    parts.take(version, to_rows(others, state.stats_columns))
+    loaded = load_adds(base, state, parts, paths)
     for name in base.files:
         for batch in base.batches(name, "remove"):
             removes = [
@@ -73,13 +122,19 @@ def _load(
             ]
             for remove in removes:
                 paths.look_at(remove, _LOG + name)
-            gone = to_rows(removes, ()).removes
-            parts.take_tombstones(
-                version, [row for row in gone if row.path_key + row.dv_key not in live]
-            )
+            _take_tombstones(to_rows(removes, ()).removes, version, parts, loaded.live)
     for piece in base.written_out:
-        _load_inline(piece, found, state, parts, paths, live)
-    return state
+        _load_inline(piece, found, state, parts, paths, loaded.live)
+    return LoadedBase(state, None if base.written_out else loaded.sums)
+
+
+def _take_tombstones(
+    removes: Sequence[RemoveRow], version: int, parts: Parts, live: LiveKeys
+) -> None:
+    known = live.intersection(row.path_key + row.dv_key for row in removes)
+    parts.take_tombstones(
+        version, [row for row in removes if row.path_key + row.dv_key not in known]
+    )
 
 
 def _load_inline(
@@ -88,7 +143,7 @@ def _load_inline(
     state: TableState,
     parts: Parts,
     paths: PathRules,
-    live: set[bytes],
+    live: LiveKeys,
 ) -> None:
     """Pass on the files that a JSON V2 checkpoint has inline."""
     name = found.names[0]
@@ -96,17 +151,18 @@ def _load_inline(
         if isinstance(action, AddFile | RemoveFile):
             paths.look_at(action, _LOG + name)
     rows = to_rows(piece, state.stats_columns)
-    for row in rows.adds:
-        key = row.path_key + row.dv_key
-        if key in live:
+    keys = [row.path_key + row.dv_key for row in rows.adds]
+    known = live.intersection(keys)
+    for key, row in zip(keys, rows.adds, strict=True):
+        if key in known:
             raise said_twice(name, f"the file {row.path!r:.200}")
-        live.add(key)
+        known.add(key)
+    live.update(keys)
     parts.take_live([(found.version, *row) for row in rows.adds], rows.partitions)
-    gone = [row for row in rows.removes if row.path_key + row.dv_key not in live]
-    parts.take_tombstones(found.version, gone)
+    _take_tombstones(rows.removes, found.version, parts, live)
 
 
-class _Base:
+class Base:
     """The files of a checkpoint, and everything in them except the table's files."""
 
     def __init__(self, objects: ObjectStore, found: FoundCheckpoint) -> None:
@@ -180,26 +236,76 @@ class _Base:
             ),
         )
 
+    @property
+    def location(self) -> str:
+        """Where the table is."""
+        return self._objects.location
+
+    @property
+    def version(self) -> int:
+        """The checkpoint's version."""
+        return self._found.version
+
     def batches(self, name: str, kind: str) -> Iterator[pa.StructArray]:
         """The actions of a kind, in batches."""
         try:
-            with opened(self._objects, name, _unreadable(name)) as file:
-                columns = _columns(file, kind)
-                if not columns:
-                    return
-                for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
-                    found = batch.column(kind).drop_null()
-                    if len(found):
-                        yield found
+            yield from batches_of(self._objects, name, kind)
         except FileNotFoundError as error:
-            raise _unreadable(name)(str(error).splitlines()[0]) from None
+            raise unreadable(name)(str(error).splitlines()[0]) from None
 
     def actions(self, batch: pa.StructArray, kind: str, name: str) -> Iterator[Action]:
         """The actions of a batch, decoded one by one."""
         return decoded(kind, batch, _LOG + name)
 
 
-def _unreadable(name: str) -> Callable[[str], LogFormatError]:
+def batches_of(
+    objects: ObjectStore, name: str, kind: str, rows: range | None = None, *, typed: bool = True
+) -> Iterator[pa.StructArray]:
+    """The actions of a kind in a file of a checkpoint, in batches: of all rows, or of some.
+
+    `typed` says that typed statistics stand in for those that are not there as texts.
+    """
+    with opened(objects, name, unreadable(name)) as file:
+        columns = _columns(file, kind, typed=typed)
+        if not columns:
+            return
+        for batch in _batches(file, columns, rows):
+            found = batch.column(kind).drop_null()
+            if len(found):
+                yield found
+
+
+def _batches(file: ParquetFile, columns: list[str], rows: range | None) -> Iterator[pa.RecordBatch]:
+    if rows is None:
+        yield from file.iter_batches(batch_size=_BATCH, columns=columns)
+        return
+    groups, at = [], None
+    for index, group in enumerate(_row_groups(file)):
+        if group.start < rows.stop and rows.start < group.stop:
+            groups.append(index)
+            at = group.start if at is None else at
+    if at is None:
+        return
+    for batch in file.iter_batches(batch_size=_BATCH, columns=columns, row_groups=groups):
+        start, stop = max(rows.start - at, 0), min(rows.stop - at, len(batch))
+        at += len(batch)
+        if start < stop:
+            yield batch.slice(start, stop - start)
+        if at >= rows.stop:
+            return
+
+
+def _row_groups(file: ParquetFile) -> Iterator[range]:
+    """The numbers of the rows in each row group."""
+    at = 0
+    for index in range(file.metadata.num_row_groups):
+        count = file.metadata.row_group(index).num_rows
+        yield range(at, at + count)
+        at += count
+
+
+def unreadable(name: str) -> Callable[[str], LogFormatError]:
+    """Makes the error for a file of a checkpoint from its cause."""
     return lambda cause: LogFormatError(
         f"{_LOG}{name} can't be read",
         cause=cause,
@@ -207,13 +313,13 @@ def _unreadable(name: str) -> Callable[[str], LogFormatError]:
     )
 
 
-def _columns(file: ParquetFile, kind: str) -> list[str]:
+def _columns(file: ParquetFile, kind: str, *, typed: bool) -> list[str]:
     """The columns of a kind of action, without those repeated in typed form."""
     schema = file.schema_arrow
     if kind not in schema.names or not pa.types.is_struct(schema.field(kind).type):
         return []
     names = [field.name for field in schema.field(kind).type]
     found = [f"{kind}.{name}" for name in names if name not in _TYPED]
-    if kind == "add" and "stats_parsed" in names and not values_in(file, "add.stats"):
+    if typed and kind == "add" and "stats_parsed" in names and not values_in(file, "add.stats"):
         found.append("add.stats_parsed")
     return found

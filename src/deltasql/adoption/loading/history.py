@@ -18,13 +18,14 @@ from deltasql.adoption.loading.decoding import (
     numbered_lines,
     read_lines,
 )
-from deltasql.adoption.loading.first_checkpoint import load_base
+from deltasql.adoption.loading.first_checkpoint import LoadAdds, load_adds, load_base
 from deltasql.adoption.loading.foreign_log import LogPlan
 from deltasql.adoption.loading.outside import PathRules
 from deltasql.adoption.loading.parts import Parts
 from deltasql.commit.collector import paused
 from deltasql.delta_log.names import commit_name
 from deltasql.errors import LogFormatError, UnsupportedFeatureError
+from deltasql.log.file_sums import FileSums
 from deltasql.log.pruning.stats_columns import StatsColumn, stats_columns
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import LATEST_MS
@@ -64,8 +65,12 @@ class Loader:
         paths: PathRules | None = None,
         commit_ids: Iterable[str] = (),
         progress: Callable[[Progress], None] | None = None,
+        load_adds: LoadAdds = load_adds,
     ) -> None:
         self._objects = objects
+        self._load_adds = load_adds
+        # Sums over the files of the checkpoint that was loaded, if they are known.
+        self.base_sums: FileSums | None = None
         self._parts = Parts(write, is_fresh=state is None)
         self.state = state
         self.paths = paths or PathRules(objects.location)
@@ -231,7 +236,8 @@ class Loader:
     def _load_base(self, plan: LogPlan) -> None:
         assert plan.base is not None
         version = plan.base.version
-        self.state = load_base(self._objects, plan.base, self._parts, self.paths)
+        base = load_base(self._objects, plan.base, self._parts, self.paths, self._load_adds)
+        self.state, self.base_sums = base.state, base.sums
         # Older versions are known by their commit files only: history, but no snapshots.
         last = 0
         for older, item, body in read_ahead(

@@ -8,7 +8,7 @@ removed again need not be allowed: older versions can't read it.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import unquote
 
@@ -85,6 +85,17 @@ class PathRules:
                 self._within.add(folder)
         elif len(self._outside) < _MOST:
             self._outside[place_of(uri), vector_id] = _without_partitions(folder)
+
+    @property
+    def outside(self) -> dict[tuple[str, str], str]:
+        """What was found outside and not allowed: by file and deletion vector, the folder."""
+        return self._outside
+
+    def take_outside(self, found: Mapping[tuple[str, str], str]) -> None:
+        """Note what somebody else's look at a part of the log found outside."""
+        for place, folder in found.items():
+            if len(self._outside) < _MOST:
+                self._outside[place] = folder
 
     def check(self) -> None:
         """Raise `ValidationError` if the log names something that was not allowed."""

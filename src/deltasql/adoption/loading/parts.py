@@ -31,6 +31,7 @@ class Parts:
         self._live: dict[bytes, Row] = {}
         self._retired: set[bytes] = set()
         self._bytes = 0
+        self._chunked = 0
 
     # --- files ------------------------------------------------------------------------
 
@@ -83,6 +84,15 @@ class Parts:
         self._rows.partitions.extend(partitions)
         self.files += len(adds)
         if len(self._rows.adds) >= MOST_ROWS:
+            self.flush()
+
+    def take_chunk(self, chunk: bytes, files: int, partitions: Sequence[Row]) -> None:
+        """Take such files as a chunk that another process made."""
+        self._rows.chunks.append(chunk)
+        self._rows.partitions.extend(partitions)
+        self.files += files
+        self._chunked += files
+        if self._chunked >= MOST_ROWS:
             self.flush()
 
     def take_tombstones(self, version: int, removes: Sequence[Row]) -> None:

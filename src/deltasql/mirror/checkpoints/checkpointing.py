@@ -29,7 +29,7 @@ from deltasql.delta_log.reading import checkpoint_fault, sidecar_details
 from deltasql.errors import DeltaSqlError, MirrorGapError, StoreError
 from deltasql.log.retention import tombstone_ms, txn_ms
 from deltasql.log.state import TableState
-from deltasql.mirror.checkpoints.soundness import must_be_sound
+from deltasql.mirror.checkpoints.soundness import SumRows, live_sums, must_be_sound
 from deltasql.mirror.leases import LeaseLostError, kept_alive
 from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.objectstore import ObjectStore
@@ -54,12 +54,14 @@ class CheckpointRun:
         *,
         max_attempts: int,
         is_stopped: Callable[[], bool] | None = None,
+        sums: SumRows = live_sums,
     ) -> None:
         self._log = log
         self._objects = objects
         self._lease = lease
         self._max_attempts = max_attempts
         self._is_stopped = is_stopped
+        self._sums = sums
         self._proven: list[TrustedVersion] = []
         # How many were written, even if the run fails.
         self.written = 0
@@ -94,9 +96,20 @@ class CheckpointRun:
                 if item.version == version:
                     self._write_one(item, lost, is_newest=item is due[-1])
 
+    def write_now(self, version: int) -> CheckpointSummary:
+        """Write the checkpoint of the newest mirrored version, due or not."""
+        with kept_alive(self._log, self._lease) as lost:
+            summary = self.write(version)
+            self._record(summary, lost, is_newest=True)
+        return summary
+
     def _write_one(self, due: DueCheckpoint, lost: threading.Event, *, is_newest: bool) -> None:
-        summary = self._write_recorded(due)
-        if lost.is_set() or not self._log.record_checkpoint(self._lease, due.version):
+        self._record(self._write_recorded(due), lost, is_newest=is_newest)
+
+    def _record(
+        self, summary: CheckpointSummary, lost: threading.Event, *, is_newest: bool
+    ) -> None:
+        if lost.is_set() or not self._log.record_checkpoint(self._lease, summary.version):
             raise LeaseLostError
         self.written += 1
         if is_newest:
@@ -129,7 +142,9 @@ class CheckpointRun:
 
     def write_ahead(self, version: int) -> CheckpointSummary:
         """Write one checkpoint before its commit file exists: nothing points at it yet."""
-        proven = must_be_sound(self._log, self._lease.table_id, version, proven=self._proven)
+        proven = must_be_sound(
+            self._log, self._lease.table_id, version, proven=self._proven, sums=self._sums
+        )
         if proven is not None:
             # Late checkpoints are written oldest first, so the next one can start from this proof.
             self._proven = [*self._proven[-1:], proven]

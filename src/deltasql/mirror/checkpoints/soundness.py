@@ -8,10 +8,10 @@ afterwards, what was written from damaged rows can't be told from the truth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeAlias
 
 from deltasql.errors import DamagedLogError
 from deltasql.log.file_sums import FileHashes, FileSum, FileSums
@@ -41,6 +41,9 @@ def live_sums(log: LogStore, table_id: int, version: int) -> FileSums:
         rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
         found.add_many(map(file_hashes, rows))
     return found.value()
+
+
+SumRows: TypeAlias = Callable[[LogStore, int, int], FileSums]
 
 
 def other_sums(log: LogStore, table_id: int, version: int) -> FileSums:
@@ -75,21 +78,34 @@ def begins_with_state(log: LogStore, table_id: int, earliest: int) -> bool:
     return first is not None and not first.body
 
 
-def trust_first_state(log: LogStore, table_id: int, earliest: int) -> TrustedVersion:
-    """Record what the rows say about the state that an adopted table began with."""
-    sums = live_sums(log, table_id, earliest)
+def trust_first_state(
+    log: LogStore, table_id: int, earliest: int, *, files: FileSums | None = None
+) -> TrustedVersion:
+    """Record what the rows say about the state that an adopted table began with.
+
+    Whoever has made the rows of its files may know the sums over them already.
+    """
+    if files is None:
+        sums = live_sums(log, table_id, earliest)
+    else:
+        sums = files.with_others_of(other_sums(log, table_id, earliest))
     found = TrustedVersion(table_id, Origin.ADOPTED, earliest, sums)
     log.trust(found)
     return found
 
 
 def must_be_sound(
-    log: LogStore, table_id: int, version: int, *, proven: Sequence[TrustedVersion] = ()
+    log: LogStore,
+    table_id: int,
+    version: int,
+    *,
+    proven: Sequence[TrustedVersion] = (),
+    sums: SumRows = live_sums,
 ) -> TrustedVersion | None:
     """Raise `DamagedLogError` unless the rows agree with the commits about a version.
 
     Returns what was proven, to be passed as `proven` later; None for a version that is too old to
-    be replayed.
+    be replayed. `sums` does what `live_sums` does.
     """
     first = first_trusted(log, table_id)
     if version < first.version:
@@ -99,7 +115,7 @@ def must_be_sound(
     nearest = max(
         (item for item in known if item.version <= version), key=lambda item: item.version
     )
-    actual = live_sums(log, table_id, version)
+    actual = sums(log, table_id, version)
     if follow(log, nearest, version) != actual:
         # The recorded sums may be damaged themselves; a replay from the first version decides.
         expected = follow(log, first, version)
@@ -107,7 +123,7 @@ def must_be_sound(
             if first_trusted(log, table_id) != first:
                 # Older versions have expired in the meantime, along with rows that only they
                 # needed.
-                return must_be_sound(log, table_id, version, proven=proven)
+                return must_be_sound(log, table_id, version, proven=proven, sums=sums)
             raise damaged(log, table_id, version, expected, actual)
     found = TrustedVersion(table_id, Origin.CHECKPOINT, version, actual)
     if version > max(item.version for item in known):

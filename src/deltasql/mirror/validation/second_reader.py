@@ -8,6 +8,7 @@ of its own, `python -m deltasql.mirror.validation.second_reader`, which takes JS
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -189,6 +190,25 @@ class FilesDigest:
             digest += int.from_bytes(blake2b(text, digest_size=8).digest())
             self.files += 1
         self.digest = digest % _MODULUS
+
+    def plus(self, other: FilesDigest) -> FilesDigest:
+        """Both together."""
+        return FilesDigest(self.files + other.files, (self.digest + other.digest) % _MODULUS)
+
+
+def digest_of(batches: Iterable[pa.RecordBatch]) -> FilesDigest:
+    """The digest of batches that have path and size."""
+    found = FilesDigest()
+    for batch in batches:
+        columns = (batch.column(name).to_pylist() for name in ("path", "size"))
+        found.take(zip(*columns, strict=True))
+    return found
+
+
+def digest_of_stream(stream: bytes) -> bytes:
+    """The same of a stream of such batches, pickled: for other processes."""
+    with pa.ipc.open_stream(stream) as reader:
+        return pickle.dumps(digest_of(reader))
 
 
 def plain_path(path: str) -> str:

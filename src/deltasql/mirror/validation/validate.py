@@ -17,6 +17,7 @@ from deltasql.mirror.checkpoints.content import restated_metadata, restated_prot
 from deltasql.mirror.engine import Target
 from deltasql.mirror.missing import Missing, missing_in
 from deltasql.mirror.retained import first_kept
+from deltasql.mirror.validation.by_sums import SumComparison, Summer
 from deltasql.mirror.validation.digests import Advance, commit_digests, differing
 from deltasql.mirror.validation.second_reader import IndependentView, independent_view
 from deltasql.objectstore import ObjectStore
@@ -80,8 +81,12 @@ def validate(
     version: int | None = None,
     options: Mapping[str, str] | None = None,
     progress: Advance | None = None,
+    summer: Summer | None = None,
 ) -> ValidationReport:
-    """Compare a table's mirror with SQL; `options` are passed to the independent reader."""
+    """Compare a table's mirror with SQL; `options` are passed to the independent reader.
+
+    With `summer`, files are compared by sums first, and one by one only if those differ.
+    """
     # Before the listing: everything that SQL says is mirrored by now is listed.
     before = log.head(target.table_id)
     missing = missing_in(log, target.table_id, -1 if before is None else before.version)
@@ -109,7 +114,7 @@ def validate(
     # Even before the first version is mirrored: readers see whatever is there.
     _compare_commits(log, objects, target, listing, missing, report, progress)
     if newest >= head.earliest_version:
-        _compare_snapshots(log, objects, target, listing, report, options)
+        _compare_snapshots(log, objects, target, listing, report, options, summer)
     if report.error is None:
         report.error = _start_fault(
             objects, listing, newest if version is None else version, pointer
@@ -159,27 +164,59 @@ def _compare_snapshots(
     listing: LogListing,
     report: ValidationReport,
     options: Mapping[str, str] | None,
+    summer: Summer | None,
 ) -> None:
     version = report.version
     assert version is not None, "there is a mirrored version"
     record = log.state(target.table_id, version)
     assert record is not None, "a mirrored version is in SQL"
     state = record.parsed()
+    sums = None
+    if summer is not None:
+        sums = SumComparison(summer, summer.rows(log, target.table_id, version))
+    agreeing = None if sums is None else sums.mirror(objects, listing, version)
+    if agreeing is not None:
+        _compare_table(log, target, state, agreeing.checkpoint, agreeing.replay, report)
+    else:
+        _compare_one_by_one(log, objects, target, listing, state, report)
+    _compare_with_independent(log, target, state, report, options, sums)
+
+
+def _compare_one_by_one(
+    log: LogStore,
+    objects: ObjectStore,
+    target: Target,
+    listing: LogListing,
+    state: TableState,
+    report: ValidationReport,
+) -> None:
     with Scratch() as scratch:
         replay = FilesAside(scratch)
         try:
-            checkpoint = read_mirror(objects, listing, version, replay)
-            protocol, metadata = replay.table()
+            checkpoint = read_mirror(objects, listing, state.version, replay)
+            replay.table()
         except DeltaSqlError as error:
             report.error = f"{error.problem}: {error.cause}"
         else:
-            report.checkpoint = checkpoint
-            wanted = (restated_metadata(state.metadata), restated_protocol(state.protocol))
-            report.metadata_differs = restated_metadata(metadata) != wanted[0]
-            report.protocol_differs = restated_protocol(protocol) != wanted[1]
-            _compare_files(log, target, version, scratch, report)
-            _compare_others(log, target, replay, version, report)
-    _compare_with_independent(log, target, state, report, options)
+            _compare_table(log, target, state, checkpoint, replay, report)
+            _compare_files(log, target, state.version, scratch, report)
+
+
+def _compare_table(
+    log: LogStore,
+    target: Target,
+    state: TableState,
+    checkpoint: int | None,
+    replay: Replay,
+    report: ValidationReport,
+) -> None:
+    """Compare everything but files."""
+    protocol, metadata = replay.table()
+    report.checkpoint = checkpoint
+    wanted = (restated_metadata(state.metadata), restated_protocol(state.protocol))
+    report.metadata_differs = restated_metadata(metadata) != wanted[0]
+    report.protocol_differs = restated_protocol(protocol) != wanted[1]
+    _compare_others(log, target, replay, state.version, report)
 
 
 def _compare_files(
@@ -237,6 +274,7 @@ def _compare_with_independent(
     state: TableState,
     report: ValidationReport,
     options: Mapping[str, str] | None,
+    sums: SumComparison | None,
 ) -> None:
     version = state.version
     files = log.totals(target.table_id, version).files
@@ -247,7 +285,13 @@ def _compare_with_independent(
         ) as view:
             if view is None:
                 return
-            _compare_sizes(log, target, version, view, report)
+            agrees = sums is not None and sums.has_paths_of(view.files)
+            if sums is None:
+                _compare_sizes(log, target, version, view, report)
+        if sums is not None and not agrees:
+            # The files of a view are read only once.
+            _compare_with_independent(log, target, state, report, options, None)
+            return
     except DeltaSqlError as error:
         report.reader_error = f"{error.problem}: {error.cause}"
         return

@@ -135,6 +135,9 @@ class TrustLog(Protocol):
     def live_keys(self, table_id: int, version: int) -> pa.RecordBatchReader:
         """`CONTENT_COLUMNS` of the files live at `version`."""
 
+    def live_sizes(self, table_id: int, version: int) -> pa.RecordBatchReader:
+        """Path and size of the files live at `version`."""
+
     def ended_keys(self, table_id: int, *, after: int, upto: int) -> pa.RecordBatchReader:
         """`CONTENT_COLUMNS` of the files that, by the rows, were live at `after` and ended by
         `upto`.

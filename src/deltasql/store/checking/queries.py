@@ -47,6 +47,7 @@ KEYS_SCHEMA: Final = pa.schema(
         for name in CONTENT_COLUMNS
     ]
 )
+SIZES_SCHEMA: Final = pa.schema([("path", pa.string()), ("size", pa.int64())])
 _PAGE: Final = 64
 _DIGESTS: Final = 10_000
 _REMOVAL: Final = ("removed_version", "deletion_timestamp", "remove_data_change", "remove_action")
@@ -93,6 +94,9 @@ class TrustQueries(ABC):
 
     def live_keys(self, table_id: int, version: int) -> pa.RecordBatchReader:
         return self._at("keys_at", table_id, version, KEYS_SCHEMA)
+
+    def live_sizes(self, table_id: int, version: int) -> pa.RecordBatchReader:
+        return self._at("sizes_at", table_id, version, SIZES_SCHEMA)
 
     def ended_keys(self, table_id: int, *, after: int, upto: int) -> pa.RecordBatchReader:
         query = self._text("keys_ended").format(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
+from deltasql.store.chunks.adds import as_rows, rows_of
 from deltasql.store.claims import staged_at, take_over, take_place
 from deltasql.store.embedded.committing import Session
 from deltasql.store.history import (
@@ -26,6 +27,7 @@ class EmbeddedHistory:
 
     # Whether a name is free within the transaction that gives it up.
     _frees_names_at_once: ClassVar[bool] = True
+    add_chunk = staticmethod(as_rows)
 
     @abstractmethod
     def _writing(self, doing: str) -> AbstractContextManager[Session]:
@@ -56,6 +58,8 @@ class EmbeddedHistory:
         return [StagedTable(*row) for row in self._rows("history_staged")]
 
     def load_history(self, lease: Lease, rows: HistoryRows) -> bool:
+        if rows.chunks:
+            rows = replace(rows, adds=[*rows_of(rows.chunks), *rows.adds], chunks=[])
         prepared = self._prepare_history(rows)
         with self._writing("loading a history") as session:
             if not _holds(session, lease):

@@ -10,6 +10,8 @@ import psycopg
 from psycopg import errors
 
 from deltasql.store import rows
+from deltasql.store.chunks.adds import as_copy_lines
+from deltasql.store.chunks.copy_lines import add_lines, copy_line, copy_number, copy_text
 from deltasql.store.claims import Ask, staged_at, take_over, take_place
 from deltasql.store.history import (
     TRIMS,
@@ -19,7 +21,6 @@ from deltasql.store.history import (
     name_taken,
 )
 from deltasql.store.mirroring.interface import Lease
-from deltasql.store.postgres.bulk.copying import copy_line, copy_number, copy_text
 from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.postgres.connections.pool import Connections
 from deltasql.store.postgres.payload import json_rows
@@ -65,6 +66,7 @@ class PostgresHistory:
     """The part of the store that loads histories."""
 
     _connections: Connections
+    add_chunk = staticmethod(as_copy_lines)
 
     def stage_table(self, name: str, location: str) -> int:
         with self._connections.transaction("staging a table") as connection:
@@ -157,9 +159,11 @@ def write_history(connection: LogConnection, table_id: int, part: HistoryRows) -
         given = _columns(_RETIRED, part.retired)
         connection.execute(SQL["history_retire"], {**place, **given})
     if part.adds:
-        _copy(connection, "adds_copy", _lines(table_id, part.adds))
+        _copy(connection, "adds_copy", _chunks(add_lines(table_id, part.adds)))
+    if part.chunks:
+        _copy(connection, "adds_copy", part.chunks)
     if part.dead:
-        _copy(connection, "history_dead_copy", _dead_lines(table_id, part.dead))
+        _copy(connection, "history_dead_copy", _chunks(_dead_lines(table_id, part.dead)))
     for kind, columns in _OTHERS.items():
         found: list[Row] = getattr(part, kind)
         if found:
@@ -177,9 +181,9 @@ def _columns(names: Sequence[str], found: Sequence[Row]) -> dict[str, list[Any]]
     return dict(zip(names, map(list, zip(*found, strict=True)), strict=True))
 
 
-def _copy(connection: LogConnection, name: str, lines: Iterable[str]) -> None:
+def _copy(connection: LogConnection, name: str, chunks: Iterable[str | bytes]) -> None:
     with connection.cursor() as cursor, cursor.copy(SQL[name]) as copy:
-        for chunk in _chunks(lines):
+        for chunk in chunks:
             copy.write(chunk)
 
 
@@ -192,12 +196,6 @@ def _chunks(lines: Iterable[str]) -> Iterator[str]:
             waiting.clear()
     if waiting:
         yield "".join(waiting)
-
-
-def _lines(table_id: int, adds: Iterable[Row]) -> Iterator[str]:
-    start = f"{table_id}\t"
-    for row in adds:
-        yield f"{start}{row[0]}\t{copy_line(row[1:])}\n"
 
 
 def _dead_lines(table_id: int, dead: Iterable[Row]) -> Iterator[str]:

@@ -40,6 +40,10 @@ def _history(store: LogStore) -> int:
 
 def _keys(store: LogStore, table_id: int, version: int) -> set[tuple[bytes, bytes, int]]:
     found = store.live_keys(table_id, version).read_all().to_pylist()
+    sizes = store.live_sizes(table_id, version).read_all().to_pylist()
+    assert sorted((row["path"], row["size"]) for row in sizes) == sorted(
+        (row["path"], row["size_bytes"]) for row in found
+    )
     return {(row["path_key"], row["dv_key"], row["size_bytes"]) for row in found}
 
 

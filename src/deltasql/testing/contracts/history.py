@@ -41,6 +41,19 @@ class HistoryContract:
         (found,) = store.staged_tables()
         assert (found.table_id, found.name, found.newest) == (table_id, "staged", 0)
 
+    def test_chunks_are_adds_that_others_made(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id, lease = _staged(store, "t")
+        odd = add("odd\t\\ \n name", "v", stats='{"numRecords":3}')
+        part = _first(add("a"), add("b"), odd)
+        chunk = store.add_chunk(table_id, part.adds[1:])
+        part.chunks, part.adds = [chunk], part.adds[:1]
+        assert store.load_history(lease, part)
+        assert store.finish_history(lease, _end("t", 0))
+        assert live(store, table_id, 0) == [("a", 0), ("b", 0), ("odd\t\\ \n name", 0)]
+        (found,) = [item.add for item in store.file_rows(table_id, 0) if "odd" in item.add.path]
+        assert (found.num_records, found.stats) == (3, '{"numRecords":3}')
+
     def test_the_end_shows_everything(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id, lease = _staged(store, "t")

@@ -9,6 +9,15 @@ SELECT path_key, dv_key, size_bytes, path, modification_time, partition_values, 
 FROM dl_dead_files
 WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version};
 
+-- name: sizes_at
+SELECT path, size_bytes AS size
+FROM dl_active_files
+WHERE table_id = {table_id} AND version <= {version}
+UNION ALL
+SELECT path, size_bytes
+FROM dl_dead_files
+WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version};
+
 -- name: keys_ended
 SELECT path_key, dv_key, size_bytes, path, modification_time, partition_values, stats, tags,
        deletion_vector, base_row_id, default_row_commit_version, clustering_provider

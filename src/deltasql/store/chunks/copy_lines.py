@@ -1,8 +1,8 @@
-"""Files of a history as lines of COPY text."""
+"""Files of a history as lines of COPY text; knows no driver, so that any process can make them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from deltasql.store.rows import Row
 
@@ -39,3 +39,10 @@ def copy_text(value: str | None) -> str:
 def _list(values: Sequence[float | None] | None) -> str:
     # Python's text of a list is PostgreSQL's except for the brackets and the word for null.
     return "\\N" if values is None else f"{{{str(list(values))[1:-1]}}}".replace("None", "NULL")
+
+
+def add_lines(table_id: int, adds: Iterable[Row]) -> Iterator[str]:
+    """The lines of live files, each (version, *ADD_COLUMNS)."""
+    start = f"{table_id}\t"
+    for row in adds:
+        yield f"{start}{row[0]}\t{copy_line(row[1:])}\n"
