@@ -50,9 +50,10 @@ test-full: check suite ## All checks and tests at full size, before a release
 test-gcs: $(READY) ## Run the object-store contract on a real bucket: BUCKET=…
 	BUCKET=$(BUCKET) $(BIN)/pytest -n 0 -m gcs tests/objectstore
 
-# Some tests run alone: they measure fairness, and want the machine to themselves.
+# Some tests run alone: they measure fairness, and want the machine to themselves. The others wait
+# for timeouts and servers now and then: three workers keep two cores busy (tests/workers.py).
 suite: $(READY) parts
-	$(BIN)/pytest -n 2 --no-loadscope-reorder --durations=10 -m "not alone" --ignore=tests/unit
+	$(BIN)/pytest -n 3 --no-loadscope-reorder --durations=10 -m "not alone" --ignore=tests/unit
 	$(BIN)/pytest -n 0 --durations=10 -m alone tests/stress $(OR_NONE)
 
 unit: $(READY) ## Tests of the pure layers only: no database, no files
