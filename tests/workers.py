@@ -23,6 +23,7 @@ _SPARKS = 2
 # The longest modules, longest first, and then the folders in which modules take long.
 _FIRST = (
     "tests/spark/sql/test_statements.py",
+    "tests/spark/plugin/test_process.py",
     "tests/spark/test_dml.py",
     "tests/spark/test_stream_failures.py",
     "tests/spark/test_routes.py",
@@ -30,7 +31,9 @@ _FIRST = (
     "tests/packaging/test_examples.py",
     "tests/readers/",
     "tests/docs/test_pages.py",
+    "tests/faults/test_matrix.py",
     "tests/faults/",
+    "tests/serve/",
     "tests/mirror/",
     "tests/cli/",
     "tests/store/",
