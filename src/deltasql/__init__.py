@@ -58,7 +58,12 @@ if TYPE_CHECKING:
     from deltasql.lake.transaction import Transaction, TransactionTable
     from deltasql.lake.upkeep.background import MaintenanceJob
     from deltasql.lake.upkeep.checks import CheckReport, RebuildReport, TableCheck
-    from deltasql.lake.upkeep.maintaining import RestoreReport, SessionInfo, VacuumReport
+    from deltasql.lake.upkeep.maintaining import (
+        Leftover,
+        RestoreReport,
+        SessionInfo,
+        VacuumReport,
+    )
     from deltasql.lake.upkeep.purging import DroppedTable, PurgeReport
     from deltasql.lake.upkeep.recovering import RecoveredTable, RecoveryReport
     from deltasql.maintenance.expiring import ExpireReport
@@ -106,6 +111,7 @@ __all__ = [
     "Format",
     "HistoryEntry",
     "Lake",
+    "Leftover",
     "LocationTakenError",
     "LogFormatError",
     "MaintenanceJob",
@@ -171,6 +177,7 @@ _MODULES = {
     "RestoreReport": "deltasql.lake.upkeep.maintaining",
     "SessionInfo": "deltasql.lake.upkeep.maintaining",
     "VacuumReport": "deltasql.lake.upkeep.maintaining",
+    "Leftover": "deltasql.lake.upkeep.maintaining",
     "DroppedTable": "deltasql.lake.upkeep.purging",
     "PurgeReport": "deltasql.lake.upkeep.purging",
     "Scan": "deltasql.lake.scan",

@@ -13,7 +13,7 @@ import posixpath
 import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SAME: Final = {
@@ -96,16 +96,22 @@ def flaw_of(location: str) -> str | None:
     slash: the text would name one place, while the files are in another.
     """
     if _UNSEEN.search(location):
-        return "it has control characters, or ones that are no text"
+        return "it has control characters, or characters that are not text"
     scheme = scheme_of(location.strip())
     if "\\" in (location if scheme is None else unquote(location)):
         return "it has a backslash, which some readers take for a slash"
-    if scheme in (None, "file"):
+    if scheme is None:
         return None
+    if not _is_parsed(location):
+        return "its host is none that a URL can have"
+    return None if scheme == "file" else _flaw_of_url(location)
+
+
+def _flaw_of_url(location: str) -> str | None:
     if location != location.strip():
-        return "there are blanks around it"
+        return "it has blanks around it"
     if set("#?") & set(location):
-        return "it has a query or a fragment; of a name, # is written %23 and ? is written %3F"
+        return "it has a query or a fragment; write # in a name as %23, and ? as %3F"
     user, at, host = location.partition("://")[2].partition("/")[0].rpartition("@")
     # In abfss://container@account the part before the @ is not a user.
     if at and (_kind(location) != "azure" or ":" in user):
@@ -113,6 +119,14 @@ def flaw_of(location: str) -> str | None:
     if ":" in host:
         return "it has a port; the endpoint is an option of the store"
     return None
+
+
+def _is_parsed(location: str) -> bool:
+    try:
+        urlsplit(location)
+    except ValueError:
+        return False
+    return True
 
 
 def overlap(one: str, other: str) -> bool:

@@ -104,9 +104,9 @@ def test_properties_that_mean_nothing_do_not_stop_the_mirror(
     assert (status.lag_versions, status.error_message) == (0, None), status
     assert (root / "_delta_log" / f"{4:020}.checkpoint.parquet").exists()
     assert DeltaTable(root).version() == 5
-    warned = {line.key for line in caplog.records if "the default counts" in line.getMessage()}
+    warned = {line.key for line in caplog.records if "the default applies" in line.getMessage()}
     assert warned == ODD.keys() - {"delta.futureProperty"}
-    assert len([line for line in caplog.records if "the default counts" in line.getMessage()]) == 6
+    assert len([line for line in caplog.records if "the default applies" in line.getMessage()]) == 6
 
     # They are no obstacle to other changes, and can be mended.
     metadata = table.snapshot().metadata

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -299,3 +300,22 @@ class TestFailures:
 
 def test_version(program):
     assert program("--version").out == f"deltasql {deltasql.__version__}\n"
+
+
+def test_leftovers_are_told(program):
+    assert program("init", "sqlite:///lake.db", "--location", "./lake").code == 0
+    assert program("leftovers").err.strip() == "nothing is left over"
+    name = "part-00000-11111111-2222-3333-4444-555555555555-c000.snappy.parquet"
+    path = program.folder / "lake/sales/dead" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"xyz")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    done = program("leftovers")
+    assert done.code == 0
+    assert "lake/sales/dead: 1 file (3 bytes), the last of 2023-11-14" in done.out + done.err
+    told = program("leftovers", "--json").json
+    assert (told["files"], told["bytes"]) == (1, 3)
+    wrong = program("leftovers", "--age", "nonsense")
+    assert wrong.code in (1, 2)
+    assert "unexpected" not in wrong.err
+    assert path.exists()

@@ -19,7 +19,7 @@ def test_a_healthy_lake(program, orders):
         told
     )
     assert told["drift"]["state"] == "ok"
-    assert told["worker"]["remedy"], "none is at work"
+    assert told["worker"]["remedy"], "none is running"
 
 
 def test_a_deleted_commit_file_and_a_paused_mirror(program, orders, tmp_path):

@@ -78,8 +78,8 @@ def test_a_url_comes_from_a_command():
         ("no-such-program", "No such file"),
         ("true", "one line"),
         (f"printf '{SECRET}\\n{SECRET}'", "one line"),
-        ("'", "no command line"),
-        ("", "no command line"),
+        ("'", "not a command line"),
+        ("", "not a command line"),
     ],
 )
 def test_a_command_that_gives_no_url_says_why_and_not_what(command, why):

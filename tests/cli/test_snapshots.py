@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deltasql.cli.commands import mirror
-from deltasql.cli.drawing import draw, draw_record
+from deltasql.cli.drawing import draw, draw_findings, draw_record
 
 FOLDER = Path(__file__).with_name("snapshots")
 NOON = datetime(2026, 11, 16, 12, 0, 7, 123000, tzinfo=UTC)
@@ -49,18 +49,14 @@ TABLES = {
             (("sales.lines", 0, "s3://bucket/lake/sales/lines", None, "live"), None),
         ],
     ),
-    "doctor": (
-        ("check", "state", "finding", "remedy"),
-        [
-            (("database", "ok", "postgresql://me@db/lake: postgresql 16.4", ""), None),
-            (("worker", "note", "none is at work: checkpoints and upkeep wait for writers",
-              "run deltasql mirror run as a service"), None),
-            (("drift", "problem", "sales.orders: version 5 missing",
-              "deltasql mirror validate sales.orders, then deltasql mirror repair sales.orders"),
-             None),
-        ],
-    ),
 }  # fmt: skip
+DOCTOR = [
+    ("database", "ok", "postgresql://me@db/lake: postgresql 16.4", "", None),
+    ("worker", "note", "none is running: checkpoints and upkeep wait for writers",
+     "run deltasql mirror run as a service", "yellow"),
+    ("drift", "problem", "sales.orders: version 5 missing",
+     "deltasql mirror validate sales.orders, then deltasql mirror repair sales.orders", "red"),
+]  # fmt: skip
 RECORD = {
     "table": "sales.orders",
     "kind": "live",
@@ -81,6 +77,8 @@ RECORD = {
 def shown(name: str, capsys: pytest.CaptureFixture[str]) -> str:
     if name == "show":
         draw_record(RECORD)
+    elif name == "doctor":
+        draw_findings(DOCTOR)
     else:
         draw(*TABLES[name], title="")
     lines = capsys.readouterr().out.splitlines()
@@ -88,7 +86,7 @@ def shown(name: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("width", [80, 130])
-@pytest.mark.parametrize("name", [*TABLES, "show"])
+@pytest.mark.parametrize("name", [*TABLES, "show", "doctor"])
 def test_a_terminal_shows(name, width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     text = shown(name, capsys)

@@ -50,9 +50,58 @@ def test_an_error_is_one_red_block(program, lake):
     assert shown.out.startswith(f"{ESCAPE}31;1merror:{ESCAPE}0m there is no table nope\n  cause: ")
 
 
-def test_long_work_has_a_bar(program, orders):
-    assert "validating" in program.on_terminal("mirror", "validate").out
-    assert "validating" not in program("mirror", "validate").err
+@pytest.mark.parametrize(
+    ("command", "doing"),
+    [
+        ("mirror validate", "validating"),
+        ("mirror repair sales.orders", "comparing commits"),
+        ("mirror export sales.orders copy --copy-data", "exporting"),
+        ("db check", "checking"),
+        ("adopt old sales.old", "reading the log"),
+        ("recover", "recovering tables"),
+    ],
+)
+def test_long_work_has_a_bar(program, orders, command, doing):
+    import deltalake
+
+    deltalake.write_deltalake(str(program.folder / "old"), rows(1, 2))
+    words = command.split()
+    assert f"{doing} " in program.on_terminal(*words).out
+    again = [*words[:3], "copy2", *words[4:]] if "export" in words else words
+    assert doing not in program(*again).err
+
+
+@pytest.mark.parametrize(
+    "command", ["drop nope", "drop nope --purge", "purge nope", "release nope"]
+)
+def test_what_is_not_there_is_not_asked_about(program, orders, command):
+    ended = program(*command.split())
+    assert ended.code == 1
+    assert "there is no " in ended.err
+    assert "?" not in ended.out + ended.err
+    assert orders.version == 2
+
+
+@pytest.mark.parametrize(
+    "command", ["tables", "history sales.orders", "audit --since 1d", "mirror status", "db check"]
+)
+def test_a_terminal_and_a_pipe_have_the_same_columns(program, orders, command):
+    """But for those that are empty, or all zero, in every row."""
+    piped = program(*command.split())
+    names = piped.out.splitlines()[0].split("\t")
+    told = [
+        name.replace("_", " ")
+        for place, name in enumerate(names)
+        if place == 0 or any(row[place] not in ("", "0", "0.0", "no") for row in piped.rows)
+    ]
+    wide = {"COLUMNS": "300", "NO_COLOR": "1"}
+    drawn = program.on_terminal(*command.split(), environment=wide).out
+    drawn = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", drawn)
+    if not piped.rows:
+        assert "nothing is damaged" in drawn
+        return
+    heading = next(line for line in drawn.splitlines() if told[0] in line)
+    assert re.split(r"\s{2,}", heading.strip()) == told
 
 
 def test_json_stays_json_on_a_terminal(program, orders):
@@ -92,7 +141,7 @@ class TestInterrupted:
         assert process.returncode == 130
         assert err == "interrupted; what was committed stays committed\n"
 
-    @pytest.mark.parametrize(("verb", "told"), [("adopt", "--abandon"), ("repair", "goes on")])
+    @pytest.mark.parametrize(("verb", "told"), [("adopt", "--abandon"), ("repair", "to continue")])
     def test_ctrl_c_says_how_to_go_on_and_that_is_true(self, program, lake, orders, verb, told):
         import deltalake
 

@@ -25,9 +25,8 @@ from tests.parts import chromium
 from tests.parts.process import PartMissingError
 
 ROOT = Path(__file__).parents[2]
-# By hand through axe; the others are only opened.
-EXAMINED = ["index.html", "python.html", "benchmarks.html"]
-OPENED = ["how-do-i.html", "api/table.html", "cli.html", "deploying.html"]
+# In the dark; by day every page is examined.
+IN_THE_DARK = ["index.html", "python.html", "benchmarks.html", "how-do-i.html", "api/table.html"]
 
 _LOADED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)=\"?(https?:[^\s\">]+)")
 
@@ -142,7 +141,7 @@ def test_nothing_is_fetched_from_elsewhere(site, pages):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_browser_has_no_complaint(browser, address, scheme):
+def test_the_browser_has_no_complaint(browser, address, pages, scheme):
     context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
     context.set_default_timeout(30_000)
     page = context.new_page()
@@ -153,33 +152,49 @@ def test_the_browser_has_no_complaint(browser, address, scheme):
     page.on(
         "request", lambda asked: asked.url.startswith(ours) or problems.append(f"asked {asked.url}")
     )
-    for name in EXAMINED + (OPENED if scheme == "light" else []):
+    for name in sorted(pages) if scheme == "light" else IN_THE_DARK:
         page.goto(address + name)
         assert page.locator("h1").count() == 1, name
-        if name in EXAMINED:
-            page.evaluate(AXE_SCRIPT)
-            found = page.evaluate(_RUN_AXE)
-            problems += [
-                f"{name}: {item['id']} {node['target']} {node['failureSummary'][:200]}"
-                for item in found["violations"]
-                for node in item["nodes"]
-            ]
+        page.evaluate(AXE_SCRIPT)
+        found = page.evaluate(_RUN_AXE)
+        problems += [
+            f"{name}: {item['id']} {node['target']} {node['failureSummary'][:200]}"
+            for item in found["violations"]
+            for node in item["nodes"]
+        ]
     assert not problems, "\n".join(problems)
     context.close()
 
 
-def test_search_finds_and_narrow_windows_fit(browser, address):
+def test_search_finds_and_narrow_windows_fit(browser, address, pages):
     context = browser.new_context(viewport={"width": 390, "height": 800})
     context.set_default_timeout(30_000)
     page = context.new_page()
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    for name in ("index.html", "benchmarks.html"):
+    for name in sorted(pages):
         page.goto(address + name)
         assert page.evaluate(wide) == 0, name
     page.set_viewport_size({"width": 1280, "height": 900})
     page.goto(address + "index.html")
     page.get_by_role("textbox", name="Search").fill("vacuum")
     page.locator(".md-search-result__link").first.wait_for()
+    context.close()
+
+
+def test_what_is_copied_from_a_transcript_is_what_is_typed(browser, address):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(address + "how-do-i.html")
+    block = page.locator("div.language-console").first
+    block.hover()
+    block.locator("button").click()
+    page.locator(".md-dialog--active").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert [line for line in copied if line] == [
+        "pip install 'deltasql[duckdb]' pandas polars matplotlib deltalake",
+        "deltasql init sqlite:///lake.db --location ./lake",
+    ]
     context.close()
 
 

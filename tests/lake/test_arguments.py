@@ -18,7 +18,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 ROWS = pa.table({"id": [1], "day": ["a"]}, schema=SCHEMA)
 WRONG = [
     object(), 2**70, -(2**70), -1, float("nan"), float("inf"), True, None, "", "a\0b", "\ud800",
-    b"x", [], [object()], {}, {1: 2}, {"a": object()}, set(), lambda *_: None,
+    b"x", [], [object()], "s3://[x/y", {}, {1: 2}, {"a": object()}, set(), lambda *_: None,
 ]  # fmt: skip
 # What a parameter may be, where it has no default.
 PLAIN: dict[str, Any] = {

@@ -47,7 +47,7 @@ def test_a_table_from_columns_in_words(lake):
      "a INT, A"],
 )  # fmt: skip
 def test_what_is_no_column_is_told(text):
-    with pytest.raises(deltasql.ValidationError, match="is no list of columns"):
+    with pytest.raises(deltasql.ValidationError, match="is not a list of columns"):
         parse_columns(text)
 
 

@@ -39,6 +39,7 @@ def test_everything_that_a_cell_ends_with(sqlite_url, tmp_path):
         assert "1234567" in html["scan"]
         assert "<td>2</td>" in html["transaction"]
         assert "rows added" in html["audit"]
+        assert "table id" not in html["audit"], "for programs"
         assert "numOutputRows" in html["written"]
         assert repr(table.scan(limit=3)) == "<Scan of version 2: 2 columns, at most 3 rows>"
         assert table.history() == list(table.history()), "it is a list as before"

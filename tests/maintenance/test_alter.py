@@ -121,7 +121,7 @@ def test_types_are_widened(lake: deltasql.Lake):
     )
     with pytest.raises(ValidationError, match="type widening"):
         table.widen_type("n", "long")
-    with pytest.raises(ValidationError, match="no widening"):
+    with pytest.raises(ValidationError, match="does not widen"):
         table.widen_type("n", "short", enable_type_widening=True)
     table.widen_type("n", "bigint", enable_type_widening=True)
     table.widen_type("many.element", pa.int64())

@@ -34,9 +34,9 @@ def opened(place: list[str]) -> deltasql.Lake:
 def test_vacuum(place: list[str], capsys: pytest.CaptureFixture[str]):
     assert ask(capsys, place, "vacuum", "a.t")["dead"] == 0
     short = ["--retention", "0 hours"]
-    assert "enforce_retention_duration" in ask(capsys, place, "vacuum", "a.t", *short, code=1)
+    assert "--no-enforce-retention" in ask(capsys, place, "vacuum", "a.t", *short, code=1)
     short.append("--no-enforce-retention")
-    told = ask(capsys, place, "vacuum", *short)
+    (told,) = ask(capsys, place, "vacuum", *short)
     assert (told["dead"], told["dry_run"]) == (2, True)
     told = ask(capsys, place, "vacuum", "a.t", *short, "--delete")
     assert (told["dead"], told["dry_run"]) == (2, False)
@@ -63,7 +63,7 @@ def test_expire(place: list[str], capsys: pytest.CaptureFixture[str]):
         lake.mirror.run(once=True)
     assert ask(capsys, place, "expire", "a.t")["reason"] == "no version is that old"
     short = ["--retention", "0 hours", "--no-enforce-retention"]
-    told = ask(capsys, place, "expire", *short)
+    (told,) = ask(capsys, place, "expire", *short)
     assert (told["versions"], told["dry_run"]) == (6, True)
     told = ask(capsys, place, "expire", "a.t", *short, "--delete")
     assert (told["versions"], told["kept_from"], told["dry_run"]) == (6, 6, False)
@@ -78,7 +78,7 @@ def test_restore(place: list[str], capsys: pytest.CaptureFixture[str]):
         assert ids(lake.table("a.t").scan().to_arrow()) == [0]
         when = lake.table("a.t").snapshot(version=3).timestamp.isoformat()
     assert ask(capsys, place, "restore", "a.t", "--timestamp", when)["restored_version"] == 3
-    assert "where to" in ask(capsys, place, "restore", "a.t", code=1)
+    assert "needs a version or a timestamp" in ask(capsys, place, "restore", "a.t", code=1)
 
 
 def test_alter(place: list[str], capsys: pytest.CaptureFixture[str]):
@@ -111,7 +111,7 @@ def test_alter(place: list[str], capsys: pytest.CaptureFixture[str]):
         version = ask(capsys, place, "alter", *words)["version"]
         assert version == min(number, 14), words
     assert "KEY=VALUE" in ask(capsys, place, "alter", "set", "a.t", "owner", code=1)
-    assert "no widening" in ask(
+    assert "does not widen" in ask(
         capsys, place, "alter", "widen-type", "a.t", "id", "int", "--enable-type-widening", code=1
     )
     with opened(place) as lake:

@@ -40,7 +40,7 @@ def test_to_a_time(lake: deltasql.Lake):
     when = table.snapshot(version=2).timestamp
     report = table.restore(timestamp=when)
     assert (report.restored_version, ids(table.scan().to_arrow())) == (2, [1])
-    with pytest.raises(ValidationError, match="where to"):
+    with pytest.raises(ValidationError, match="needs a version or a timestamp"):
         table.restore()
     with pytest.raises(VersionNotFoundError):
         table.restore(version=99)

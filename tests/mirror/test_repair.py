@@ -6,6 +6,8 @@ import shutil
 import sqlite3
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -197,6 +199,32 @@ def test_a_v2_checkpoint_without_its_sidecar_is_broken(lake, make_table, log_of)
     assert report.checkpoints == [2, 4]
     assert table.mirror.validate().checkpoint == 4
     assert DeltaTable(table.location).version() == 4
+
+
+@pytest.mark.parametrize("tags", [None, {}])
+def test_a_checkpoint_with_an_empty_map_of_tags_is_as_right_as_one_without(
+    lake, make_table, log_of, tags
+):
+    """Writers differ in what they make of no tags, and repair leaves a right checkpoint alone."""
+    table = make_table(lake, 1, **{"delta.checkpointInterval": "2"})
+    add = {"path": "day=a/x.parquet", "size": 5, "partitionValues": {"day": "a"}, "tags": tags}
+    table.commit([{"add": {**add, "modificationTime": 1, "dataChange": True}}])
+    lake.mirror.run(once=True)
+    path = log_of(table)[checkpoint_name(2)]
+    content = pq.read_table(path)
+    adds = content["add"].to_pylist()
+    for item in adds:
+        if item is not None:
+            item["tags"] = [] if tags is None else None
+    place, field = content.schema.get_field_index("add"), content.schema.field("add")
+    other = content.set_column(place, field, pa.array(adds, field.type))
+    pq.write_table(other, path)
+    before = path.read_bytes()
+    report = table.mirror.repair()
+    assert (report.ok, report.moved_aside, report.checkpoints) == (True, {}, [])
+    assert path.read_bytes() == before
+    assert table.mirror.validate().ok
+    assert lake.check(full=True).ok
 
 
 @pytest.mark.parametrize("content", [None, b"garbage", b'{"version":90,"size":1}'])

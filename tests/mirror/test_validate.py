@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from deltasql.errors import VersionNotFoundError
 from deltasql.log.replay import Replay
 from deltasql.mirror.checkpoints import checkpointing
 from deltasql.mirror.validation import second_reader
+from deltasql.mirror.validation.digests import differing
 from deltasql.spec import codec
 from tests.mirror.conftest import SCHEMA, rows
 
@@ -260,3 +262,21 @@ def test_what_lies_there_before_the_first_version_is_mirrored_is_drift(open_lake
     report = table.mirror.validate()
     assert not report.ok
     assert (report.digest_mismatches, report.first_drift) == ([0], 0)
+
+
+def test_whoever_interrupts_waits_for_the_reads_under_way_alone(lake, make_table, monkeypatch):
+    table = make_table(lake, 1)
+    objects, reads = table.objects, []
+
+    def read_slowly(_store: object, path: str) -> bytes:
+        reads.append(path)
+        time.sleep(0.05)
+        return b""
+
+    def interrupt(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(objects), "read", read_slowly)
+    with pytest.raises(KeyboardInterrupt):
+        differing(objects, dict.fromkeys(range(400), b""), range(400), interrupt)
+    assert len(reads) < 100

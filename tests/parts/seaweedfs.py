@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -16,6 +17,22 @@ from tests.parts.process import LoopbackProcess, PartMissingError, free_port
 
 BUCKET = "lake"
 ACCESS_KEY, SECRET_KEY = "deltasql", "deltasql-secret"
+# Somebody who may get and list objects, as docs/permissions.md has it for readers.
+READER_KEY, READER_SECRET = "reader", "reader-secret"
+_IDENTITIES = {
+    "identities": [
+        {
+            "name": ACCESS_KEY,
+            "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
+            "actions": ["Admin", "Read", "List", "Write", "Tagging"],
+        },
+        {
+            "name": READER_KEY,
+            "credentials": [{"accessKey": READER_KEY, "secretKey": READER_SECRET}],
+            "actions": [f"Read:{BUCKET}", f"List:{BUCKET}"],
+        },
+    ]
+}
 
 
 def find() -> str:
@@ -36,8 +53,9 @@ class SeaweedFs(LoopbackProcess):
 
     name = "seaweedfs"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, with_reader: bool = False) -> None:
         super().__init__(directory)
+        self._with_reader = with_reader
         # Left alone, each service adds 10,000 to its port for gRPC and may leave the range.
         self._ports = {
             f"{service}.port{kind}": free_port()
@@ -55,6 +73,11 @@ class SeaweedFs(LoopbackProcess):
             "s3.allow_http": "true",
         }
 
+    def reader_options(self) -> dict[str, str]:
+        """Those of somebody who may only read."""
+        keys = {"s3.access_key_id": READER_KEY, "s3.secret_access_key": READER_SECRET}
+        return self.options() | keys
+
     def location(self, prefix: str) -> str:
         return f"s3://{BUCKET}/{prefix}"
 
@@ -68,6 +91,10 @@ class SeaweedFs(LoopbackProcess):
         ports = [f"-{name}={port}" for name, port in self._ports.items()]
         keys = [f"AWS_ACCESS_KEY_ID={ACCESS_KEY}", f"AWS_SECRET_ACCESS_KEY={SECRET_KEY}"]
         weed = [find(), "mini", f"-dir={data}", f"-bucket={BUCKET}", *fixed, *unused, *alone]
+        if self._with_reader:
+            users = self.directory / "users.json"
+            users.write_text(json.dumps(_IDENTITIES))
+            weed.append(f"-s3.config={users}")
         return ["/usr/bin/env", *keys, *weed, *ports]
 
     def start(self) -> Self:

@@ -9,12 +9,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
+from playwright.sync_api import sync_playwright
 
 import deltasql
+from tests.parts import chromium
+from tests.parts.process import PartMissingError
 
 ROOT = Path(__file__).parents[2]
 ORDERS = pa.schema([("id", pa.int64()), ("day", pa.string()), ("amount", pa.float64())])
@@ -127,6 +131,19 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One for tests that hardly change its lake."""
     yield from _running(tmp_path_factory.mktemp("shared-service"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, once for all modules."""
+    try:
+        program = chromium.find()
+    except PartMissingError as problem:
+        pytest.skip(str(problem))
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield found
+        found.close()
 
 
 def _running(folder: Path) -> Iterator[Service]:

@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from deltasql.errors import ConfigError
+from deltasql.serve import running
 from deltasql.serve.running import Address, serve
-from deltasql.serve.tokens import new_token
+from deltasql.serve.tokens import TokenFile, new_token
 from tests.serve.conftest import open_lake, seed, start
 
 T = "/api/v1/tables/sales.orders"
@@ -44,13 +45,13 @@ def guarded(tmp_path_factory):
         cwd=folder, check=True, capture_output=True,
     )  # fmt: skip
     files = ("--token-file", "tokens.toml", "--tls-cert", "cert.pem", "--tls-key", "key.pem")
-    running = start(folder, "--host", "0.0.0.0", *files)
-    running.address = running.address.replace("0.0.0.0", "127.0.0.1")
-    running.http = httpx.Client(base_url=running.address, timeout=20, verify=False)
-    running.tokens = tokens
-    yield running
-    running.http.close()
-    assert running.stop() == 0
+    found = start(folder, "--host", "0.0.0.0", *files)
+    found.address = found.address.replace("0.0.0.0", "127.0.0.1")
+    found.http = httpx.Client(base_url=found.address, timeout=20, verify=False)
+    found.tokens = tokens
+    yield found
+    found.http.close()
+    assert found.stop() == 0
 
 
 def test_without_a_token_nothing_is_told(guarded):
@@ -137,6 +138,12 @@ def test_the_cookie_of_the_dashboard(guarded):
             assert browser.post(path, headers=headers).status_code == 403
         mine = {"Origin": guarded.address, "Sec-Fetch-Site": "same-origin"}
         assert browser.post(path, headers=mine).status_code == 303
+        # Nobody else signs a visitor out, or in as somebody.
+        other = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+        assert browser.post("/logout", headers=other).status_code == 403
+        assert browser.post("/login", data={"token": "x"}, headers=other).status_code == 403
+        assert browser.post("/login", headers={"Origin": "null"}).status_code == 403
+        assert browser.get("/").status_code == 200
         browser.post("/logout", headers=mine)
         assert browser.get("/").status_code == 303
 
@@ -150,9 +157,13 @@ def test_the_file_keeps_hashes_and_is_read_again(guarded):
     assert guarded.http.get(T, headers=header).status_code == 401
     (guarded.folder / "tokens.toml").write_text(text + entry("late", digest))
     assert guarded.http.get(T, headers=header).status_code == 200
-    # Half a file takes nobody's right away, and gives none.
-    (guarded.folder / "tokens.toml").write_text("[[tokens]]\nname=")
-    assert guarded.http.get(T, headers=header).status_code == 200
+    # Half a file takes nobody's right away, and gives none; nor is it silent.
+    for broken in ("[[tokens]]\nname=", "tokens = 5", "tokens = [1]"):
+        (guarded.folder / "tokens.toml").write_text(broken)
+        assert guarded.http.get(T, headers=header).status_code == 200
+        assert guarded.http.get(T, headers=guarded.bearer("old")).status_code == 401
+    told = (guarded.folder / "service.log").read_text()
+    assert told.count("stay in force: ") == 2, "once for each cause"
     (guarded.folder / "tokens.toml").write_text(text)
     assert guarded.http.get(T, headers=header).status_code == 401
 
@@ -184,6 +195,48 @@ def test_what_it_refuses_to_serve(tmp_path, address, token_file, told):
     with open_lake(tmp_path) as lake, pytest.raises(ConfigError) as error:
         serve(lake, address, token_file=None if token_file is None else tmp_path / token_file)
     assert told in f"{error.value.problem} {error.value.cause}"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        # Taken for no time, each of these would be a token that never expires.
+        ('expires = "2020-01-01"', "no time"),
+        ("expires = 1577836800", "no time"),
+        ("expires = 12:00:00", "no time"),
+        ("expires = [2020-01-01]", "no time"),
+        ('schemas = "sales"', "not a list of names"),
+        ("schemas = [1]", "not a list of names"),
+        ('kind = "admin"', "malformed"),
+        ("kind = 1", "malformed"),
+    ],
+)
+def test_a_token_that_says_something_else_than_it_seems(tmp_path, more, told):
+    path = tmp_path / "tokens.toml"
+    digest = new_token()[1]
+    path.write_text(f'[[tokens]]\nname = "a"\nsha256 = "{digest}"\n{more}\n')
+    with pytest.raises(ConfigError) as error:
+        TokenFile(path)
+    assert told in error.value.cause
+    for text in ("tokens = 5", "tokens = [1]", f'[[tokens]]\nname = 1\nsha256 = "{digest}"',
+                 f'[[tokens]]\nname = "a\\u0000b"\nsha256 = "{digest}"'):  # fmt: skip
+        path.write_text(text)
+        with pytest.raises(ConfigError):
+            TokenFile(path)
+
+
+def test_a_day_is_when_a_token_ends(tmp_path):
+    path = tmp_path / "tokens.toml"
+    token, digest = new_token()
+    for day, is_known in (("2020-01-01", False), ("2999-01-01", True)):
+        path.write_text(entry("a", digest, more=f"expires = {day}"))
+        assert (TokenFile(path).visitor(token) is not None) is is_known
+
+
+def test_answers_on_a_kept_connection_are_not_held_back():
+    """asyncio turns Nagle's algorithm off only where the socket says that it is TCP's."""
+    with running.listen(Address(port=0)) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
 
 
 def test_ids_lead_nowhere_for_who_may_not_see_the_table(guarded):

@@ -14,6 +14,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 import deltasql
+from deltasql.errors import StoreError
 from deltasql.objectstore import open_store
 from deltasql.serve.problems import Refused
 from deltasql.serve.tokens import new_token
@@ -258,13 +259,13 @@ def test_a_signature_that_can_do_more_is_found_out(leak, azurite, monkeypatch):
         ("az://lake", "auto", {}, "whole bucket"),
         ("abfss://lake@other.dfs.core.windows.net/orders", "auto",
          {"azure.account_name": "mine", "azure.account_key": "a2V5"}, "another storage account"),
-        ("gs://lake/orders", "auto", {}, "end at a folder"),
+        ("gs://lake/orders", "auto", {}, "limited to a folder"),
         ("s3://bucket", "auto", {}, "whole bucket"),
         ("s3://bucket/", "auto", {}, "whole bucket"),
-        ("s3://bucket/lake/a*", "auto", {}, "more than themselves"),
+        ("s3://bucket/lake/a*", "auto", {}, "a special meaning"),
         ("s3://bucket/lake/a?b", "auto", {}, "whole bucket"),
-        ("s3://bucket/lake/${aws:username}", "auto", {}, "more than themselves"),
-        ("s3://bucket/lake/../other", "auto", {}, "more than themselves"),
+        ("s3://bucket/lake/${aws:username}", "auto", {}, "a special meaning"),
+        ("s3://bucket/lake/../other", "auto", {}, "a special meaning"),
     ],
 )  # fmt: skip
 def test_what_is_not_vended(location, how, options, told, monkeypatch):
@@ -274,3 +275,10 @@ def test_what_is_not_vended(location, how, options, told, monkeypatch):
         Vending(options, how)(location)
     assert refused.value.status == 501
     assert told in refused.value.cause
+
+
+@pytest.mark.parametrize("endpoint", ["https://[", "https://x]", "https://h:x", "https://\u2100"])
+def test_an_endpoint_that_is_no_address(endpoint):
+    keys = {"s3.access_key_id": "a", "s3.secret_access_key": "b", "s3.endpoint": endpoint}
+    with pytest.raises(StoreError, match="no credentials"):
+        Vending(keys, "auto")(FAR)

@@ -53,6 +53,27 @@ def publish(root: Path) -> None:
         (folder / f"{jar.stem}.pom").write_text(POM.format(*item, named))
 
 
+def publish_client(root: Path) -> None:
+    """Hadoop's client for S3 in the repository: what is asked for, and what the SDK depends on."""
+    asked = {artifact: item for item in spark_part.S3A_ARTIFACTS for artifact in (item[1],)}
+    found: list[tuple[str, str, str]] = []
+    for jar in spark_part.S3A_JARS.glob("*.jar"):
+        artifact, _, version = jar.stem.rpartition("-")
+        item = asked.get(artifact, ("software.amazon.awssdk", artifact, version))
+        found.append(item)
+        folder = root / item[0].replace(".", "/") / artifact / item[2]
+        folder.mkdir(parents=True)
+        (folder / jar.name).symlink_to(jar)
+    for item in found:
+        # The client itself names the bundle of all services, which is not here: it is excluded.
+        needs = [other for other in found if other[1] not in asked] if item[1] == "s3" else []
+        if item[1] == "hadoop-aws":
+            needs = [("software.amazon.awssdk", "bundle", "2.35.4")]
+        named = "".join(DEPENDENCY.format(*other) for other in needs)
+        folder = root / item[0].replace(".", "/") / item[1] / item[2]
+        (folder / f"{item[1]}-{item[2]}.pom").write_text(POM.format(*item, named))
+
+
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """A machine with an empty cache, whose Spark is told of a repository."""
@@ -121,3 +142,19 @@ def test_a_resolver_that_does_not_answer(machine, monkeypatch):
     with pytest.raises(ConfigError, match="could not be fetched") as caught:
         jars.find()
     assert "longer than 0 s" in caught.value.cause
+
+
+def test_a_client_for_s3_that_was_changed_is_refused(machine):
+    repository = machine / "repository"
+    publish_client(repository)
+    (jar,) = repository.rglob("hadoop-aws-*.jar")
+    content = jar.read_bytes()
+    jar.unlink()
+    jar.write_bytes(content + b"\0")
+    with pytest.raises(ConfigError, match=r"hadoop-aws-.*is not the one"):
+        jars.find_client("s3://bucket/lake")
+    assert not list((machine / "cache" / "deltasql" / "jars").glob("org.apache*"))
+    jar.write_bytes(content)
+    found = [path.name for path in jars.find_client("s3://bucket/lake")]
+    assert jar.name in found
+    assert "s3-2.35.4.jar" in found

@@ -98,7 +98,7 @@ def test_a_new_table_of_somebody_else(lake, writer, tmp_path):
     writing = writer()
     message = writing.write(2)
     lake.create_table("t", rows(1).schema).append(rows(1))
-    with pytest.raises(deltasql.ValidationError, match="somebody else created"):
+    with pytest.raises(deltasql.ValidationError, match="somebody else has just created"):
         writing.commit([message])
     writing.abort([message])
     assert _ids(lake) == [1]

@@ -88,9 +88,15 @@ def test_within_goes_by_whole_names(one, other, do_overlap):
         ("/y\\q", "backslash"),
         ("s3://lake/a\tb", "control"),
         ("/a\0b", "control"),
-        ("/a\udcff", "no text"),
+        ("/a\udcff", "not text"),
         ("s3://lake/a ", "blanks"),
         (" s3://lake/a", "blanks"),
+        ("s3://[lake/a", "host"),
+        ("s3://lake]/a", "host"),
+        ("hdfs://[lake]/a", "host"),
+        ("file://[/a", "host"),
+        ("abfss://[lake@account.dfs.core.windows.net/a", "host"),
+        ("s3://la\uff0fke/a", "host"),
     ],
 )
 def test_what_others_may_take_for_another_place(location, flaw):

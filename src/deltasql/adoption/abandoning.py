@@ -39,8 +39,8 @@ def abandon(engine: MirrorEngine, log: LogStore, objects: ObjectStore) -> Abando
     if not found:
         raise TableNotFoundError(
             f"no adoption was begun at {objects.location}",
-            cause="there is none, or it was finished or given up already",
-            remedy="see lake.tables() and lake.dropped() for who holds the place",
+            cause="there is none, or it was already finished or abandoned",
+            remedy="lake.tables() and lake.dropped() list the tables that hold a location",
         )
     staged = found[0]
     target = Target(staged.table_id, staged.name, staged.location)
@@ -48,9 +48,9 @@ def abandon(engine: MirrorEngine, log: LogStore, objects: ObjectStore) -> Abando
     with held_lease(engine, log, target, Work.COMMITS) as lease:
         if not log.trim_history(lease, after=-1):
             raise MirrorError(
-                f"the adoption of {staged.location} is not given up",
-                cause="another process finished it, or went on with it, meanwhile",
-                remedy="look at lake.tables(); if it is not there, try again",
+                f"the adoption of {staged.location} was not abandoned",
+                cause="in the meantime another process finished or continued it",
+                remedy="check lake.tables(); if the table is not there, try again",
             )
         log.purge_table(staged.table_id)
     return AbandonedAdoption(staged.name, staged.location, staged.newest, _has_fence(objects))

@@ -138,8 +138,8 @@ class _Adoption:
             self._must_not_be_done()
             raise MirrorError(
                 f"the adoption of {self._objects.location} was taken over",
-                cause="this process was silent for so long that another one went on with it",
-                remedy="nothing is lost; look whether the other one is done",
+                cause="this process paused for so long that another one continued the adoption",
+                remedy="nothing is lost; check whether the other process has finished",
             )
 
     def _must_not_be_done(self) -> None:
@@ -147,7 +147,7 @@ class _Adoption:
         for table in self._log.tables():
             if table.table_id == self._lease.table_id:
                 raise TableExistsError(
-                    f"the table at {self._objects.location} is in the lake already",
+                    f"the table at {self._objects.location} is already in the lake",
                     cause=f"another process has just adopted it, as {table.name}",
                     remedy=f"use {table.name}",
                 )
@@ -206,7 +206,7 @@ class _Adoption:
         raise MirrorError(
             f"the table at {self._objects.location} could not be fenced",
             cause=f"other writers won {_MOST_ATTEMPTS} versions in a row",
-            remedy="pause them, then adopt again: what is loaded is kept",
+            remedy="pause them, then adopt again; what was loaded so far is kept",
         )
 
     def _state(self) -> TableState:
@@ -274,9 +274,10 @@ class _Adoption:
         if was_asked:
             return False
         raise CommitStateUnknownError(
-            f"it is not known whether {name} was adopted",
-            cause=f"the answer was lost, and could not be asked for again: {error.problem}",
-            remedy="when the database is back, look for it in lake.tables(); else adopt it again",
+            f"it is unknown whether {name} was adopted",
+            cause=f"the database's answer was lost, and asking again failed: {error.problem}",
+            remedy="when the database is back, look for the table in lake.tables(); if it is not "
+            "there, adopt it again",
         ) from error
 
 

@@ -55,7 +55,7 @@ class CrossCheck:
                 f"{reader} reads version {version} of {self._objects.location} differently",
                 cause=f"it finds {theirs.files} files, deltasql {ours.files}; or their sizes "
                 "differ",
-                remedy="nothing was changed; look at the log, or pass validate=False to trust "
+                remedy="nothing was changed; inspect the log, or pass validate=False to trust "
                 "deltasql",
                 version=version,
             )

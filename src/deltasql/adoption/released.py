@@ -31,8 +31,8 @@ def must_be_current(
     if not _has_gone_on(objects, state.version, at_ms):
         return
     raise TableError(
-        f"{target.name} is not read: it was released, and others have written it since",
-        cause=f"SQL does not follow them and ends at version {state.version}",
+        f"{target.name} can't be read here: it was released, and others have written to it since",
+        cause=f"SQL does not follow their commits and ends at version {state.version}",
         remedy=f"read {target.location} with any Delta reader, adopt it again, or ask for "
         f"version {state.version} or an older one",
         version=state.version,

@@ -120,7 +120,7 @@ def mirror_all(engine: MirrorEngine, log: LogStore, target: Target) -> None:
     if waiting:
         raise MirrorError(
             f"{target.name}: version {waiting[0].version} is not in the mirror",
-            cause="it was committed meanwhile, or another process holds the lease",
+            cause="it was committed in the meantime, or another process holds the lease",
             remedy="try again",
         )
 

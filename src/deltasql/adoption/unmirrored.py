@@ -71,12 +71,12 @@ def not_in_the_log(target: Target, missing: Sequence[int]) -> MirrorError:
     more = f" and {len(missing) - _MOST_TOLD} more" if len(missing) > _MOST_TOLD else ""
     many = len(missing) != 1
     return MirrorError(
-        f"{target.location} is not adopted: commits of the table {target.name}, which was here, "
+        f"{target.location} was not adopted: commits of the table {target.name}, which was here, "
         "would be lost",
         cause=f"version{'s' * many} {some}{more} {'are' if many else 'is'} in SQL and not in the "
         "log: the mirror was paused, off, late, restored or overwritten",
         remedy='lake.adopt(…, unmirrored="write") writes them to the log first; '
-        'unmirrored="discard" gives them up',
+        'unmirrored="discard" discards them',
         version=missing[0],
     )
 
@@ -96,9 +96,9 @@ def write_missing(
     if foreign:
         raise MirrorConflictError(
             f"the missing versions of {target.name} can't be written to {target.location}",
-            cause=f"its version {min(foreign)} is another one than in SQL: two histories, of "
-            "which the log can have one",
-            remedy='lake.adopt(…, unmirrored="discard") takes what is in the log, and gives up '
+            cause=f"its version {min(foreign)} is not the one in SQL: there are two histories, "
+            "and the log can have only one",
+            remedy='lake.adopt(…, unmirrored="discard") keeps what is in the log, and discards '
             f"what only SQL has: {len(missing)} versions, of which version {missing[0]} is the "
             "first",
             version=min(foreign),

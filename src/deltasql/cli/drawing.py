@@ -1,53 +1,104 @@
 """Tables and records on a terminal of any width.
 
-Columns in which nothing stands, or only zeros, fold away. Cells wrap between words; where even
-that takes more room than there is, each row becomes a block of lines, so that no name is split.
+Columns that are empty, or all zero, fold away. Cells wrap between words; where even that takes
+more room than there is, each row becomes a short paragraph, so that no name is split.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from deltasql.cli.text import cell, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 Styled = tuple[Sequence[Any], str | None]
 _PADDING = 2
 # A blank on either side of a cell, and one between columns.
 _BETWEEN = 3
+_LONG_KEY = 20
+# One row in so many may be longer than the line.
+_FEW = 5
 
 
-def draw(columns: Sequence[str], rows: Sequence[Styled], title: str, keep: int = 1) -> None:
-    """Rows under headings; the first `keep` columns stay, whatever is in them."""
+def draw(
+    columns: Sequence[str], rows: Sequence[Styled], title: str, keep: int = 1, empty: str = ""
+) -> None:
+    """Rows under headings; the first `keep` columns stay, whatever is in them.
+
+    Without a row, the sentence `empty` instead, if there is one.
+    """
+    if not rows and empty:
+        print(empty)
+        return
     shown = _filled(rows, len(columns), keep)
     headings = [printable(columns[place]).replace("_", " ") for place in shown]
     cells = [([cell(row[place]) for place in shown], style) for row, style in rows]
-    right = [
-        bool(rows) and all(isinstance(row[place], int | float | None) for row, _ in rows)
-        for place in shown
-    ]
+    right = [bool(rows) and all(_is_number(row[place]) for row, _ in rows) for place in shown]
     console = _console()
-    if _narrowest(headings, cells) <= console.width or not rows:
-        _draw_grid(console, headings, cells, right, title)
-    else:
+    width = _narrowest(headings, cells)
+    grid = _grid(headings, cells, right, title)
+    if width <= console.width or not rows:
+        console.print(grid)
+    elif not _draw_wide(console, grid, width, most=len(rows) // _FEW):
         _draw_blocks(console, headings, cells, title)
 
 
 def draw_record(values: Mapping[str, Any]) -> None:
     """One thing: its properties line by line, empty ones left out."""
-    from rich.table import Table
+    shown = {
+        printable(str(key)).replace("_", " "): _plainly(value)
+        for key, value in values.items()
+        if value is not None and value not in ("", [], {}, ())
+    }
+    # A few long keys must not push all values aside.
+    widest = max((len(key) for key in shown if len(key) <= _LONG_KEY), default=0)
+    for key, text in shown.items():
+        _hang(_console(), key, text, indent=max(widest, len(key)) + _PADDING)
+
+
+def draw_findings(findings: Sequence[tuple[str, str, str, str, str | None]]) -> None:
+    """What was checked: state, check, finding and remedy, with the style of the state."""
+    console = _console()
+    states = max((len(state) for _, state, *_ in findings), default=0)
+    checks = max((len(check) for check, *_ in findings), default=0)
+    indent = states + checks + 2 * _PADDING
+    for check, state, finding, remedy, style in findings:
+        label = f"{state:<{states}}{' ' * _PADDING}{check:<{checks}}"
+        _hang(console, label, printable(finding), indent=indent, style=style)
+        if remedy:
+            _hang(console, "", f"→ {printable(remedy)}", indent=indent, style=style)
+
+
+def _plainly(value: Any) -> str:
+    """Lists and mappings without brackets and quotes."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{cell(key)} {cell(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple) and not any(isinstance(item, list | dict) for item in value):
+        return ", ".join(map(cell, value))
+    return cell(value)
+
+
+def _hang(
+    console: Console, label: str, text: str, *, indent: int, style: str | None = None
+) -> None:
+    """A label, and beside it a text that wraps between words.
+
+    A word that is longer than the line is left to the terminal: a name that is copied stays whole.
+    """
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, _PADDING))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for key, value in values.items():
-        if value is not None and value not in ("", [], {}, ()):
-            grid.add_row(Text(printable(str(key)), style="bold"), Text(cell(value)))
-    _console().print(grid)
+    room = max(console.width - indent, 20)
+    lines = wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+    first = Text(f"{label:<{indent}}", style=style or "bold")
+    first.append(lines[0], style="not bold")
+    console.print(first, soft_wrap=True)
+    for line in lines[1:]:
+        console.print(Text(" " * indent + line, style=style or ""), soft_wrap=True)
 
 
 def _console() -> Console:
@@ -57,12 +108,16 @@ def _console() -> Console:
 
 
 def _filled(rows: Sequence[Styled], count: int, keep: int) -> list[int]:
-    """The columns in which something stands."""
+    """The columns that say something."""
     return [
         place
         for place in range(count)
         if place < keep or not rows or any(_tells(row[place]) for row, _ in rows)
     ]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | None) and not isinstance(value, bool)
 
 
 def _tells(value: Any) -> bool:
@@ -80,13 +135,12 @@ def _narrowest(headings: Sequence[str], rows: Sequence[tuple[list[str], str | No
     return width
 
 
-def _draw_grid(
-    console: Console,
+def _grid(
     headings: Sequence[str],
     rows: Sequence[tuple[list[str], str | None]],
     right: Sequence[bool],
     title: str,
-) -> None:
+) -> Table:
     from rich import box
     from rich.cells import cell_len
     from rich.table import Table
@@ -105,7 +159,25 @@ def _draw_grid(
     for row, style in rows:
         # Text, not str: nothing in a value is markup.
         grid.add_row(*map(Text, row), style=style)
-    console.print(grid)
+    return grid
+
+
+def _draw_wide(console: Console, grid: Table, width: int, most: int) -> bool:
+    """Draw a grid wider than the terminal, which wraps its long lines, if that is few of them."""
+    from rich.text import Text
+
+    lines = []
+    for segments in console.render_lines(grid, console.options.update(width=width), pad=False):
+        line = Text.assemble(*((part.text, part.style or "") for part in segments))
+        line.rstrip()
+        if set(line.plain.strip()) == {"─"}:
+            line.truncate(console.width)
+        lines.append(line)
+    if sum(line.cell_len > console.width for line in lines) > most:
+        return False
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    return True
 
 
 def _draw_blocks(
@@ -114,16 +186,30 @@ def _draw_blocks(
     rows: Sequence[tuple[list[str], str | None]],
     title: str,
 ) -> None:
+    """A paragraph for each row: its first cell, then the others that say something."""
     from rich.text import Text
 
     if title:
         console.print(Text(printable(title)), soft_wrap=True)
-    widest = max(map(len, headings))
     for row, style in rows:
-        console.print(Text("─" * min(console.width, 40), style="dim"))
-        for heading, text in zip(headings, row, strict=True):
-            if text:
-                line = Text(f"{heading:<{widest}}  ", style="bold")
-                line.append(text, style=style or "not bold")
-                # The terminal wraps what is longer: a name that is copied stays whole.
-                console.print(line, soft_wrap=True)
+        console.print(Text(row[0], style=f"bold {style or ''}".strip()), soft_wrap=True)
+        said = [
+            f"{heading} {text}"
+            for heading, text in zip(headings[1:], row[1:], strict=True)
+            if text and (text not in ("0", "0.0", "no") or "version" in heading)
+        ]
+        for line in _packed(said, console.width - _PADDING):
+            console.print(Text(" " * _PADDING + line, style=style or ""), soft_wrap=True)
+
+
+def _packed(items: Sequence[str], width: int) -> list[str]:
+    """Items on as few lines as they fit on, none of them split."""
+    from rich.cells import cell_len
+
+    lines: list[str] = []
+    for item in items:
+        if lines and cell_len(lines[-1]) + 3 + cell_len(item) <= width:
+            lines[-1] += f" · {item}"
+        else:
+            lines.append(item)
+    return lines

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, TextIO
 
-from deltasql.cli.text import cell, dumps, printable
+from deltasql.cli.text import cell, counted, dumps, printable
 
 Advance = Callable[[int, int], None]
 
@@ -40,11 +41,13 @@ class Output:
         title: str = "",
         brief: Sequence[str] = (),
         fold: bool = True,
+        empty: str = "",
     ) -> None:
         """Rows under headings: drawn, tab-separated in a pipe, or a JSON array of objects.
 
-        `brief` names the columns for people; JSON has all of them. On a terminal columns in which
-        nothing stands are left out, unless `fold` says that each of them counts.
+        `brief` names the columns for people; JSON has all of them. On a terminal empty columns are
+        left out, unless `fold` says that each of them counts, and where there is no row the
+        sentence `empty` takes the place of the headings.
         """
         if self.is_json:
             _write_array(dict(zip(columns, row, strict=True)) for row in rows)
@@ -55,11 +58,22 @@ class Output:
 
             styled = [([row[place] for place in places], style(row)) for row in rows]
             keep = 1 if fold else len(places)
-            draw([columns[place] for place in places], styled, title, keep)
+            draw([columns[place] for place in places], styled, title, keep, empty)
             return
         _line("\t".join(cell(columns[place]) for place in places))
         for row in rows:
             _line("\t".join(cell(row[place]) for place in places))
+
+    def findings(
+        self, found: Sequence[tuple[str, str, str, str]], colours: Mapping[str, str]
+    ) -> None:
+        """Checks with their state, finding and remedy: a line or two each, or a table of these."""
+        if not self.is_json and sys.stdout.isatty():
+            from deltasql.cli.drawing import draw_findings
+
+            draw_findings([(*row, colours.get(row[1])) for row in found])
+            return
+        self.table(("check", "state", "finding", "remedy"), found)
 
     def record(self, values: Mapping[str, Any]) -> None:
         """One thing: its properties line by line, or a JSON object."""
@@ -77,6 +91,30 @@ class Output:
     def done(self, text: str, values: Mapping[str, Any]) -> None:
         """What was done: a sentence, or a JSON object."""
         _line(dumps(values, indent=2) if self.is_json else printable(text, keep="\n"))
+
+    def reports(
+        self, found: Iterable[Any], told: Callable[[Any], str], nothing: str, *, single: bool
+    ) -> None:
+        """What was done to tables: a line for each that has something to say, as it comes, and one
+        for the rest.
+
+        `told` is empty for a table of which there is `nothing` to say.
+        """
+        if self.is_json:
+            if single:
+                (only,) = found
+                _line(dumps(asdict(only), indent=2))
+            else:
+                _write_array(map(asdict, found))
+            return
+        quiet = []
+        for report in found:
+            if text := told(report):
+                _line(printable(text))
+            else:
+                quiet.append(report.table)
+        if quiet:
+            _line(f"{printable(quiet[0]) if single else counted(len(quiet), 'table')}: {nothing}")
 
     def raw(self, text: str) -> None:
         """Text that is the answer itself, such as SQL."""

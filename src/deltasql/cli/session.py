@@ -118,7 +118,9 @@ def _pair(text: str) -> tuple[str, str]:
     if not separator:
         # It is not shown: it may be a secret whose key was forgotten.
         raise ConfigError(
-            "--set takes KEY=VALUE", cause="one of them has no =", remedy="e.g. mirror.mode=async"
+            "--set takes KEY=VALUE",
+            cause="one of the given settings has no =",
+            remedy="e.g. mirror.mode=async",
         )
     return key.strip(), value
 
@@ -192,11 +194,13 @@ TableName = Annotated[
 AnyTable = Annotated[
     str | None,
     typer.Argument(
-        help="Which table; all by default.", metavar="[TABLE]", autocompletion=complete_table
+        help="Which table; all by default.", metavar="TABLE", autocompletion=complete_table
     ),
 ]
 # Of what deletes for good.
-DryRun = Annotated[bool, typer.Option("--dry-run/--delete", help="Only tell, or delete for good.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run/--delete", help="Only report, or delete for good.")
+]
 EnforceRetention = Annotated[
     bool,
     typer.Option(

@@ -160,8 +160,8 @@ def unknown(requests: Sequence[CommitRequest], error: DeltaSqlError) -> CommitSt
     """The error for attempts whose outcome could not be learned."""
     ids = ", ".join(request.commit_id for request in requests)
     return CommitStateUnknownError(
-        f"it is not known whether commit {ids} succeeded",
-        cause=f"the answer to it was lost, and could not be asked for again: {error.problem}",
+        f"it is unknown whether commit {ids} succeeded",
+        cause=f"the database's answer was lost, and asking again failed: {error.problem}",
         remedy="when the database is back, look the commit id up in the table's history; "
         "keep the data files until then",
         commit_id=requests[0].commit_id,

@@ -59,7 +59,7 @@ class Discarder:
             else:
                 self._objects(location).delete([object_key(path) for path in own])
         except Exception as error:  # noqa: BLE001 - the failure that led here is the one to show
-            self._keep(location, own, f"it is not known whether a version has them: {error}")
+            self._keep(location, own, f"it is unknown whether a version has them: {error}")
 
     def abandoning(self, location: str, table_id: int, *, after: int) -> Abandon:
         """A function that deletes new files of a table for which no commit was sent."""

@@ -285,7 +285,8 @@ class CommitLoop:
             raise ValidationError(
                 f"{request.table_name} is read-only",
                 cause=reason,
-                remedy="write it with a client that can; docs/adopting.md tells how to get it back",
+                remedy="write it with a client that can; docs/adopting.md explains how to get it "
+                "back",
             )
         self._writable[request.table_id] = state.protocol_version
 

@@ -131,7 +131,7 @@ def _with_enablement(actions: Sequence[Action], *, version: int, at: int) -> Seq
     if Txn in map(type, actions):
         raise ValidationError(
             "in-commit timestamps can't be turned on by a commit with an app_id",
-            cause="the commit's time is settled before anybody looks whether it happened already",
+            cause="its time is set before the check whether the commit was already made",
             remedy="turn them on in a commit of its own",
         )
     return _with_properties(

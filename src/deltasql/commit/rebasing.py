@@ -307,7 +307,7 @@ class _Rebase:
             ]
         has_changes = any(isinstance(item, CdcFile) for item in self.request.actions)
         if partly and self.state.has_change_feed and not has_changes:
-            raise DeltaSqlError("rows that merely move would be told as changes")
+            raise DeltaSqlError("rows that only moved would be reported as changes")
         return [
             new
             for add, rows in partly.values()

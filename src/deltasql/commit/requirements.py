@@ -27,7 +27,7 @@ def must_be_pinned_at(request: CommitRequest, head: Head) -> None:
         raise VersionConflictError(
             f"{request.table_name}: version {expected + 1} can't be written",
             cause=f"the table is at version {head.version}",
-            remedy="read the table again and decide anew, or commit without expected_version",
+            remedy="read the table again and decide again, or commit without expected_version",
             expected=expected + 1,
             actual=head.version,
         )
@@ -38,9 +38,9 @@ def must_have_been_there(request: CommitRequest, state: TableState) -> None:
     read = request.read_version
     if read is not None and read > state.version:
         raise ValidationError(
-            f"{request.table_name}: there is no version {read} that could have been read",
+            f"{request.table_name}: version {read} can't have been read",
             cause=f"the table is at version {state.version}",
-            remedy="give the version of the snapshot that the commit rests on as read_version",
+            remedy="pass the version of the snapshot that the commit is based on as read_version",
         )
 
 
@@ -70,7 +70,7 @@ def metadata_must_be_as_read(request: CommitRequest, state: TableState) -> None:
         if version > read:
             raise error(
                 f"{request.table_name}: the table's {what} changed",
-                cause=f"version {version} changed it; the commit rests on version {read}",
+                cause=f"version {version} changed it; the commit is based on version {read}",
                 remedy="read the table again and rerun the operation",
                 version=version,
             )
@@ -82,9 +82,9 @@ def txns_must_agree(requests: Sequence[CommitRequest], done: Sequence[Done]) -> 
     if seen and len(seen) < len(done):
         names = [r.table_name for r, d in zip(requests, done, strict=True) if d in seen]
         raise ConcurrentTransactionError(
-            "the transaction was committed to some of its tables already",
+            "the transaction is already committed to some of its tables",
             cause=f"the application's txn is in {', '.join(names)} and not in the others",
-            remedy="use an application id of its own for each set of tables",
+            remedy="use a separate application id for each set of tables",
         )
 
 

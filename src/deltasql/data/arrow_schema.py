@@ -117,8 +117,8 @@ def _primitive(kind: Primitive, name: str) -> pa.DataType:
     if decimal is not None and 1 <= decimal[0] <= MAX_PRECISION and 0 <= decimal[1] <= decimal[0]:
         return pa.decimal128(*decimal)
     raise UnsupportedFeatureError(
-        f"the type {name} has no Arrow form here",
-        cause="deltasql reads and writes the scalar types of Delta but variant",
+        f"the type {name} has no Arrow equivalent here",
+        cause="deltasql reads and writes all scalar types of Delta except variant",
         remedy="read the other columns, or read the table with Spark",
     )
 
@@ -128,8 +128,8 @@ def schema_of(fields: Sequence[pa.Field]) -> pa.Schema:
     for item in fields:
         if not isinstance(item, pa.Field):
             raise ValidationError(
-                f"{item!r:.80} is no Arrow field",
-                cause="a list of columns has Arrow fields",
+                f"{item!r:.80} is not an Arrow field",
+                cause="a list of columns consists of Arrow fields",
                 remedy='give pa.field("name", pa.string()), or a text such as "name STRING"',
             )
     return pa.schema(fields)
@@ -178,7 +178,7 @@ def check_names(names: Iterable[str], *, where: str = "", column_mapping: bool =
         if not name or "\0" in name:
             raise ValidationError(
                 f"a column can't be called {shown!r}",
-                cause="the name is empty or holds NUL",
+                cause="the name is empty or contains NUL",
                 remedy="rename it",
             )
         if not column_mapping and not _SPECIAL.isdisjoint(name):
@@ -190,7 +190,7 @@ def check_names(names: Iterable[str], *, where: str = "", column_mapping: bool =
         if name.lower() in seen:
             raise ValidationError(
                 f"there are two columns {shown!r}",
-                cause="Delta's names are unique without regard to case",
+                cause="column names in Delta are case-insensitive",
                 remedy="rename one of them",
             )
         seen.add(name.lower())
@@ -227,7 +227,7 @@ def _delta_type(kind: pa.DataType, where: str, column_mapping: bool) -> DeltaTyp
 
 def _nested(item: pa.Field, where: str, column_mapping: bool) -> DeltaType:  # noqa: FBT001
     if pat.is_null(item.type):
-        raise _no_type(f"{where}.{item.name}", item.type, "give it a type: pa.string(), for one")
+        raise _no_type(f"{where}.{item.name}", item.type, "give it a type, such as pa.string()")
     return _delta_type(item.type, f"{where}.{item.name}", column_mapping)
 
 

@@ -55,7 +55,7 @@ def _cast(
             return array if array.type == target else pa.nulls(len(array), target)
         pair = _family(array.type), _family(target)
         if pair[0] != pair[1] and pair not in allowed:
-            raise CastRefusedError(f"{array.type} does not become {target}")
+            raise CastRefusedError(f"{array.type} can't be cast to {target}")
         if pair == ("integer", "decimal"):
             wide = pa.decimal256(_INT64_DIGITS + target.scale, target.scale)
             return array.cast(wide).cast(target)

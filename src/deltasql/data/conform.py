@@ -103,7 +103,7 @@ def _alike(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch
             raise SchemaMismatchError(
                 "the batches have different schemas",
                 cause=f"the first has {_columns_of(schema)}, another {_columns_of(batch.schema)}",
-                remedy="make them alike, or write them one by one",
+                remedy="give them the same schema, or write them one by one",
             )
         yield batch
 
@@ -149,7 +149,7 @@ def _match(fields: Sequence[pa.Field], wanted: Sequence[StructField], where: str
         if index.setdefault(item.name.lower(), position) != position:
             raise SchemaMismatchError(
                 f"the data has two columns {_at(where, item.name)!r}",
-                cause="Delta's names are unique without regard to case",
+                cause="column names in Delta are case-insensitive",
                 remedy="rename or drop one of them",
             )
     found = [index.pop(item.name.lower(), -1) for item in wanted]
@@ -234,7 +234,7 @@ def check_added(fields: Iterable[StructField]) -> None:
         if GENERATION_EXPRESSION in item.metadata:
             raise ValidationError(
                 f"the column {item.name!r:.80} can't be added: it is generated",
-                cause="rows that are there would break its expression, as Delta refuses it, too",
+                cause="existing rows would break its expression; Delta refuses it, too",
                 remedy="create the table with it, or add a plain column",
             )
 

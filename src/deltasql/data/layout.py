@@ -128,7 +128,7 @@ def _partition_field(schema: StructType, name: str) -> StructField:
     item = schema.field(name)
     if item is None or not isinstance(item.type, Primitive):
         raise LogFormatError(
-            f"the table is partitioned by {name!r}, which is no scalar column of its schema",
+            f"the table is partitioned by {name!r}, which is not a scalar column of its schema",
             remedy="correct the table's metaData",
         )
     return item
@@ -155,7 +155,8 @@ def _check_mapped(kind: DeltaType) -> None:
                 if item.field_id is None or PHYSICAL_NAME not in item.metadata:
                     raise LogFormatError(
                         f"the column {item.name!r} has no physical name or no id",
-                        cause="the table maps its columns and the schema says nothing of this one",
+                        cause="the table maps its columns, and the schema does not say how for "
+                        "this one",
                         remedy="correct the schemaString in the table's metaData",
                     )
                 _check_mapped(item.type)

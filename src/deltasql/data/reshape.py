@@ -65,7 +65,7 @@ def _struct(
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
     if not pa.types.is_struct(array.type):
-        raise ReshapeError(where, f"{array.type} does not become a struct")
+        raise ReshapeError(where, f"{array.type} can't be cast to a struct")
     there = rules.match(list(array.type), kind.fields, where)
     children = [
         pa.nulls(len(array), target.field(position).type)
@@ -97,7 +97,7 @@ def _list(
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
     if not is_list(array.type):
-        raise ReshapeError(where, f"{array.type} does not become a list")
+        raise ReshapeError(where, f"{array.type} can't be cast to a list")
     # Arrow refuses even a cast to the same type if a null struct has required fields.
     plain = array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
     offsets, elements = _taken_apart(plain)
@@ -110,7 +110,7 @@ def _map(array: pa.Array, kind: MapType, target: pa.MapType, rules: Rules, where
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
     if not pa.types.is_map(array.type):
-        raise ReshapeError(where, f"{plain_type(array.type)} does not become a map")
+        raise ReshapeError(where, f"{plain_type(array.type)} can't be cast to a map")
     offsets, entries = _taken_apart(array.cast(entries_type(array.type)))
     keys, items = entries.field(0), entries.field(1)
     return pa.MapArray.from_arrays(

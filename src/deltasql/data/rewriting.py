@@ -229,10 +229,10 @@ def must_be_rewritable(state: TableState) -> None:
     if "variant" in type_names(state.schema):
         cause = "the schema has a column of type variant"
     if state.has_row_ids and state.column_mapping == "id":
-        cause = "the table tracks its rows and maps its columns by id, and row ids have no id"
+        cause = "the table tracks its rows and maps its columns by id, and row ids have no field id"
     if cause is not None:
         raise UnsupportedFeatureError(
-            "files of this table can't be written anew from Arrow",
+            "files of this table can't be rewritten without Spark",
             cause=cause,
             remedy="use Spark's OPTIMIZE (see docs/features.md)",
         )

@@ -25,8 +25,8 @@ def _names(rows: Sequence[Any]) -> list[str]:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise ValidationError(
-                f"row {number} is no dict",
-                cause=f"the first row is one, and this is of type {type(row).__qualname__}",
+                f"row {number} is not a dict",
+                cause=f"the first row is one, but this is of type {type(row).__qualname__}",
                 remedy="pass rows of one kind",
             )
         names.update(dict.fromkeys(row))
@@ -34,14 +34,14 @@ def _names(rows: Sequence[Any]) -> list[str]:
         raise ValidationError(
             "the rows have no columns",
             cause="all of the dicts are empty",
-            remedy="name a column in one of them at least; its value may be None",
+            remedy="name a column in at least one of them; its value may be None",
         )
     odd = [name for name in names if not isinstance(name, str)]
     if odd:
         raise ValidationError(
-            f"{odd[0]!r:.80} is no name of a column",
+            f"{odd[0]!r:.80} is not a column name",
             cause=f"it is of type {type(odd[0]).__qualname__}",
-            remedy="use texts for keys",
+            remedy="use strings as keys",
         )
     return list(names)
 
@@ -73,8 +73,8 @@ def _moments(values: Iterable[Any], where: str) -> Iterator[tuple[str, str]]:
 
 def _mixed(name: str, cause: str) -> SchemaMismatchError:
     return SchemaMismatchError(
-        f"the values of the column {name!r:.80} are of no one type",
+        f"the values of the column {name!r:.80} have different types",
         cause=cause,
-        remedy="make them alike, or pass a pyarrow Table with the type that you want",
+        remedy="give them the same type, or pass a pyarrow Table with the type that you want",
         column=name,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Final
 
 from deltasql.delta_log.checkpoint.parquet import decoded, opened, sidecar_name, values_in
@@ -43,9 +42,7 @@ class FilesAside(Replay):
             self.scratch.take(key)
             return
         version = self.version or 0
-        # No tags and an empty map of them are the same.
-        hashes = hashes_of_add(replace(action, tags=action.tags or None))
-        self.scratch.add(key, b"", file=hashes, version=version, path=action.path)
+        self.scratch.add(key, b"", file=hashes_of_add(action), version=version, path=action.path)
 
 
 def read_mirror(

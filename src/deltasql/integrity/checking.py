@@ -24,6 +24,7 @@ from deltasql.integrity.comparing import RowComparison
 from deltasql.integrity.expected import OTHERS, ExpectedRows
 from deltasql.integrity.findings import CheckProgress, Kind, TableCheck
 from deltasql.integrity.fingerprints import other_print
+from deltasql.integrity.places import check_place
 from deltasql.integrity.version_columns import as_committed
 from deltasql.log.file_sums import Digest, FileSums
 from deltasql.mirror.checkpoints.content import checkpoint_difference
@@ -91,6 +92,7 @@ def _check_once(
                     version=head.version,
                 )
             run.replay()
+            check_place(log, target, report)
             return report
     raise AssertionError("the last start is always taken")
 
@@ -170,7 +172,7 @@ class _Check:
         elif start.sums not in (None, self._expected.sums()):
             self._report.found(
                 Kind.FIRST_STATE,
-                "what the table was adopted with is not what it had then",
+                "the state that the table was adopted with has changed",
                 version=start.version,
             )
         state = readable_state(record)
@@ -265,4 +267,4 @@ class _Check:
         except DatabaseError as error:
             # A reader without write rights finds everything, too; the next check begins where this
             # did.
-            logger.info("%s: the check is not written down: %s", self._report.table, error.cause)
+            logger.info("%s: the check was not recorded: %s", self._report.table, error.cause)

@@ -43,7 +43,7 @@ class RowComparison:
                 digest.add(added)
                 expected = self._scratch.take(row.key)
                 if expected is None:
-                    problem = "it is live, and no commit left it so"
+                    problem = "it is live, but not according to any commit"
                     report.found(Kind.LIVE_FILE, problem, version=row.version, path=path)
                 elif expected[0] != added:
                     problem = "its row is not what its add says"
@@ -63,10 +63,10 @@ class RowComparison:
                     )
                     report.found(Kind.DEAD_FILE, problem, version=removed, path=path)
         for added_version, path in self._scratch.left_live():
-            problem = "the commits leave it live, and it is not there"
+            problem = "according to the commits it is live, but its row is missing"
             report.found(Kind.LIVE_FILE, problem, version=added_version, path=path)
         for removed, path in self._scratch.left_dead():
-            problem = "a commit removed or restated it, and its row is not there"
+            problem = "a commit removed or restated it, but its row is missing"
             report.found(Kind.DEAD_FILE, problem, version=removed, path=path)
         return digest.value()
 
@@ -84,7 +84,7 @@ class RowComparison:
                     )
                     self._report.found(told, problem, version=version, path=label)
         for kind, version, label in self._scratch.left_other():
-            problem = "a commit has it, and its row is not there"
+            problem = "a commit has it, but its row is missing"
             self._report.found(OTHERS[kind], problem, version=version, path=label)
 
     def partitions(self, expected: Mapping[int, str]) -> None:
@@ -92,14 +92,14 @@ class RowComparison:
         found = dict(self._log.partitions(self._head.table_id))
         for key, values in expected.items():
             if found.get(key) != values:
-                problem = "files are in it, and it is not listed so: predicates pass them by"
+                problem = "it has files but is not listed that way: predicates miss them"
                 self._report.found(Kind.PARTITION, problem, path=values)
         indexed: dict[int, dict[str, tuple[str | None, bool]]] = {}
         for key, name, form, value in self._log.partition_values(self._head.table_id):
             indexed.setdefault(key, {})[name] = value, form == "null"
         for key, values in expected.items():
             if found.get(key) == values and indexed.get(key, {}) != _indexed(values):
-                problem = "its values are not in the index so: predicates pass its files by"
+                problem = "its values are not indexed that way: predicates miss its files"
                 self._report.found(Kind.PARTITION, problem, path=values)
 
     def head(self, replay: CommitReplay, last_ict: int | None) -> None:

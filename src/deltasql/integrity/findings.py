@@ -10,7 +10,7 @@ from typing import Final
 # Further findings of one table are counted, not kept.
 MOST_FINDINGS: Final = 1_000
 
-_REBUILD: Final = "lake.rebuild() makes the rows anew from the commits"
+_REBUILD: Final = "lake.rebuild() rebuilds the rows from the commits"
 _REPAIR: Final = "mirror.repair() moves it aside and writes it again"
 _RESTORE: Final = (
     "restore the row of dl_table_versions from a backup; the mirror may have the bytes"
@@ -19,6 +19,12 @@ _FIRST: Final = (
     "lake.rebuild() takes it from the checkpoint that the table was adopted with, if the mirror "
     "still has it; else restore a backup"
 )
+_PLACE: Final = (
+    "as the log's owner, write the place of its location into dl_places, or restore that row from "
+    "a backup; until then, create and purge no table there"
+)
+# What stands beside the rows that commits leave.
+_BESIDE: Final = frozenset({"checkpoint", "place"})
 
 
 class Kind(StrEnum):
@@ -31,6 +37,7 @@ class Kind(StrEnum):
     DEAD_FILE = "dead file"
     HEAD = "head"
     TABLE = "table"
+    PLACE = "place"
     METADATA = "metadata"
     PROTOCOL = "protocol"
     TXN = "txn"
@@ -46,6 +53,7 @@ class Kind(StrEnum):
             Kind.COMMIT: _RESTORE,
             Kind.FIRST_STATE: _FIRST,
             Kind.CHECKPOINT: _REPAIR,
+            Kind.PLACE: _PLACE,
         }
         return others.get(self, _REBUILD)
 
@@ -91,8 +99,8 @@ class TableCheck:
 
     @property
     def rows_ok(self) -> bool:
-        """Whether everything in SQL is; a checkpoint in the mirror may still be wrong."""
-        return all(finding.kind is Kind.CHECKPOINT for finding in self.findings)
+        """Whether the rows are; a checkpoint in the mirror, or its place, may still be wrong."""
+        return all(finding.kind in _BESIDE for finding in self.findings)
 
     def found(
         self, kind: Kind, problem: str, *, version: int | None = None, path: str | None = None

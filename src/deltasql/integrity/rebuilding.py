@@ -137,9 +137,9 @@ def _begin(
             parts.flush()
             return state
     raise DamagedLogError(
-        f"{target.name} can't be rebuilt: what it was adopted with is damaged",
-        cause=f"the rows of version {first.version} are not what they were, its commits begin "
-        "after it, and the mirror has no checkpoint of it any more",
+        f"{target.name} can't be rebuilt: the state it was adopted with is damaged",
+        cause=f"the rows of version {first.version} have changed, its commits begin after it, "
+        "and the mirror no longer has a checkpoint of it",
         remedy="restore the database, or that checkpoint, from a backup",
         version=first.version,
     )
@@ -164,7 +164,7 @@ def _head(target: Target, replay: CommitReplay, version: int, last_ict: int) -> 
 def _gone(target: Target, version: int) -> DamagedLogError:
     return DamagedLogError(
         f"{target.name} can't be rebuilt: the commit of version {version} is gone",
-        cause="its row of dl_table_versions is missing, or says nothing of the table",
+        cause="its row of dl_table_versions is missing, or is not the table's",
         remedy="restore it from a backup; the mirror may have the bytes",
         version=version,
     )

@@ -186,7 +186,7 @@ def _must_be_allowed(lake: Lake) -> None:
     if not lake.store.may_purge():
         raise DatabaseError(
             "permission denied: this role can't adopt tables",
-            cause="it may not delete rows of the log, as whoever goes on with an adoption must; "
+            cause="it may not delete rows of the log, which continuing an adoption requires; "
             "nothing was written",
             remedy="adopt as the owner of the log's tables",
         )
@@ -220,7 +220,7 @@ def _replaced(lake: Lake, name: str, location: str) -> int | None:
         is_ours = claim.status == "live" and not claim.is_read_only
         if claim.place == place and is_ours and claim.name != name:
             raise TableExistsError(
-                f"the table at {location} is in the lake already",
+                f"the table at {location} is already in the lake",
                 cause=f"it is {claim.name}",
                 remedy=f"use {claim.name}, or release it first",
             )
@@ -230,7 +230,7 @@ def _replaced(lake: Lake, name: str, location: str) -> int | None:
     is_released = lake.store.read_only_reason(known.table_id) is not None
     if place_of(known.location) != place or not is_released:
         raise TableExistsError(
-            f"there is a table {name} already",
+            f"there is already a table {name}",
             remedy="choose another name, or drop it or release it first",
         )
     return known.table_id

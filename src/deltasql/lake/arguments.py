@@ -129,7 +129,7 @@ def _check_of(kind: Any) -> Check | None:
     if origin is os.PathLike:
         return _check_of_plain(os.PathLike)
     if origin is Callable:
-        return Check(callable, "something to call")
+        return Check(callable, "a callable")
     return _check_of_class(kind)
 
 
@@ -157,7 +157,7 @@ def _check_of_any(kinds: Sequence[Any]) -> Check | None:
 
 def _check_of_items(inner: Sequence[Any]) -> Check:
     if inner and inner[0] is str:
-        return Check(_is_list_of_text, "a list of texts")
+        return Check(_is_list_of_text, "a list of strings")
     return Check(_is_iterable, "a list")
 
 
@@ -169,7 +169,7 @@ def _check_of_mapping(values: Check | None) -> Check:
             and (values is None or all(map(values.holds, value.values())))
         )
 
-    return Check(holds, f"a mapping from text to {'values' if values is None else values.words}")
+    return Check(holds, f"a mapping from strings to {'values' if values is None else values.words}")
 
 
 def _check_of_class(kind: Any) -> Check | None:

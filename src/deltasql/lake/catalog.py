@@ -245,7 +245,8 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     ) -> Table:
         """Create a table, or give an existing one this schema, these partitions and these rows.
 
-        An existing table keeps its history, its place and its properties.
+        An existing table keeps its history, its place and its properties, and gets those given
+        here by the same commit.
         """
         rows = new_table.rows_of(data)
         if self.store.table(name) is None:
@@ -260,10 +261,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
         if rows is None:
             is_arrow = isinstance(wanted, pa.Schema)
             rows = pa.Table.from_batches([], wanted if is_arrow else to_arrow(wanted))
-        table.overwrite(rows, schema_mode="overwrite", partition_by=partition_by)
-        if properties:
-            table.set_properties(properties)
-        return table
+        return new_table.replace_contents(table, rows, partition_by, properties)
 
     def table(self, name: str) -> Table:
         """The table of that name."""
@@ -377,7 +375,7 @@ def _having(table: Table, properties: Mapping[str, str] | None) -> Table:
     if other:
         shown = ", ".join(f"{key} is {found.get(key, 'not set')}" for key in other)
         raise ValidationError(
-            f"{table.name} exists, with other properties",
+            f"{table.name} exists with other properties",
             cause=f"{shown}; the table was left as it is",
             remedy="set them with set_properties(), or leave properties= out",
             key=other[0],
@@ -388,7 +386,7 @@ def _having(table: Table, properties: Mapping[str, str] | None) -> Table:
 def _exists(
     name: str, remedy: str = "choose another name, drop it, or pass exists_ok=True"
 ) -> TableExistsError:
-    return TableExistsError(f"there is a table {name} already", remedy=remedy)
+    return TableExistsError(f"there is already a table {name}", remedy=remedy)
 
 
 def _missing(name: str) -> TableNotFoundError:

@@ -111,7 +111,7 @@ def check_new(lake: Lake, location: str | os.PathLike[str]) -> str:
     if _is_used(lake, found):
         raise ValidationError(
             f"the location {location} is not empty",
-            cause="a new table would share it with files that it knows nothing of",
+            cause="a new table would share it with files that it knows nothing about",
             remedy="choose an empty location, or adopt the Delta table that is there",
         )
     return found
@@ -124,7 +124,7 @@ def check(lake: Lake, location: str | os.PathLike[str]) -> str:
     found = absolute(location)
     place = place_of(found)
     if _is_in_log(found):
-        raise _refused(str(location), f"it lies in a folder {LOG_FOLDER}, which holds logs alone")
+        raise _refused(str(location), f"it is in a folder {LOG_FOLDER}, which holds only logs")
     for other, what in _kept_free(lake):
         if place_of(other).startswith(place):
             raise _refused(str(location), f"it is, or contains, {what} ({other})")
@@ -155,7 +155,7 @@ def _is_used(lake: Lake, place: str) -> bool:
 
 def _refused(location: str, cause: str) -> ValidationError:
     return ValidationError(
-        f"a table can't lie at {location}",
+        f"a table can't be at {location}",
         cause=cause,
         remedy="choose a folder of its own, or leave the location out",
     )

@@ -257,3 +257,22 @@ def create(
     with after_commit("mirroring", name):
         lake.engine.after_commit([(table.target, 0)])
     return table
+
+
+def replace_contents(
+    table: Table, rows: Any, partition_by: Sequence[str], properties: Mapping[str, str] | None
+) -> Table:
+    """Give a table other rows, columns, partitions and properties, in one commit."""
+    snapshot = table.base()
+    write = writing.overwrite(
+        table.objects,
+        snapshot,
+        rows,
+        schema_mode="overwrite",
+        partition_by=partition_by,
+        properties=properties,
+        memory_limit=table.memory_limit,
+        abandon=table.abandon(snapshot.version),
+    )
+    table.commit_write(write)
+    return table

@@ -70,7 +70,7 @@ class Scan:
         )
         try:
             rows = zip(*(map(str, column) for column in shown.to_arrow().columns), strict=True)
-            return html_table(self.schema.names, rows, note="the first 10 rows at most")
+            return html_table(self.schema.names, rows, note="up to 10 rows")
         except DeltaSqlError as error:
             return failed(repr(self), error)
 
@@ -145,8 +145,8 @@ class Scan:
         """
         if self._limit is not None:
             raise ValidationError(
-                "a scan with a limit has no least and no greatest value",
-                cause="which rows it returns is not promised",
+                "a scan with a limit has no minimum and no maximum",
+                cause="which rows it returns is undefined",
                 remedy="leave limit= out",
             )
         state = self._snapshot.state
@@ -233,7 +233,7 @@ class Scan:
 
         if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
             raise ValidationError(
-                "connection must be one of DuckDB's",
+                "connection must be a DuckDB connection",
                 cause=f"found a value of the type {type(connection).__name__}",
                 remedy="pass duckdb.connect(…), or leave it out",
             )

@@ -173,21 +173,31 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         found = self._lake.store.reads.history(self.table_id, limit=limit)
         return Listing(HistoryEntry.of(record) for record in found)
 
-    def changes(self, from_version: int, to_version: int | None = None) -> list[Change]:
-        """What the versions from `from_version` up to and including `to_version` did."""
-        found = list(
-            self._lake.store.reads.commits(self.table_id, after=from_version - 1, upto=to_version)
-        )
-        if found and found[0].version > from_version >= 0:
-            raise has_expired(from_version)
-        return [
-            Change(
-                version=record.version,
-                timestamp=from_ms(record.in_commit_timestamp),
-                actions=tuple(codec.decode_commit(record.body, source=f"{record.version}.json")),
+    def changes(
+        self, from_version: int, to_version: int | None = None, *, limit: int | None = None
+    ) -> list[Change]:
+        """What the versions from `from_version` up to and including `to_version` did.
+
+        `limit` is how many versions at most; the next page begins after the last one.
+        """
+        if limit is not None and limit < 1:
+            raise ValidationError(
+                f"the limit of changes can't be {limit}",
+                remedy="leave it out, or give a number from 1",
             )
-            for record in found
-        ]
+        store, first = self._lake.store.reads, max(from_version, 0)
+        # No further than the page: the store reads ahead.
+        ends = [end for end in (to_version, limit and first + limit - 1) if end is not None]
+        found: list[Change] = []
+        # One by one: the bytes of a commit are not needed once its actions are read.
+        for record in store.commits(self.table_id, after=first - 1, upto=min(ends, default=None)):
+            actions = tuple(codec.decode_commit(record.body, source=f"{record.version}.json"))
+            found.append(Change(record.version, from_ms(record.in_commit_timestamp), actions))
+        if not found or found[0].version > first:
+            head = store.head(self.table_id)
+            if head is not None and head.earliest_version > from_version >= 0:
+                raise has_expired(from_version)
+        return found
 
     def change_rows(
         self,

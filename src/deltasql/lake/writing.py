@@ -37,6 +37,7 @@ from deltasql.log.removal import (
     sort_by_match,
 )
 from deltasql.log.state import TableState
+from deltasql.maintenance.altering.properties import with_properties
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, Metadata, Txn
@@ -111,7 +112,7 @@ def commit_info(
         if name in _OWN_INFO:
             raise ValidationError(
                 f"commit_metadata can't have {name!r:.80}",
-                cause="the commit says that itself",
+                cause="the commit sets that itself",
                 remedy="choose another name",
             )
     said: dict[str, Any] = dict(metadata or {})
@@ -193,7 +194,7 @@ def _append_params(partition_columns: tuple[str, ...]) -> Mapping[str, str]:
     return {"mode": "Append", "partitionBy": columns}
 
 
-def overwrite(
+def overwrite(  # noqa: PLR0913 - what the public call takes
     objects: ObjectStore,
     snapshot: Snapshot,
     data: Any,
@@ -201,13 +202,19 @@ def overwrite(
     where: str | None = None,
     schema_mode: str | None = None,
     partition_by: Sequence[str] | None = None,
+    properties: Mapping[str, str] | None = None,
     memory_limit: str = _MEMORY,
     options: FileOptions = PLAIN,
     abandon: Abandon | None = None,
 ) -> Write:
-    """Replace the rows that satisfy `where`, by default all, with new ones."""
+    """Replace the rows that satisfy `where`, by default all, with new ones.
+
+    `properties` are set by the same commit.
+    """
     given = as_arrow(data)
     metadata, changes = replaced(snapshot.state, given.schema, where, schema_mode, partition_by)
+    if properties:
+        metadata, changes = with_properties(snapshot.state, metadata, properties, new_id=new_id)
     predicate = snapshot.bind(where)
     found = _found(snapshot, predicate)
     files: list[AddFile | CdcFile] = []

@@ -31,7 +31,7 @@ __all__ = ["Attempt", "FileKey", "Reads", "Winner", "find_conflict"]
 
 FilesRead: TypeAlias = Callable[[], frozenset[FileKey]]
 
-_RERUN = "run the operation again: it then sees the newer version"
+_RERUN = "run the operation again; it will see the newer version"
 
 
 def find_conflict(
@@ -102,7 +102,7 @@ def _same_application_committed(attempt: Attempt, winner: Winner) -> CommitError
     return ConcurrentTransactionError(
         f"{winner} is a transaction of the application {app_id!r:.80}, as this one is",
         cause="two instances of one application or stream write at once",
-        remedy="let one of them run; a stream that was restarted goes on by itself",
+        remedy="run only one of them; a restarted stream continues by itself",
         version=winner.version,
         app_id=app_id,
     )

@@ -38,8 +38,8 @@ def must_exist(
         told = ", ".join(sorted(gone)[:_TOLD]) + (", …" if len(gone) > _TOLD else "")
         raise ValidationError(
             f"{what}: {len(gone)} of its files are gone",
-            cause=f"vacuum has deleted them, or somebody else: {told}",
-            remedy="choose a newer version; dl_vacuum_files tells what vacuum deleted, and when",
+            cause=f"vacuum or somebody else deleted them: {told}",
+            remedy="choose a newer version; dl_vacuum_files records what vacuum deleted, and when",
         )
 
 

@@ -100,7 +100,7 @@ def expire(
         files = _drop(store, table_id, store.clock_ms() - tombstone_ms(state.properties))
         facts = {"table": name, "versions": kept_from - head.earliest_version}
         logger.info("expired", extra=facts)
-    pinned = "" if kept_from == plan.horizon else "an older version is held by now"
+    pinned = "" if kept_from == plan.horizon else "an older version is now held"
     return ExpireReport(
         table=name,
         dry_run=wish.dry_run,
@@ -132,7 +132,7 @@ def _planned(store: LogStore, head: Head, state: TableState, name: str, wish: Ex
     held = [pin.version for pin in store.pins() if pin.table_id == table_id]
     newest = min(newest, *held, newest)
     if newest <= earliest:
-        return nothing("an older version is held: lake.pins() tells by whom")
+        return nothing("an older version is held; lake.pins() shows by whom")
     horizon = store.horizon(table_id, upto=newest)
     if horizon is None or horizon <= earliest:
         return nothing("the mirror has no checkpoint that is old enough")
@@ -155,7 +155,7 @@ def _cutoff(
                 f"{name}: a retention of {timedelta(milliseconds=kept_ms)} is shorter than the "
                 f"table's own, {timedelta(milliseconds=default)}",
                 cause=f"{LOG_RETENTION} says how long versions stay in the history",
-                remedy="leave the retention out, or say enforce_retention_duration=False",
+                remedy="leave the retention out, or pass enforce_retention_duration=False",
             )
     # A writer is checked against every commit since it began, and may look up its own.
     since = store.writers().writing_since

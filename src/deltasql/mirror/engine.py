@@ -114,7 +114,8 @@ class MirrorEngine:
                 raise MirrorError(
                     f"{target.name}: the mirror is ahead of SQL",
                     cause=f"SQL is at version {head.version}, and {path} exists: the "
-                    "database was restored to an earlier time, or a foreign writer was here",
+                    "database was restored to an earlier time, or another writer wrote to the "
+                    "table",
                     remedy="nothing was committed; look at the versions in the mirror, then take "
                     "them back into SQL with mirror.repair(take_back=True), move them aside with "
                     "mirror.repair(force=True), or restore a newer database",
@@ -202,7 +203,7 @@ class MirrorEngine:
                     publish_run.must_be_as_released()
                 publish_run.run(is_stopped=is_stopped)
             except LeaseLostError:
-                logger.info("%s: another process mirrors this table now", target.name)
+                logger.info("%s: another process now mirrors this table", target.name)
             return publish_run.told
 
     @contextmanager
@@ -273,7 +274,7 @@ class MirrorEngine:
                     self._give_up_checkpoints(target, objects, lease)
                 run.run(most)
             except LeaseLostError:
-                logger.info("%s: another process mirrors this table now", target.name)
+                logger.info("%s: another process now mirrors this table", target.name)
             return run.written
 
     def _is_released(self, target: Target) -> bool:
@@ -286,7 +287,7 @@ class MirrorEngine:
             if due:
                 must_be_as_released(self._log, objects, target.table_id, due)
         except MirrorConflictError as error:
-            logger.info("%s: no checkpoints any more: %s", target.name, error)
+            logger.info("%s: no more checkpoints: %s", target.name, error)
             for version in due:
                 if not self._log.record_checkpoint(lease, version):
                     raise LeaseLostError from None

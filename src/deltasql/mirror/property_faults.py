@@ -23,7 +23,7 @@ def warn_of_faults(log: LogStore, table_id: int, properties: Mapping[str, str]) 
         if (table_id, key, value) not in said:
             said.add((table_id, key, value))
             logger.warning(
-                "table %d: the default counts, because %s, and is %.80r",
+                "table %d: the default applies, because %s, and is %.80r",
                 table_id,
                 fault,
                 value,

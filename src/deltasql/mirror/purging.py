@@ -125,9 +125,9 @@ class PurgeRun:
         known = commits & digests.keys()
         other = differing(self._objects, digests, known)
         if other:
-            return f"the log there is another one: its version {other[0]} has other bytes"
+            return f"the log there is a different one: its version {other[0]} differs"
         if commits and not known:
-            return "the log there is another one: it has none of the table's commits"
+            return "the log there is a different one: it has none of the table's commits"
         return None
 
     def _tidy_log(self) -> None:
@@ -147,7 +147,7 @@ class PurgeRun:
             if not is_held(self._store, self._leases.commits, self._leases.checkpoints):
                 raise MirrorError(
                     f"the purge of {self._record.name} was taken over",
-                    cause="this process was silent for so long that another one went on",
+                    cause="this process paused for so long that another one continued",
                     remedy="look at lake.dropped(); if the table is still there, purge again",
                 )
             self._objects.delete(batch)

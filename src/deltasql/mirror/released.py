@@ -46,7 +46,7 @@ def must_be_as_released(
     theirs = [*found, *commits.after(head.version)]
     if theirs:
         raise MirrorConflictError(
-            "nothing is mirrored into a released table that others have gone on with",
+            "a released table that others have written to since is not mirrored",
             cause=f"version {theirs[0]} in {objects.location} is not deltasql's",
             remedy="adopt the table again to follow it; what SQL has of it can be exported",
             version=theirs[0],

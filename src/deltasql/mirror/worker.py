@@ -291,7 +291,7 @@ class Worker:
         try:
             work()
         except DeltaSqlError as error:
-            logger.warning("the worker goes on after: %s", error, extra={"error": error})
+            logger.warning("the worker continues after an error: %s", error, extra={"error": error})
             time.sleep(0.2)
 
 

@@ -64,7 +64,7 @@ def local_failure(verb: str, path: str, error: OSError) -> StoreError:
     elif error.errno in _FULL:
         remedy = "make space, or make the file system writable"
     elif error.errno == errno.ETIMEDOUT and error.filename:
-        remedy = f"end the process that hangs with it (fuser {error.filename} names it)"
+        remedy = f"end the process that hangs on to it (fuser {error.filename} shows it)"
     else:
         remedy = "check the directory and the file system it is on"
     return StoreError(
@@ -87,7 +87,7 @@ def remote_failure(verb: str, path: str, location: str, error: Exception) -> Sto
         remedy = "create the bucket or container first, or correct the location"
     elif isinstance(error, TimeoutError) or _TRANSIENT_TEXT.search(cause):
         is_transient = True
-        remedy = "try again; if it stays, check that the store is up and can be reached"
+        remedy = "try again; if the error persists, check that the store is up and reachable"
     else:
         remedy = "check the location, the options and that the store can be reached"
     return StoreError(

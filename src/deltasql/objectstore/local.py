@@ -343,8 +343,8 @@ class LocalStore:
         if error.errno in _NO_FILE:
             return StoreError(
                 f"can't {verb} the object {path!r}",
-                cause="it is no file, or a link leads to it: links inside a table's folder are "
-                "not followed",
+                cause="it is not a file, or it is a link: links inside a table's folder are not "
+                "followed",
                 remedy="put the file itself there",
                 path=path,
                 is_transient=False,

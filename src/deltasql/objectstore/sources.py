@@ -75,20 +75,19 @@ def _around(place: str, sources: Iterable[str]) -> str | None:
 
 def _outside(uri: str) -> ValidationError:
     return ValidationError(
-        f"the file {uri!r:.200} lies outside of the table that names it",
+        f"the file {uri!r:.200} is outside the table that refers to it",
         cause="an absolute path is followed only into the sources that the table was adopted or "
         "cloned with",
-        remedy="if it is to be read, adopt the table again and name its folder: "
-        "lake.adopt(…, allow=[…])",
+        remedy="to read it, adopt the table again and allow its folder: lake.adopt(…, allow=[…])",
         path=uri,
     )
 
 
 def other_store(uri: str, location: str) -> ValidationError:
-    """The error for a path that leads to another kind of store than the table's."""
+    """The error for a path that points to another kind of store than the table's."""
     return ValidationError(
-        f"the file {uri!r:.200} is in another kind of store than the table that names it",
-        cause=f"the table is at {location}; a path never leads to another kind",
+        f"the file {uri!r:.200} is in another kind of store than the table that refers to it",
+        cause=f"the table is at {location}; a path can't point to another kind",
         remedy="copy the file to the table's own store, and correct the log",
         path=uri,
     )

@@ -151,7 +151,7 @@ def open_store(
         return LocalStore(root, options, sources)
     if scheme not in SCHEMES:
         raise ConfigError(
-            f"no object store answers to the scheme {scheme!r}",
+            f"there is no object store for the scheme {scheme!r}",
             cause=f"the location is {public(location)}",
             remedy="use a path, file://, s3://, gs://, az:// or abfss://",
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
@@ -15,6 +15,8 @@ from deltasql.serve.tokens import LOCAL, Visitor
 COOKIE: Final = "deltasql_token"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _LONGEST_TOKEN: Final = 200
+# A name or an address, one of IPv6 in brackets, and perhaps a port; nothing else.
+_HOST: Final = re.compile(r"([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{0,5})?")
 
 
 def is_loopback(host: str) -> bool:
@@ -42,14 +44,14 @@ async def reading(request: Request, service: Annotated[Service, Depends(service_
                 cause="without tokens only requests to localhost are answered",
                 remedy="ask for http://127.0.0.1, or start the service with --token-file",
             )
-        _must_be_own_page(request, needs_origin=False)
+        must_be_own_page(request, needs_origin=False)
         return LOCAL
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return _known(service, given.strip())
     cookie = request.cookies.get(COOKIE)
     if cookie:
-        _must_be_own_page(request, needs_origin=True)
+        must_be_own_page(request, needs_origin=True)
         return _known(service, cookie)
     raise Refused(
         401,
@@ -102,15 +104,16 @@ def _known(service: Service, token: str) -> Visitor:
     return found
 
 
-def _must_be_own_page(request: Request, *, needs_origin: bool) -> None:
-    """A change sent by a browser must come from one of our pages, not from another site."""
+def must_be_own_page(request: Request, *, needs_origin: bool) -> None:
+    """Raise `Refused` for a change that a browser sends from another site than ours."""
     if request.method in _SAFE:
         return
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
     if site is None and origin is None and not needs_origin:
         return  # not a browser
-    same_origin = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+    # A proxy in front may speak TLS where we don't, so the scheme says nothing.
+    same_origin = origin is not None and _after_scheme(origin) == request.headers.get("host")
     if site not in (None, "same-origin") or not (same_origin or (origin is None and site)):
         raise Refused(
             403,
@@ -120,5 +123,11 @@ def _must_be_own_page(request: Request, *, needs_origin: bool) -> None:
         )
 
 
+def _after_scheme(origin: str) -> str | None:
+    scheme, _, host = origin.partition("://")
+    return host if scheme in ("http", "https") else None
+
+
 def _host_of(header: str) -> str:
-    return (urlsplit(f"//{header}").hostname or "") if len(header) < 256 else ""
+    found = _HOST.fullmatch(header)
+    return "" if found is None else found.group(1)

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Final
 
 from anyio import to_thread
-from fastapi import FastAPI, Response
+from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -25,6 +26,13 @@ from deltasql.serve.unity import catalog
 from deltasql.serve.watching import LakeFigures
 from deltasql.telemetry import metrics
 from deltasql.version import __version__
+
+API: Final[tuple[APIRouter, ...]] = tuple(
+    module.router for module in (tables, commits, jobs, lake, catalog)
+)
+PAGES: Final[tuple[APIRouter, ...]] = tuple(
+    module.router for module in (login, overview, table, working, audit)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +90,10 @@ def create_app(service: Service) -> FastAPI:
         text = generate_latest(metrics.REGISTRY) + generate_latest(figures)
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
-    for module in (tables, commits, jobs, lake, catalog):
-        app.include_router(module.router)
-    for page in (login, overview, table, working, audit):
-        app.include_router(page.router, include_in_schema=False)
+    for router in API:
+        app.include_router(router)
+    for router in PAGES:
+        app.include_router(router, include_in_schema=False)
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
     static = files("deltasql.serve") / "static"
     app.mount("/static", StaticFiles(directory=str(static)), name="static")

@@ -83,7 +83,7 @@ def serve(
         limit_concurrency=_MOST_REQUESTS,
         h11_max_incomplete_event_size=64 * 1024,
     )
-    listening = _listen(address)
+    listening = listen(address)
     try:
         with _stopping() as stop, _working(service, stop, wanted=with_worker):
             scheme = "https" if service.has_tls else "http"
@@ -96,11 +96,14 @@ def serve(
         listening.close()
 
 
-def _listen(address: Address) -> socket.socket:
+def listen(address: Address) -> socket.socket:
+    """A socket at that address, ready for connections."""
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        family, kind, _, _, place = found[0]
-        listening = socket.socket(family, kind)
+        family, kind, protocol, _, place = found[0]
+        # Without the protocol, asyncio does not know connections for TCP's, and leaves Nagle's
+        # algorithm on: 40 ms for every answer but a connection's first.
+        listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)
         listening.listen(_BACKLOG)
@@ -143,7 +146,7 @@ def _working(service: Service, stop: threading.Event, *, wanted: bool) -> Iterat
             try:
                 service.lake.mirror.run(stop=stop)
             except Exception:
-                logger.exception("the worker failed unexpectedly, and begins again")
+                logger.exception("the worker failed unexpectedly and restarts")
                 stop.wait(_WORKER_AGAIN)
 
     service.worker = threading.Thread(target=work, name="deltasql-worker", daemon=True)

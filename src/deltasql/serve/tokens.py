@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import secrets
 import threading
 import tomllib
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from deltasql.errors import ConfigError
+
+logger = logging.getLogger("deltasql.serve")
 
 _PREFIX: Final = "dsql_"
 _KEYS: Final = frozenset({"name", "kind", "sha256", "schemas", "expires"})
@@ -45,6 +48,11 @@ class Visitor:
     def operates(self) -> bool:
         """Whether they may change something."""
         return self.kind is Kind.OPERATE
+
+    @property
+    def has_token(self) -> bool:
+        """Whether they were asked for a token, and gave one."""
+        return self is not LOCAL
 
 
 # Anyone who reaches a loopback address without tokens is already on the machine.
@@ -77,6 +85,7 @@ class TokenFile:
         self._path = path
         self._lock = threading.Lock()
         self._stamp: tuple[int, int] | None = None
+        self._told: str | None = None
         self._entries: tuple[_Entry, ...] = ()
         self._read_again()
         if not self._entries:
@@ -98,9 +107,15 @@ class TokenFile:
         with self._lock:
             try:
                 self._read_again()
-            except ConfigError:
-                # The file is being written, or broken: the previous entries stay in force.
-                return self._entries
+                self._told = None
+            except ConfigError as error:
+                # The file is being written, or broken: the previous entries stay in force, those
+                # that somebody means to revoke, too, so it must not stay unnoticed.
+                if error.cause != self._told:
+                    self._told = error.cause
+                    logger.error(
+                        "%s, the tokens of before stay in force: %s", error.problem, error.cause
+                    )
             return self._entries
 
     def _read_again(self) -> None:
@@ -112,7 +127,10 @@ class TokenFile:
             content = tomllib.loads(self._path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise _bad(self._path, str(error), "give a TOML file with [[tokens]]") from None
-        self._entries = tuple(_entry(self._path, item) for item in content.get("tokens", ()))
+        found = content.get("tokens", [])
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            raise _bad(self._path, "tokens is no list of tables", "begin each with [[tokens]]")
+        self._entries = tuple(_entry(self._path, item) for item in found)
         self._stamp = stamp
 
 
@@ -123,27 +141,41 @@ def _entry(path: Path, item: Mapping[str, Any]) -> _Entry:
     try:
         digest = bytes.fromhex(item["sha256"])
         kind = Kind(item.get("kind", "read"))
-        name = str(item["name"])
+        name = item["name"]
     except (KeyError, ValueError, TypeError) as error:
-        raise _bad(path, f"a token is ill-formed: {error}", "see docs/service.md") from None
-    schemas = item.get("schemas")
+        raise _bad(path, f"a token is malformed: {error}", "see docs/service.md") from None
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise _bad(path, f"{name!r:.40} is not a name", "name each token by who uses it")
     if len(digest) != hashlib.sha256().digest_size:
         raise _bad(path, f"the sha256 of {name!r:.40} has another length", "see docs/service.md")
-    if schemas is not None and not isinstance(schemas, list):
-        raise _bad(path, f"the schemas of {name!r:.40} are no list", 'write schemas = ["sales"]')
+    schemas = item.get("schemas")
+    if schemas is not None and not (
+        isinstance(schemas, list) and all(isinstance(schema, str) for schema in schemas)
+    ):
+        raise _bad(
+            path,
+            f"the schemas of {name!r:.40} are not a list of names",
+            'write schemas = ["sales"]',
+        )
+    expires = item.get("expires")
+    if expires is not None and not isinstance(expires, date):
+        # A text that is taken for no date would make a token that never expires.
+        raise _bad(
+            path,
+            f"{name!r:.40} expires at {expires!r:.40}, which is not a time",
+            "write expires = 2027-01-31T00:00:00Z, without quotation marks",
+        )
     return _Entry(
-        Visitor(name, kind, None if schemas is None else frozenset(map(str, schemas))),
+        Visitor(name, kind, None if schemas is None else frozenset(schemas)),
         digest,
-        _moment(item.get("expires")),
+        None if expires is None else _moment(expires),
     )
 
 
-def _moment(value: object) -> datetime | None:
+def _moment(value: date) -> datetime:
     if isinstance(value, datetime):
         return value if value.tzinfo else value.replace(tzinfo=UTC)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    return None
+    return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
 def _bad(path: Path, cause: str, remedy: str) -> ConfigError:

@@ -147,11 +147,11 @@ class Settings:
         DURATION, "30s", "how often the worker looks for versions without a status"
     )
     mirror_retry_backoff_base: float = _setting(
-        DURATION, "1s", "wait after a failure; doubled after each"
+        DURATION, "1s", "the wait after a failure, doubled after each one"
     )
     mirror_max_retry_attempts: int = _setting(COUNT, "5", "failures until a version is `FAILED`")
     mirror_retry_interval: float = _setting(
-        DURATION, "1h", "how often a `FAILED` version is tried again"
+        DURATION, "1h", "how often a `FAILED` version is retried"
     )
     mirror_parallelism: int = _setting(COUNT, "10", "tables that are mirrored at once")
     mirror_bridge: str = _setting(
@@ -190,8 +190,8 @@ class Settings:
         "1000000000000",
         "bytes deleted or rewritten in an hour after which no more upkeep is begun",
     )
-    sql_pool_size: int = _setting(COUNT, "10", "connections to PostgreSQL at most")
-    sql_timeout: float = _setting(DURATION, "30s", "bound on every wait for a connection or a lock")
+    sql_pool_size: int = _setting(COUNT, "10", "the most connections to PostgreSQL")
+    sql_timeout: float = _setting(DURATION, "30s", "the longest wait for a connection or a lock")
     sql_schema: str = _setting(
         _one_of("create", "error"),
         "create",
@@ -220,7 +220,7 @@ class Settings:
     telemetry_traces: str = _setting(
         _one_of("on", "off"),
         "off",
-        "whether writes and the mirror are traced by OpenTelemetry, which the extra `otel` brings",
+        "whether writes and the mirror are traced by OpenTelemetry, which needs the extra `otel`",
     )
     log_format: str = _setting(
         _one_of("console", "json"), "console", "how the command line logs to stderr"
@@ -228,7 +228,7 @@ class Settings:
     log_level: str = _setting(
         _one_of("debug", "info", "warning", "error"),
         "warning",
-        "the least that is logged; `mirror run` logs from `info` on unless told",
+        "the lowest level that is logged; `mirror run` logs from `info` on by default",
     )
 
     @property

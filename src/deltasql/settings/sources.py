@@ -257,7 +257,7 @@ def _environment_values(environment: Mapping[str, str]) -> Iterator[Value]:
             near = keys.nearest(name.lower(), [known.lower() for known in variables])
             raise ConfigError(
                 f"no setting has the variable {name}",
-                cause="it begins like the variables of settings, and is none",
+                cause="it looks like the variable of a setting, but there is no such setting",
                 remedy=f"did you mean {near.upper()}?" if near else "unset it",
             )
 

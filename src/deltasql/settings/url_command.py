@@ -32,7 +32,7 @@ def _why(error: Exception) -> str:
         return f"it did not end within {_SECONDS} s"
     if isinstance(error, OSError):
         return error.strerror or "it can't be run"
-    return "it is no command line" if isinstance(error, ValueError | IndexError) else str(error)
+    return "it is not a command line" if isinstance(error, ValueError | IndexError) else str(error)
 
 
 def _failed(command: str, why: str) -> ConfigError:

@@ -148,7 +148,7 @@ class Database:
                 return created
         elif mode in ("error", "errorifexists"):
             raise TableExistsError(
-                f"there is a table {name} already",
+                f"there is already a table {name}",
                 cause=f"the mode is {mode!r}",
                 remedy='choose another name, or mode="append" or "overwrite"',
             )

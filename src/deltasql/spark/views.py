@@ -19,7 +19,7 @@ def view_names(tables: Iterable[str], namespace: str | None) -> dict[str, str]:
             other = next(name for name, taken in found.items() if taken == view)
             raise ValidationError(
                 f"{other} and {table} would both be the view {view}",
-                cause="a temporary view has no namespace, so that dots become underscores",
+                cause="a temporary view has no namespace, so dots become underscores",
                 remedy="register a smaller namespace, or rename one of the tables",
             )
         found[table] = view

@@ -217,7 +217,7 @@ def _alone(value: Any, source: str) -> dict[str, Any]:
     raise LogFormatError(
         _at(source, "an action must be an object with exactly one action in it"),
         cause=f"found {_brief(value)}",
-        remedy='write it as {"add": {…}}, one action a line',
+        remedy='write it as {"add": {…}}, one action per line',
     )
 
 

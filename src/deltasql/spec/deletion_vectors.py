@@ -48,7 +48,7 @@ def locate(vector: DeletionVector) -> InFile | Inline:
         case "i":
             raw = z85_decode(text)
             if not 0 <= len(raw) - vector.size_in_bytes < 4:
-                raise _broken("an inline deletion vector has another size than it says")
+                raise _broken("an inline deletion vector does not have the size that it says")
             return Inline(raw[: vector.size_in_bytes])
         case "u":
             return InFile(paths.encode_path(_relative_path(text)), *_frame(vector))
@@ -130,7 +130,7 @@ def unframe(frame: bytes, *, version: int, size: int, source: str = "") -> bytes
             remedy="read the table with the engine that wrote it",
         )
     if len(frame) != size + 8 or struct.unpack_from(">I", frame)[0] != size:
-        raise _broken(f"the deletion vector in {source} has another size than the log says")
+        raise _broken(f"the deletion vector in {source} does not have the size that the log says")
     bitmap = frame[4:-4]
     if zlib.crc32(bitmap) != struct.unpack_from(">I", frame, size + 4)[0]:
         raise _broken(f"the checksum of the deletion vector in {source} is wrong")
@@ -180,7 +180,7 @@ def _decode(bitmap: bytes, limit: int) -> array[int]:
             raise ValueError("its bitmaps are out of order")
         end = roaring.decode_into(rows, bitmap, start=at + 4, base=high << 32, limit=limit)
         if magic == NATIVE_MAGIC and end != at + 4 + number:
-            raise ValueError("a bitmap has another length than it says")
+            raise ValueError("the length of a bitmap is not what it says")
         at, last = end, high
     if at != len(bitmap):
         raise ValueError(f"{len(bitmap) - at} bytes are left over")
@@ -217,5 +217,5 @@ def _broken(problem: str, cause: str = "") -> LogFormatError:
     return LogFormatError(
         problem,
         cause=cause or "the log, or the file it points to, is damaged",
-        remedy="restore the file from a copy; the rows of this data file can't be told without it",
+        remedy="restore the file from a copy; without it, the rows of this data file are unknown",
     )

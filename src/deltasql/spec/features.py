@@ -78,7 +78,7 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="generatedColumns",
         legacy_writer=4,
-        note="computed or checked by DuckDB; an expression that it has no words for needs Spark",
+        note="computed or checked by DuckDB; an expression that it can't evaluate needs Spark",
     ),
     Feature(
         name="columnMapping",

@@ -64,7 +64,7 @@ def decode_into(rows: array[int], data: bytes, *, start: int, base: int, limit: 
         read = _runs if is_run else _array if size <= _ARRAY_LIMIT else _bitmap
         at = read(rows, data, at, base | key << 16, size)
         if len(rows) - before != size:
-            raise ValueError("a container holds another number of values than it says")
+            raise ValueError("the number of values in a container is not what it says")
     if at > len(data):
         raise ValueError("the bitmap is cut short")
     return at

@@ -80,6 +80,12 @@ class ClaimLog(Protocol):
     def claims(self, location: str) -> list[Claim]:
         """Who holds the place of a location, one around it or one within it."""
 
+    def held_place(self, table_id: int) -> tuple[str | None, list[Claim]]:
+        """The place that a table holds, and who else holds it, one around it or one within it.
+
+        It is empty once another table has it, and None for a table from before there were places.
+        """
+
     def sources_at(self, location: str) -> list[str]:
         """The places outside its own that the table at a location may read from."""
 
@@ -148,6 +154,12 @@ class ClaimQueries:
     def claims(self, location: str) -> list[Claim]:
         return overlapping(self._rows, place_of(location), table_id=_NOBODY)
 
+    def held_place(self, table_id: int) -> tuple[str | None, list[Claim]]:
+        for (place,) in self._rows("place_held", table_id=table_id):
+            others = overlapping(self._rows, place, table_id=table_id) if place else []
+            return place, others
+        return None, []
+
     def sources_at(self, location: str) -> list[str]:
         found = self._rows("sources_at", place=place_of(location), location=location)
         return [source for (source,) in found]
@@ -202,8 +214,8 @@ class ClaimQueries:
                 return False
             if ask("table_by_name", name=name):
                 raise TableExistsError(
-                    f"there is a table {name} already",
-                    cause=f"the dropped table {record.name} can't have its name",
+                    f"there is already a table {name}",
+                    cause=f"the dropped table {record.name} can't get its name back",
                     remedy="bring it back under another name: lake.undrop(…, new_name=…)",
                 )
             # The place was given up to an adoption, or taken since under another spelling.
@@ -255,14 +267,14 @@ def hold_sources(ask: Ask, sources: Sources) -> None:
     for table_id, pin_id in sorted(sources.items()):
         if not ask("source_lock", table_id=table_id):
             raise TableNotFoundError(
-                f"table {table_id} is gone, whose files the new table would name",
-                cause="it was dropped meanwhile",
+                f"table {table_id} is gone, and the new table would refer to its files",
+                cause="it was dropped in the meantime",
                 remedy="nothing was created; clone a table that is there",
             )
         if pin_id is not None and not ask("pin_alive", pin_id=pin_id):
             raise CommitError(
-                f"table {table_id}: its version is held no longer, and files may be gone",
-                cause="this process was silent for so long that it was taken for dead",
+                f"table {table_id}: its version is no longer held, and files may be gone",
+                cause="this process paused for so long that it was considered dead",
                 remedy="nothing was created; clone again",
             )
 
@@ -304,7 +316,7 @@ def taken(location: str, place: str, claim: Claim) -> LocationTakenError:
         remedy = f"use {claim.name}, release it first, or choose another location"
     return LocationTakenError(
         problem,
-        cause=f"{_STATUS[claim.status]} at {claim.location}; tables don't share places",
+        cause=f"{_STATUS[claim.status]} at {claim.location}; tables can't share a location",
         remedy=remedy,
         table=claim.name,
         location=claim.location,

@@ -78,7 +78,7 @@ def _open(
         return SqliteStore.open(_path(url), timeout=timeout, schema=schema)
     if scheme == "duckdb":
         return _open_duckdb(url, timeout=timeout, schema=schema)
-    raise ConfigError(f"no kind of database is named {scheme!r}", remedy=f"write {_FORMS}")
+    raise ConfigError(f"there is no database for the scheme {scheme!r}", remedy=f"write {_FORMS}")
 
 
 def _open_postgres(

@@ -138,7 +138,7 @@ TRIMS: Final = (
 def name_taken(name: str) -> TableExistsError:
     """The error for a name that a live table has."""
     return TableExistsError(
-        f"there is a table {name} already",
-        cause="it came while this one was being loaded",
-        remedy="choose another name; what was loaded is kept and found again",
+        f"there is already a table {name}",
+        cause="it was created while this one was being loaded",
+        remedy="choose another name; what was loaded so far is kept",
     )

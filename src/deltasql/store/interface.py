@@ -16,6 +16,7 @@ import pyarrow as pa
 from deltasql.log.pruning.partition_ranges import PartitionRanges
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.log.state import TableState
+from deltasql.store.browsing.audit_place import BEFORE_ALL, AuditPlace
 from deltasql.store.browsing.interface import BrowseLog
 from deltasql.store.checking.interface import TrustLog
 from deltasql.store.claims import NO_SOURCES, ClaimLog, Sources
@@ -272,8 +273,13 @@ class TxnLogReader(Protocol):
     def history(self, table_id: int, *, limit: int | None = None) -> list[VersionRecord]:
         """Versions, newest first."""
 
-    def audit(self, start_ms: int, end_ms: int) -> list[tuple[str, VersionRecord]]:
-        """Table name and version of everything committed with start <= time < end, by time."""
+    def audit(
+        self, start_ms: int, end_ms: int, *, after: AuditPlace = BEFORE_ALL, most: int = 1_000
+    ) -> list[tuple[str, VersionRecord]]:
+        """Table name and version of what was committed with start <= time < end, by time.
+
+        At most so many, those after a place: for the next page, that of the last one.
+        """
 
     def find_commit(self, table_id: int, commit_id: str) -> Committed | None:
         """The version that `commit_id` became."""

@@ -55,8 +55,8 @@ def refuse_transaction_control(statement: str) -> None:
             if _STEERING.match(beginning):
                 raise ValidationError(
                     f"{' '.join(words)} can't be run inside a transaction of the lake",
-                    cause="the transaction ends with its block, all of it or none of it, and its "
-                    "files are kept or deleted by that",
+                    cause="the transaction ends with its block, as a whole, and its files are "
+                    "kept or deleted accordingly",
                     remedy="leave the statement out; raise inside the block to roll back",
                 )
 

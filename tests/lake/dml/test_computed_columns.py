@@ -126,7 +126,7 @@ def test_numbers_are_handed_out(lake):
 def test_numbers_end(lake):
     table = made(lake, identity(2**63 - 2))
     table.append(rows(1, 2))
-    with pytest.raises(ValidationError, match="no number left"):
+    with pytest.raises(ValidationError, match="no numbers left"):
         table.append(rows(3))
     assert mark(table) == 2**63 - 1
 

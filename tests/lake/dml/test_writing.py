@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pyarrow as pa
 import pytest
 
@@ -57,6 +59,36 @@ def test_create_or_replace(lake):
     empty = lake.create_or_replace_table("replaced", pa.schema([("w", pa.int64())]))
     assert empty.scan().to_arrow().num_rows == 0
     assert empty.version == 2
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"delta.checkpointInterval": "7", "owner": "sales"},
+        {"delta.enableDeletionVectors": "true"},
+        {"delta.enableChangeDataFeed": "true"},
+        {"delta.enableRowTracking": "true"},
+        {"delta.columnMapping.mode": "name"},
+        {"delta.feature.timestampNtz": "supported"},
+    ],
+)
+def test_replacing_with_properties_is_one_commit(lake, properties):
+    name = f"replaced_{uuid.uuid4().hex[:8]}"
+    lake.create_or_replace_table(name, data=ROWS)
+    other = pa.table({"v": [0.5, 1.5], "part": ["a", "b"]})
+    table = lake.create_or_replace_table(name, None, ["part"], properties, data=other)
+    assert table.version == 1
+    snapshot = table.snapshot()
+    stored = {key: text for key, text in properties.items() if ".feature." not in key}
+    assert stored.items() <= snapshot.properties.items()
+    assert snapshot.metadata.partition_columns == ("part",)
+    assert table.scan().to_arrow().select(other.column_names).sort_by("v") == other
+    assert table.history()[0].operation == "WRITE"
+    table.append(other)
+    table.delete("v = 0.5")
+    assert table.count() == 2
+    assert lake.check(name).ok
+    assert table.mirror.validate().ok
 
 
 def test_notes_of_arrow_fields_are_kept(lake):

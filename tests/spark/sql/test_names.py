@@ -55,9 +55,9 @@ def test_a_table_is_renamed_to_what_is_said(spark, db, lake, name, target, found
     [
         ("spark_catalog.default.y", "another catalog"),
         ("spark_catalog.y", "another catalog"),
-        ("lake.ren.`x.z`", "has a dot inside"),
-        ("lake.`ren.x`.z", "has a dot inside"),
-        ("`x.z`", "has a dot inside"),
+        ("lake.ren.`x.z`", "contains a dot"),
+        ("lake.`ren.x`.z", "contains a dot"),
+        ("`x.z`", "contains a dot"),
         ("lake.ren.taken", "ren.taken because it already exists"),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_namespace_that_was_created_lasts(spark, db, lake):
         ("SHOW TABLES IN lake.`n.m`", "SCHEMA_NOT_FOUND"),
         ("SHOW NAMESPACES IN lake.`n.m`", "SCHEMA_NOT_FOUND"),
         ("DESCRIBE NAMESPACE lake.`n.m`", "SCHEMA_NOT_FOUND"),
-        ("CREATE NAMESPACE lake.`n.o`", "has a dot inside"),
+        ("CREATE NAMESPACE lake.`n.o`", "contains a dot"),
         ("DROP NAMESPACE lake CASCADE", "a lake can't be dropped"),
         ("CREATE NAMESPACE lake.placed LOCATION '/x'", "can't have a location"),
         ("ALTER NAMESPACE lake.n SET LOCATION '/x'", "can't have a location"),

@@ -117,9 +117,9 @@ def test_a_transaction_in_sql_alone(spark, db, lake, name):
     session.conf.set(f"spark.sql.catalog.{CATALOG}", "io.deltasql.spark.LakeCatalog")
     assert _ids(session, name) == [1]
     for text in ("begin()", f"vacuum('{name}')", f"restore('{name}', 0)"):
-        with pytest.raises(IllegalArgumentException, match=r"(inside of another|part of a) "):
+        with pytest.raises(IllegalArgumentException, match=r"(inside another|part of a) "):
             _call(spark, text)
-    with pytest.raises(ValidationError, match="inside of another one"), db.transaction():
+    with pytest.raises(ValidationError, match="inside another one"), db.transaction():
         pass
     committed = {row.table: row.version for row in _call(spark, "commit()")}
     assert committed == {name: 2, other: 1}

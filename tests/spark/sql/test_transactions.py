@@ -209,7 +209,7 @@ def test_what_is_refused_inside(spark, db, pair):
         for statement, word in REFUSED:
             with pytest.raises(IllegalArgumentException, match=word):
                 spark.sql(statement.replace("{a}", pair.a))
-        with pytest.raises(ValidationError, match="inside of another one"), db.transaction():
+        with pytest.raises(ValidationError, match="inside another one"), db.transaction():
             pass
         assert pair.files() == inside
         spark.sql(f"INSERT INTO {pair.b} VALUES (5, 5)")

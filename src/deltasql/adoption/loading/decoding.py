@@ -60,8 +60,8 @@ def numbered_lines(body: bytes, name: str) -> Iterator[tuple[int, bytes]]:
         if end - at > MOST_LINE:
             raise LogFormatError(
                 f"{name}:{number}: the line has {end - at} bytes",
-                cause=f"an action has at most {MOST_LINE}: nothing real is longer, and it would be "
-                "held in memory several times",
+                cause=f"an action has at most {MOST_LINE}: real ones are shorter, and it would "
+                "be in memory several times",
                 remedy="restore the file from a copy",
             )
         yield number, body[at:end]
@@ -98,8 +98,8 @@ def _refuse_doubled_keys(line: bytes, source: str) -> None:
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
             raise LogFormatError(
-                f"{source}: the key {twice!r:.80} is there twice",
-                cause="readers would take one or the other",
+                f"{source}: the key {twice!r:.80} appears twice",
+                cause="readers would disagree on which one counts",
                 remedy="restore the file from a copy",
             )
         return found
@@ -111,9 +111,9 @@ def _refuse_nul(action: Action, source: str) -> None:
     for text in _texts(action):
         if text is not None and "\0" in text:
             raise LogFormatError(
-                f"{source}: a text has a NUL character",
-                cause="PostgreSQL can't keep one",
-                remedy="have the table rewritten by its own writer without it",
+                f"{source}: a string contains a NUL character",
+                cause="PostgreSQL can't store one",
+                remedy="rewrite the table without it, with the writer that made it",
             )
 
 
@@ -179,7 +179,7 @@ class Commit:
             what = f"{kind} {name!r:.200}" if name else kind
             raise LogFormatError(
                 f"{source}: the commit has {what} twice",
-                cause="actions of a commit have no order, so nobody could tell which one holds",
+                cause="the actions of a commit have no order, so it is undefined which one counts",
                 remedy="restore the file from a copy",
             )
         self._seen.add(key)

@@ -60,7 +60,7 @@ def plan_log(objects: ObjectStore) -> LogPlan:
 
 def _what_is_there(listing: LogListing) -> str:
     if not listing.is_empty:
-        return "its _delta_log has neither a commit file nor a whole checkpoint"
+        return "its _delta_log has neither a commit file nor a complete checkpoint"
     return "its _delta_log is empty or absent"
 
 
@@ -99,7 +99,7 @@ def _incomplete(listing: LogListing) -> tuple[str, ...]:
 
 def _no_beginning(listing: LogListing, first: int, faults: tuple[str, ...]) -> LogFormatError:
     missing = commit_name(first - 1)
-    known = "; ".join(faults) or "and no whole checkpoint is there to begin with instead"
+    known = "; ".join(faults) or "and there is no complete checkpoint to begin with instead"
     if not listing.commits:
         return LogFormatError(
             f"_delta_log/{missing} is missing, and so are all commit files",

@@ -84,7 +84,7 @@ class Loader:
         elif self.state is not None and plan.first > self.state.version + 1:
             raise LogFormatError(
                 f"_delta_log/{commit_name(self.state.version + 1)} is gone",
-                cause="somebody cleaned the log up while it was read",
+                cause="the log was cleaned up while it was being read",
                 remedy="adopt again",
             )
         first = 0 if self.state is None else self.state.version + 1
@@ -103,7 +103,7 @@ class Loader:
         if not body.strip():
             raise LogFormatError(
                 f"_delta_log/{name}:1: the commit file is empty",
-                cause="a copy or an upload broke off",
+                cause="a copy or an upload was cut short",
                 remedy="restore the file from a copy",
             )
         commit = Commit(self.paths)
@@ -162,7 +162,7 @@ class Loader:
             missing = "protocol" if protocol is None else "metaData"
             raise LogFormatError(
                 f"_delta_log/{commit_name(version)}: the first version has no {missing}",
-                cause="version 0 says what the table is: it must have exactly one of each",
+                cause="version 0 defines the table, so it must have exactly one of each",
                 remedy="restore the file from a copy",
                 version=version,
             )

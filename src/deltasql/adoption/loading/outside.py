@@ -74,8 +74,8 @@ class PathRules:
             return
         if not same_scheme(folder, self._location):
             raise LogFormatError(
-                f"{source}: the path {uri!r:.200} leads to another kind of store",
-                cause=f"the table is at {self._location}; its paths never lead elsewhere",
+                f"{source}: the path {uri!r:.200} points to another kind of store",
+                cause=f"the table is at {self._location}; its paths can't point to another kind",
                 remedy="copy the file to the table's own store, and correct the path in the log",
             )
         place = place_of(folder + "/")
@@ -92,10 +92,10 @@ class PathRules:
             return
         told = _few(set(self._outside.values()))
         raise ValidationError(
-            f"the table at {self._location} names files outside of its own folder",
-            cause="it is a shallow clone, or somebody wants files to be read that its writer "
-            "could not read; they are in " + ", ".join(told),
-            remedy="if these are to be read, name them: lake.adopt(…, "
+            f"the table at {self._location} refers to files outside its own folder",
+            cause="it is a shallow clone, or somebody wants you to read files that they can't read "
+            "themselves; the files are in " + ", ".join(told),
+            remedy="to allow these folders, name them: lake.adopt(…, "
             f"allow=[{', '.join(map(repr, told))}])",
         )
 

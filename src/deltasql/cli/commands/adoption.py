@@ -14,8 +14,7 @@ Allow = Annotated[
     list[str] | None,
     typer.Option(
         "--allow",
-        help="A folder outside of the table that its log names files in, as shallow clones do; "
-        "may be repeated.",
+        help="A folder outside the table that its log refers to, as shallow clones do; repeatable.",
         metavar="URI",
         show_default=False,
     ),
@@ -33,7 +32,7 @@ def register(app: typer.Typer) -> None:
             "deltasql adopt s3://bucket/clone sales.clone --allow s3://bucket/old/orders",
             "deltasql adopt ./old/orders --abandon",
         ],
-        resume="the same command goes on with the adoption, --abandon gives it up",
+        resume="run the same command to continue, or with --abandon to give up",
     )(adopt)
     command(
         app,
@@ -42,7 +41,7 @@ def register(app: typer.Typer) -> None:
             "deltasql recover s3://bucket/lake --dry-run",
             "deltasql recover s3://bucket/lake",
         ],
-        resume="the same command adopts the tables that are left",
+        resume="run the same command to adopt the remaining tables",
     )(recover)
     command(app, "release", examples=["deltasql release sales.orders --yes"])(release)
 
@@ -61,10 +60,10 @@ def adopt(
         bool, typer.Option("--dry-run", help="Read the whole log, write nothing, and report.")
     ] = False,
     fence: Annotated[
-        bool, typer.Option(help="Keep other writers out; without it nothing is committed.")
+        bool, typer.Option(help="Keep other writers out; without a fence the table is read-only.")
     ] = True,
     validate: Annotated[
-        bool, typer.Option(help="First compare some versions with what another reader finds.")
+        bool, typer.Option(help="First compare some versions with another Delta reader.")
     ] = True,
     unmirrored: Annotated[
         str,
@@ -78,10 +77,10 @@ def adopt(
     allow: Allow = None,
     abandon: Annotated[
         bool,
-        typer.Option("--abandon", help="Give up an adoption that was begun here and not finished."),
+        typer.Option("--abandon", help="Abandon an unfinished adoption of this place."),
     ] = False,
 ) -> None:
-    """Take in an existing Delta table, with its history.
+    """Adopt an existing Delta table, with its history.
 
     Its files stay where they are. Stop its other writers first.
     """
@@ -89,24 +88,29 @@ def adopt(
         _abandon(session, place)
         return
     if name is None:
-        raise typer.BadParameter("say which name the table gets in the lake", param_hint="NAME")
+        raise typer.BadParameter(
+            "name the table: what should it be called in the lake?", param_hint="NAME"
+        )
     with session.lake() as lake, session.out.progress("reading the log") as advance:
         how: dict[str, Any] = {
             "fence": fence,
             "unmirrored": unmirrored,
             "allow": allow or (),
-            "progress": lambda step: advance(step.version, step.newest),
+            "progress": lambda step: advance(step.version + 1, step.newest + 1),
         }
         if dry_run:
-            session.out.record(asdict(lake.adopt(place, name, dry_run=True, **how)))
-            return
-        found = lake.adopt(place, name, dry_run=False, validate=validate, **how)
-        told = {
-            "table": found.name,
-            "version": found.version,
-            "location": found.location,
-            "read_only": found.read_only,
-        }
+            told = asdict(lake.adopt(place, name, dry_run=True, **how))
+        else:
+            found = lake.adopt(place, name, dry_run=False, validate=validate, **how)
+            told = {
+                "table": found.name,
+                "version": found.version,
+                "location": found.location,
+                "read_only": found.read_only,
+            }
+    if dry_run:
+        session.out.record(told)
+        return
     text = f"{name} is in the lake, at version {told['version']}"
     if told["read_only"]:
         text += f"; read only: {told['read_only']}"
@@ -116,9 +120,9 @@ def adopt(
 def _abandon(session: Session, place: str) -> None:
     with session.lake() as lake:
         given_up = lake.abandon_adoption(place)
-    text = f"the adoption of {given_up.location} is given up, and its place is free"
+    text = f"the adoption of {given_up.location} was abandoned, and its location is free"
     if given_up.is_fenced:
-        text += "; its log has the fence already: adopt and release it to let others write"
+        text += "; its log already has the fence: adopt and release it to let others write"
     session.out.done(text, asdict(given_up))
 
 
@@ -136,20 +140,21 @@ def recover(
         bool, typer.Option("--dry-run", help="Read all logs, write nothing, and report.")
     ] = False,
     fence: Annotated[
-        bool, typer.Option(help="Keep out those who could write the tables so far.")
+        bool, typer.Option(help="Keep other writers out; without a fence the tables are read-only.")
     ] = True,
     validate: Annotated[
-        bool, typer.Option(help="First compare some versions with what another reader finds.")
+        bool, typer.Option(help="First compare some versions with another Delta reader.")
     ] = True,
     allow: Allow = None,
     parallelism: Annotated[
-        int, typer.Option("--parallelism", help="Tables read at once.", metavar="N", min=1)
+        int,
+        typer.Option("--parallelism", help="How many tables to read at once.", metavar="N", min=1),
     ] = 4,
 ) -> None:
-    """Adopt every Delta table below a location, after its database was lost.
+    """Adopt every Delta table below a location.
 
-    Names come from the folders: sales/orders becomes sales.orders. If it is interrupted, run it
-    again. The exit code is 1 if a table could not be adopted.
+    After the database was lost. Names come from the folders: sales/orders becomes sales.orders.
+    If it is interrupted, run it again. The exit code is 1 if a table could not be adopted.
     """
     with session.lake() as lake, session.out.progress("recovering tables") as advance:
         report = lake.recover(
@@ -179,12 +184,12 @@ def release(
 ) -> None:
     """Hand a table back to plain Delta writers.
 
-    Everything is mirrored, then the fence is removed; deltasql only reads it then.
+    Everything is mirrored, then the fence is removed. From then on deltasql only reads it.
     """
     with session.lake() as lake:
         released = lake.table(table)
         if not yes:
-            typer.confirm(f"Hand {table!r} back? deltasql will not write it any more", abort=True)
+            typer.confirm(f"Hand {table!r} back? deltasql will no longer write it", abort=True)
         version = released.release()
         told = {"table": table, "version": version, "location": released.location}
     session.out.done(f"{table} is plain Delta again, from version {version}", told)

@@ -26,7 +26,8 @@ Column = Annotated[str, _text("COLUMN", "Name of the column; a.b for a field of 
 Mapping = Annotated[
     bool,
     typer.Option(
-        "--enable-column-mapping", help="Turn column mapping on first; readers must know it then."
+        "--enable-column-mapping",
+        help="Turn column mapping on first; readers must then support it.",
     ),
 ]
 
@@ -47,13 +48,13 @@ def add_column(
     table: TableName,
     name: Column,
     kind: Annotated[str, _text("TYPE", "Its type, e.g. long, string, decimal(10,2).")],
-    comment: Annotated[str | None, typer.Option("--comment", help="What it is.")] = None,
-    first: Annotated[bool, typer.Option("--first", help="Before all others.")] = False,
+    comment: Annotated[str | None, typer.Option("--comment", help="Its comment.")] = None,
+    first: Annotated[bool, typer.Option("--first", help="Put it first.")] = False,
     after: Annotated[
-        str | None, typer.Option("--after", help="Behind which one.", metavar="COLUMN")
+        str | None, typer.Option("--after", help="Put it after this column.", metavar="COLUMN")
     ] = None,
 ) -> None:
-    """Add a column, null in the rows that are there."""
+    """Add a column; it is null in existing rows."""
     _alter(
         session,
         table,
@@ -73,7 +74,7 @@ def rename_column(
     new_name: Annotated[str, _text("NEW_NAME", "Its new name.")],
     enable: Mapping = False,
 ) -> None:
-    """Give a column another name; takes column mapping."""
+    """Rename a column; needs column mapping."""
     _alter(
         session, table, lambda it: it.rename_column(name, new_name, enable_column_mapping=enable)
     )
@@ -81,7 +82,7 @@ def rename_column(
 
 @command(app, "drop-column", examples=["deltasql alter drop-column sales.orders day"])
 def drop_column(session: Session, table: TableName, name: Column, enable: Mapping = False) -> None:
-    """Take a column away; takes column mapping."""
+    """Drop a column; needs column mapping."""
     _alter(session, table, lambda it: it.drop_column(name, enable_column_mapping=enable))
 
 
@@ -89,15 +90,15 @@ def drop_column(session: Session, table: TableName, name: Column, enable: Mappin
 def reorder(
     session: Session,
     table: TableName,
-    names: Annotated[list[str], _text("COLUMN...", "These come first, in this order.")],
+    names: Annotated[list[str], _text("COLUMN...", "Columns that come first, in this order.")],
 ) -> None:
-    """Put columns first; the others follow as they are."""
+    """Put columns first; the others follow in their order."""
     _alter(session, table, lambda it: it.reorder_columns(names))
 
 
 @command(app, "set-nullable", examples=["deltasql alter set-nullable sales.orders id"])
 def set_nullable(session: Session, table: TableName, name: Column) -> None:
-    """Let a column have nulls."""
+    """Allow nulls in a column."""
     _alter(session, table, lambda it: it.set_nullable(name))
 
 
@@ -109,9 +110,9 @@ def set_nullable(session: Session, table: TableName, name: Column) -> None:
 def comment(
     session: Session,
     table: TableName,
-    text: Annotated[str, _text("TEXT", "The comment; an empty one takes it away.")],
+    text: Annotated[str, _text("TEXT", "The comment; an empty one removes it.")],
     column: Annotated[
-        str | None, typer.Option("--column", help="Of which column; else of the table.")
+        str | None, typer.Option("--column", help="The column to comment; the table by default.")
     ] = None,
 ) -> None:
     """Describe a table or a column."""
@@ -131,7 +132,7 @@ def widen_type(
     enable: Annotated[
         bool,
         typer.Option(
-            "--enable-type-widening", help="Turn the feature on; readers must know it then."
+            "--enable-type-widening", help="Turn type widening on; readers must then support it."
         ),
     ] = False,
 ) -> None:
@@ -155,7 +156,7 @@ def set_properties(
         key, separator, value = text.partition("=")
         if not separator:
             raise ValidationError(
-                f"{text!r:.80} is no KEY=VALUE", remedy="e.g. delta.appendOnly=true"
+                f"{text!r:.80} is not KEY=VALUE", remedy="e.g. delta.appendOnly=true"
             )
         wanted[key] = value
     _alter(session, table, lambda it: it.set_properties(wanted))
@@ -165,9 +166,9 @@ def set_properties(
 def unset_properties(
     session: Session,
     table: TableName,
-    keys: Annotated[list[str], _text("KEY...", "Properties to take away.")],
+    keys: Annotated[list[str], _text("KEY...", "Properties to remove.")],
 ) -> None:
-    """Take table properties away."""
+    """Remove table properties."""
     _alter(session, table, lambda it: it.unset_properties(keys))
 
 
@@ -183,15 +184,18 @@ def add_constraint(
     session: Session,
     table: TableName,
     name: Constraint,
-    expression: Annotated[str, _text("CONDITION", "What must hold for every row.")],
+    expression: Annotated[str, _text("CONDITION", "Condition that every row must meet.")],
 ) -> None:
-    """Add a CHECK constraint, if every row that is there satisfies it."""
+    """Add a CHECK constraint.
+
+    Every existing row must satisfy it.
+    """
     _alter(session, table, lambda it: it.add_constraint(name, expression))
 
 
 @command(app, "drop-constraint", examples=["deltasql alter drop-constraint sales.orders positive"])
 def drop_constraint(session: Session, table: TableName, name: Constraint) -> None:
-    """Take a CHECK constraint away."""
+    """Drop a CHECK constraint."""
     _alter(session, table, lambda it: it.drop_constraint(name))
 
 
@@ -222,9 +226,12 @@ def drop_feature(
         bool,
         typer.Option(
             "--truncate-history",
-            help="Let versions expire that are older than a day.",
+            help="Expire versions that are older than a day.",
         ),
     ] = False,
 ) -> None:
-    """Take a feature out of a table's protocol, once nothing in the history needs it."""
+    """Drop a feature from a table's protocol.
+
+    Once nothing in its history needs it.
+    """
     _alter(session, table, lambda it: it.drop_feature(name, truncate_history=truncate))

@@ -41,7 +41,7 @@ def init(
         ),
     ] = None,
     file: Annotated[
-        bool, typer.Option(help="Write deltasql.toml, so that other commands need no options.")
+        bool, typer.Option(help="Write deltasql.toml, so other commands need no options.")
     ] = True,
     probe: Annotated[
         bool,

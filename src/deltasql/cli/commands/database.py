@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deltasql.cli.failures import BEHIND, spoken
 from deltasql.cli.session import Session, TableName, command, complete_table
 
+if TYPE_CHECKING:
+    from deltasql.lake.upkeep.checks import CheckProgress
+
 app = typer.Typer(name="db", help="The database that holds the log.", no_args_is_help=True)
 
 
 @command(app, "migrate", examples=["deltasql db migrate", "deltasql db migrate --profile prod"])
 def migrate(session: Session) -> None:
-    """Bring the database to the schema of this release.
+    """Migrate the database to the schema of this release.
 
     All or nothing.
     """
@@ -52,7 +55,7 @@ def status(session: Session) -> None:
     "grants",
     examples=[
         "deltasql db grants",
-        "deltasql db grants --reader analysts --writer etl --mirror worker | psql lake",
+        "deltasql db grants --reader bi --writer etl --mirror worker | psql lake",
         "deltasql db grants --strict | psql lake",
     ],
 )
@@ -74,7 +77,7 @@ def grants(
         bool,
         typer.Option(
             "--strict",
-            help="Writers may only call functions that check, and touch no row of the log.",
+            help="Writers can only call functions that check what they write.",
         ),
     ] = False,
 ) -> None:
@@ -97,18 +100,19 @@ def grants(
     app,
     "check",
     examples=["deltasql db check", "deltasql db check sales.orders --full --output json"],
-    resume="the same command goes on after the tables that were checked, unless --full",
+    resume="run the same command to continue with the remaining tables (--full starts over)",
 )
 def check(
     session: Session,
     table: Annotated[
         str | None,
         typer.Argument(
-            help="Which table; all by default.", metavar="[TABLE]", autocompletion=complete_table
+            help="Which table; all by default.", metavar="TABLE", autocompletion=complete_table
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="From the first version, whatever was checked before.")
+        bool,
+        typer.Option("--full", help="Start at the first version, even if it was checked before."),
     ] = False,
 ) -> None:
     """Check the log against its own commits.
@@ -116,16 +120,24 @@ def check(
     Rows, heads and the mirror's checkpoints; the exit code is 3 if something is damaged.
     """
     with session.lake() as lake, session.out.progress("checking") as advance:
-        report = lake.check(
-            table, full=full, progress=lambda at: advance(at.version + 1, at.newest + 1)
-        )
+        names = [item.name for item in lake.tables()] if table is None else []
+
+        def step(at: CheckProgress) -> None:
+            if table is not None:
+                advance(at.version + 1, at.newest + 1)
+            elif at.table in names:
+                advance(names.index(at.table), len(names))
+
+        report = lake.check(table, full=full, progress=step)
     found = [
         (item.table, finding.kind.value, finding.version, finding.path, finding.problem,
          spoken(finding.remedy))
         for item in report.tables.values()
         for finding in item.findings
     ]  # fmt: skip
-    session.out.table(("table", "kind", "version", "path", "problem", "remedy"), found)
+    session.out.table(
+        ("table", "kind", "version", "path", "problem", "remedy"), found, empty="nothing is damaged"
+    )
     for item in report.tables.values():
         more = f", {item.omitted} more findings" if item.omitted else ""
         begun = "its first version" if item.since < 0 else f"version {item.since}"
@@ -141,12 +153,12 @@ def check(
 def rebuild(session: Session, table: TableName) -> None:
     """Rebuild a table's rows from its commits.
 
-    In one transaction; commits to the table wait meanwhile.
+    In one transaction; commits to the table wait until it ends.
     """
     with session.lake() as lake, session.out.progress("rebuilding") as advance:
         done = lake.rebuild(table, progress=lambda at: advance(at.version + 1, at.newest + 1))
     session.out.done(
-        f"{done.table}: the rows of {done.versions} commits made anew, {done.files} files at "
+        f"{done.table}: the rows of {done.versions} commits rebuilt, {done.files} files at "
         f"version {done.version}",
         asdict(done),
     )
@@ -156,7 +168,7 @@ def rebuild(session: Session, table: TableName) -> None:
 def sessions(session: Session) -> None:
     """List who writes to the lake, and which versions are held.
 
-    Vacuum keeps what they may have written and not committed yet, and what they hold.
+    Vacuum keeps what they have written and not yet committed, and what they hold.
     """
     with session.lake() as lake:
         found = lake.sessions()
@@ -170,4 +182,5 @@ def sessions(session: Session) -> None:
             for item in found
         ],
         brief=("kind", "host", "pid", "committer", "heartbeat", "writing since", "holds"),
+        empty="nobody writes to the lake, and no version is held",
     )  # fmt: skip

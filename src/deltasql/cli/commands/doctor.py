@@ -20,11 +20,11 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(session: Session) -> None:
-    """Look at everything that a lake needs, and say what to do.
+    """Check everything that a lake needs.
 
-    Versions, Java and jars, the database, its grants and its clock, the object store, the worker,
-    the mirror's lag, and the newest commit files of each table. The exit code is 1 if there is a
-    problem.
+    With a remedy for each problem. Versions, Java and jars, the database, its grants and its
+    clock, the object store, the worker, the mirror's lag, and the newest commit files of each
+    table. The exit code is 1 if there is a problem.
     """
     from deltasql.lake.looking.examining import examine
     from deltasql.telemetry import logs
@@ -32,10 +32,9 @@ def doctor(session: Session) -> None:
     configuration = session.configuration()
     logs.configure(form=configuration.settings.log_format, level="error")
     found = list(examine(configuration, _spark))
-    session.out.table(
-        ("check", "state", "finding", "remedy"),
+    session.out.findings(
         [(item.check, item.state, item.finding, spoken(item.remedy)) for item in found],
-        style=lambda row: {"problem": "red", "note": "yellow"}.get(row[1]),
+        {"problem": "red", "note": "yellow"},
     )
     if any(item.state == "problem" for item in found):
         raise typer.Exit(FAILED)
@@ -57,7 +56,7 @@ def _spark() -> Iterator[Finding]:
 
     try:
         check_java()
-        yield Finding("java", "ok", "there is one that Spark can run on")
+        yield Finding("java", "ok", "it can run Spark")
     except ConfigError as error:
         yield Finding("java", "problem", f"{error.problem}: {error.cause}", error.remedy)
     try:
@@ -67,7 +66,10 @@ def _spark() -> Iterator[Finding]:
         return
     if where is None:
         yield Finding(
-            "jars", "note", f"{package} is not fetched yet", "deltasql.spark.session() does, once"
+            "jars",
+            "note",
+            f"{package} is not fetched yet",
+            "deltasql.spark.session() fetches it, once",
         )
     else:
         told = f"{package} in {where}, Hadoop {hadoop_version() or 'unknown'}"

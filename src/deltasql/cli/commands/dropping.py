@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
         app,
         "drop",
         examples=["deltasql drop sales.orders --yes", "deltasql drop sales.orders --purge"],
-        resume="deltasql tables --dropped tells whether it was; purge continues a purge",
+        resume="deltasql tables --dropped shows whether it was dropped; purge continues a purge",
     )(drop)
     command(
         app,
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         app,
         "purge",
         examples=["deltasql tables --dropped", "deltasql purge sales.orders --yes"],
-        resume="the same command continues the purge",
+        resume="run the same command to continue the purge",
     )(purge)
 
 
@@ -92,7 +92,7 @@ def undrop(
     table: Dropped,
     new_name: Annotated[
         str | None,
-        typer.Option("--new-name", help="Its name, if another has its old one.", metavar="NAME"),
+        typer.Option("--new-name", help="A new name, if its old one is taken.", metavar="NAME"),
     ] = None,
 ) -> None:
     """Bring back a table that was dropped and not purged.
@@ -114,7 +114,7 @@ def _chosen(lake: Lake, table: str) -> str | int:
         return int(table)
     raise TableNotFoundError(
         f"there is no dropped table {table}",
-        cause="it was never dropped, or it is purged already",
+        cause="it was never dropped, or it has already been purged",
         remedy="deltasql tables --dropped lists them",
     )
 

@@ -87,7 +87,7 @@ def tables(
         bool, typer.Option("--dropped", help="List tables that were dropped and not purged.")
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="List both those that are there and the dropped ones.")
+        bool, typer.Option("--all", help="List live and dropped tables.")
     ] = False,
 ) -> None:
     """List the tables of the lake.
@@ -124,13 +124,13 @@ def tables(
     else:
         columns = ("table", "version", "location", "read_only", "kind")
         rows = list(here)
-    session.out.table(columns, rows)
+    session.out.table(columns, rows, empty="no tables")
 
 
 def show(session: Session, table: TableName, version: Version = None, as_of: AsOf = None) -> None:
     """Show a table: schema, properties, size.
 
-    Old files are those of earlier versions alone: vacuum deletes them.
+    Old files belong to earlier versions only: vacuum deletes them.
     """
     with session.lake() as lake:
         found = lake.table(table)
@@ -300,11 +300,11 @@ def _values(column: Any) -> list[Any]:
 def audit(
     session: Session,
     start: Annotated[
-        str | None, typer.Option("--from", help="From this time on, ISO-8601.", metavar="TIME")
+        str | None, typer.Option("--from", help="From this time, ISO-8601.", metavar="TIME")
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", help="From so long ago on, e.g. 1d or 90m.", metavar="DURATION"),
+        typer.Option("--since", help="From this long ago, e.g. 1d or 90m.", metavar="DURATION"),
     ] = None,
     pattern: Annotated[
         str | None,
@@ -316,8 +316,8 @@ def audit(
 ) -> None:
     """List who committed what, over all tables.
 
-    With the rows and files that each version added and removed; a file that is written anew
-    counts with all of its rows.
+    With the rows and files that each version added and removed; a rewritten file counts with
+    all of its rows.
     """
     with session.lake() as lake:
         found = lake.audit(start, end, since=since, table=pattern, changes=True)

@@ -1,4 +1,4 @@
-"""Tables kept in shape: vacuum, optimize, restore."""
+"""Tables kept in shape: vacuum, leftovers, optimize, restore."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltasql.cli.session import AnyTable, DryRun, EnforceRetention, Session, TableName, command
-from deltasql.cli.text import in_units
+from deltasql.cli.text import counted, in_units
 
 if TYPE_CHECKING:
     from deltasql.maintenance.vacuuming.report import VacuumReport
@@ -24,18 +24,24 @@ def register(app: typer.Typer) -> None:
             "deltasql vacuum sales.orders --delete",
             'deltasql vacuum --retention "30 days" --delete',
         ],
-        resume="the same command goes on",
+        resume="run the same command to continue",
     )(vacuum)
+    command(
+        app,
+        "leftovers",
+        examples=["deltasql leftovers", 'deltasql leftovers --age "30 days"'],
+    )(leftovers)
     command(
         app,
         "optimize",
         examples=[
             "deltasql optimize sales.orders",
-            "deltasql optimize sales.orders --where \"day = '2026-11-01'\" --target-size '256 MB'",
+            "deltasql optimize sales.orders --where \"day = '2026-11-01'\"",
+            "deltasql optimize sales.orders --target-size '256 MB'",
             "deltasql optimize sales.orders --zorder-by customer --zorder-by day",
             "deltasql optimize sales.orders --purge",
         ],
-        resume="the same command writes what is left together",
+        resume="run the same command to compact the rest",
     )(optimize)
     command(
         app,
@@ -63,27 +69,25 @@ def vacuum(
 ) -> None:
     """Delete files that no version within the retention needs.
 
-    By default nothing is deleted, only told. A vacuum that was cut off goes on with the same
-    command.
+    By default nothing is deleted, only reported. The same command continues a vacuum that was
+    interrupted.
     """
     with session.lake() as lake:
         tables = lake.tables() if table is None else [lake.table(table)]
-        for item in tables:
-            if table is None and item.read_only is not None:
-                continue
-            _tell(
-                session,
-                item.vacuum(retention, dry_run, enforce_retention_duration=enforce_retention),
-            )
+        reports = (
+            item.vacuum(retention, dry_run, enforce_retention_duration=enforce_retention)
+            for item in tables
+            if table is not None or item.read_only is None
+        )
+        nothing = "no files to delete" if dry_run else "no files deleted"
+        session.out.reports(reports, _told, nothing, single=table is not None)
 
 
-def _tell(session: Session, report: VacuumReport) -> None:
-    done = "would go" if report.dry_run else "gone"
-    told = (
-        f"{report.table}: {report.count} files {done} ({in_units(report.bytes)})"
-        if report.count
-        else f"{report.table}: no file {done}"
-    )
+def _told(report: VacuumReport) -> str:
+    if not report.count:
+        return ""
+    done = "to delete" if report.dry_run else "deleted"
+    told = f"{report.table}: {counted(report.count, 'file')} {done} ({in_units(report.bytes)})"
     parts = [
         f"{number} {word}"
         for number, word in (
@@ -94,8 +98,32 @@ def _tell(session: Session, report: VacuumReport) -> None:
         )
         if number
     ]
-    told += f": {', '.join(parts)}" if parts else ""
-    session.out.done(told, asdict(report))
+    return told + (f": {', '.join(parts)}" if parts else "")
+
+
+def leftovers(
+    session: Session,
+    age: Annotated[
+        str | None,
+        typer.Option(
+            "--age",
+            help="Only what is older, e.g. '30 days'; a week by default.",
+            metavar="DURATION",
+        ),
+    ] = None,
+) -> None:
+    """Find files that belong to no table, left by processes that died while creating one.
+
+    Nothing is deleted: look at the folders, and delete them in the object store.
+    """
+    with session.lake() as lake:
+        found = lake.leftovers(age)
+    for item in found:
+        files = f"{item.files} {'file' if item.files == 1 else 'files'}"
+        last = f"the last of {item.modified:%Y-%m-%d}"
+        session.out.done(f"{item.location}: {files} ({in_units(item.bytes)}), {last}", asdict(item))
+    if not found:
+        session.out.note("nothing is left over")
 
 
 def optimize(
@@ -115,15 +143,13 @@ def optimize(
     ] = None,
     zorder_by: Annotated[
         list[str] | None,
-        typer.Option(
-            "--zorder-by", help="Put rows in the order of columns, one option each.", metavar="NAME"
-        ),
+        typer.Option("--zorder-by", help="Order rows by this column; repeatable.", metavar="NAME"),
     ] = None,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Only take deleted rows out of files.")
+        bool, typer.Option("--purge", help="Only remove deleted rows from files.")
     ] = False,
 ) -> None:
-    """Write small files, and those with many deleted rows, together.
+    """Compact small files, and those with many deleted rows.
 
     No row changes. Run it in several processes to share the work.
     """
@@ -132,12 +158,15 @@ def optimize(
             where, target_size, zorder_by or (), purge=purge, progress=advance
         )
     told = done.metrics
-    session.out.done(
-        f"{table}: {told['numRemovedFiles']} files ({in_units(told['numRemovedBytes'])}) became "
-        f"{told['numAddedFiles']} ({in_units(told['numAddedBytes'])}) in {len(done.versions)} "
-        "commits" + (f"; {done.skipped} bins were left to the next run" if done.skipped else ""),
-        asdict(done),
+    text = (
+        f"{table}: {counted(told['numRemovedFiles'], 'file')} "
+        f"({in_units(told['numRemovedBytes'])}) became {told['numAddedFiles']:,} "
+        f"({in_units(told['numAddedBytes'])}) in {counted(len(done.versions), 'commit')}"
+        if done.versions
+        else f"{table}: nothing to compact"
     )
+    left = f"; {counted(done.skipped, 'bin')} left for the next run" if done.skipped else ""
+    session.out.done(text + left, asdict(done))
 
 
 def restore(
@@ -147,10 +176,11 @@ def restore(
         int | None, typer.Option("--version", help="Which version.", metavar="N")
     ] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", help="As of which time.", metavar="TIME")
+        str | None,
+        typer.Option("--timestamp", help="The time to restore, ISO-8601.", metavar="TIME"),
     ] = None,
 ) -> None:
-    """Make a table what it was, as a new commit.
+    """Restore a table to an earlier version, as a new commit.
 
     The versions in between stay in the history.
     """
@@ -158,7 +188,7 @@ def restore(
         done = lake.table(table).restore(version, timestamp)
     session.out.done(
         f"{table} is as it was at version {done.restored_version}: version {done.version}, "
-        f"{done.metrics['numRestoredFiles']} files restored, "
-        f"{done.metrics['numRemovedFiles']} removed",
+        f"{counted(done.metrics['numRestoredFiles'], 'file')} restored, "
+        f"{done.metrics['numRemovedFiles']:,} removed",
         asdict(done),
     )

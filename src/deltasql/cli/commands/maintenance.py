@@ -23,7 +23,7 @@ _COLUMNS = ("work", "table", "state", "reason", "queued", "started", "ended", "b
     examples=["deltasql maintenance queue", "deltasql maintenance queue --output json"],
 )
 def queue(session: Session) -> None:
-    """List what waits, what is under way, and what was done.
+    """List what is waiting, running and done.
 
     Workers queue what is due if maintenance.auto is on.
     """
@@ -33,9 +33,9 @@ def queue(session: Session) -> None:
 
 @command(app, "run", examples=["deltasql maintenance run"])
 def run(session: Session) -> None:
-    """Queue what is due, do what waits, and list what was done.
+    """Queue what is due, run it, and list what was done.
 
-    Whether maintenance.auto is on or not; maintenance.bytes_per_hour holds.
+    Even if maintenance.auto is off; maintenance.bytes_per_hour applies.
     """
     with session.lake() as lake:
         _tell(session, lake.maintenance.run())
@@ -50,4 +50,5 @@ def _tell(session: Session, jobs: list[MaintenanceJob]) -> None:
             for job in jobs
         ],
         brief=("work", "table", "state", "reason", "queued", "outcome"),
+        empty="nothing is queued",
     )  # fmt: skip

@@ -6,12 +6,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deltasql.cli.failures import BEHIND, FAILED
-from deltasql.cli.session import AnyTable, Session, TableName, command, complete_table
+from deltasql.cli.session import Session, TableName, command, complete_table
+from deltasql.cli.text import counted
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -26,7 +28,7 @@ app = typer.Typer(
 Tables = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Which tables; all by default.", metavar="[TABLE]...", autocompletion=complete_table
+        help="Which tables; all by default.", metavar="TABLE", autocompletion=complete_table
     ),
 ]
 _STATUS = ("table", "version", "mirrored_version", "lag_versions", "lag_seconds",
@@ -92,8 +94,8 @@ def run(
 ) -> None:
     """Run the worker, until SIGTERM or Ctrl-C.
 
-    It mirrors commits and writes checkpoints. Publish runs under way are finished first. Several
-    workers may run, on any machines.
+    It mirrors commits and writes checkpoints. It finishes what it is writing before it stops.
+    Several workers may run, on any machines.
     """
     with session.lake(log_level="warning" if once else "info") as lake:
         if metrics_port is not None:
@@ -106,8 +108,13 @@ def run(
         with session.out.progress("mirroring") as advance, _watched(lake, advance):
             written = lake.mirror.run(once=True)
         left = [item for item in lake.mirror.status() if _is_behind(item) and not item.is_paused]
+    text = (
+        f"{written:,} versions and checkpoints written, {counted(len(left), 'table')} still behind"
+        if written or left
+        else "nothing to mirror: no table is behind"
+    )
     session.out.done(
-        f"{written} versions and checkpoints written, {len(left)} tables still behind",
+        text,
         {"written": written, "behind": [item.table for item in left]},
     )
     if left:
@@ -143,34 +150,39 @@ def _watched(lake: Lake, advance: Any) -> Iterator[None]:
         "deltasql mirror repair sales.orders --take-back",
         "deltasql mirror repair --all",
     ],
-    resume="the same command goes on: what is written whole stays",
+    resume="run the same command to continue; what is complete stays",
 )
 def repair(
     session: Session,
-    table: AnyTable = None,
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            help="Which table, unless --all.", metavar="TABLE", autocompletion=complete_table
+        ),
+    ] = None,
     version: Annotated[
         int | None,
         typer.Option("--version", help="This version only.", metavar="N", min=0),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Move objects that others wrote aside.")
+        bool, typer.Option("--force", help="Move aside objects that others wrote.")
     ] = False,
     take_back: Annotated[
         bool,
-        typer.Option("--take-back", help="Take versions that only the mirror has into SQL again."),
+        typer.Option("--take-back", help="Take versions that only the mirror has back into SQL."),
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every table that is ours to write.")
+        bool, typer.Option("--all", help="Repair every table that deltasql writes.")
     ] = False,
 ) -> None:
-    """Write again what was deleted or truncated.
+    """Rewrite what was deleted or truncated.
 
     The exit code is 3 if drift remains.
     """
     if everything == (table is not None):
         raise typer.BadParameter("name a table, or pass --all", param_hint="TABLE")
     if everything and (version is not None or force or take_back):
-        raise typer.BadParameter("--all takes none of --version, --force and --take-back")
+        raise typer.BadParameter("--all can't be combined with --version, --force or --take-back")
     with session.lake() as lake, session.out.progress("comparing commits") as advance:
         if table is not None:
             report = lake.table(table).mirror.repair(
@@ -217,7 +229,7 @@ def _listed(value: Any) -> Any:
     app,
     "validate",
     examples=["deltasql mirror validate", "deltasql mirror validate sales.orders --version 7"],
-    resume="nothing was changed; name tables to look at fewer",
+    resume="nothing was changed; name tables to validate fewer",
 )
 def validate(
     session: Session,
@@ -295,19 +307,19 @@ def _findings(report: ValidationReport) -> str:
     examples=[
         "deltasql mirror export sales.orders s3://elsewhere/orders --copy-data",
     ],
-    resume="the same command goes on where it stopped",
+    resume="run the same command to continue where it stopped",
 )
 def export(
     session: Session,
     table: TableName,
     place: Annotated[
-        str, typer.Argument(help="An empty place.", metavar="URI", show_default=False)
+        str, typer.Argument(help="An empty location.", metavar="URI", show_default=False)
     ],
     copy_data: Annotated[
         bool, typer.Option("--copy-data", help="Copy the data files as well.")
     ] = False,
 ) -> None:
-    """Write the whole log to another place.
+    """Write the whole log to another location.
 
     Without --copy-data the copy refers to the data files where they are.
     """
@@ -326,10 +338,10 @@ def pause(session: Session, table: TableName) -> None:
 
 @command(app, "resume", examples=["deltasql mirror resume sales.orders"])
 def resume(session: Session, table: TableName) -> None:
-    """Mirror a table again, from where it stopped."""
+    """Resume mirroring a table, where it stopped."""
     with session.lake() as lake:
         lake.table(table).mirror.resume()
-    session.out.done(f"the mirror of {table} goes on", {"table": table, "is_paused": False})
+    session.out.done(f"the mirror of {table} is resumed", {"table": table, "is_paused": False})
 
 
 @command(
@@ -349,8 +361,11 @@ def cleanup(
 ) -> None:
     """Delete old commits from the mirror.
 
-    Commits older than delta.logRetentionDuration; SQL keeps its own (expire).
+    Those older than delta.logRetentionDuration; SQL keeps its own (see expire).
     """
     with session.lake() as lake:
         report = lake.table(table).mirror.cleanup(dry_run=not delete)
-    session.out.record(asdict(report))
+    values = asdict(report)
+    if not session.out.is_json:
+        values["cutoff"] = datetime.fromtimestamp(values.pop("cutoff_ms") / 1000, UTC)
+    session.out.record(values)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deltasql.cli.session import AnyTable, DryRun, EnforceRetention, Session, command
+from deltasql.cli.text import counted
+
+if TYPE_CHECKING:
+    from deltasql.maintenance.expiring import ExpireReport
 
 
 def register(app: typer.Typer) -> None:
@@ -37,19 +40,30 @@ def expire(
     dry_run: DryRun = True,
     enforce_retention: EnforceRetention = True,
 ) -> None:
-    """Let versions older than the retention leave the history.
+    """Expire versions that are older than the retention.
 
-    By default nothing is deleted, only told. The mirror's log is cleaned up as well.
+    By default nothing is deleted, only reported. The mirror's log is cleaned up as well.
     """
     with session.lake() as lake:
-        for item in lake.tables() if table is None else [lake.table(table)]:
-            if table is None and item.read_only is not None:
-                continue
-            report = item.expire(retention, dry_run, enforce_retention_duration=enforce_retention)
-            done = "would expire" if report.dry_run else "expired"
-            why = f" ({report.reason})" if report.reason else ""
-            session.out.done(
-                f"{report.table}: {report.versions} versions {done}; the oldest is "
-                f"{report.kept_from}{why}",
-                asdict(report),
-            )
+        reports = (
+            item.expire(retention, dry_run, enforce_retention_duration=enforce_retention)
+            for item in (lake.tables() if table is None else [lake.table(table)])
+            if table is not None or item.read_only is None
+        )
+        nothing = "no versions to expire" if dry_run else "no versions expired"
+        session.out.reports(reports, _told, nothing, single=table is not None)
+
+
+# What most tables say most of the time.
+_USUAL = (None, "", "no version is that old")
+
+
+def _told(report: ExpireReport) -> str:
+    why = f" ({report.reason})" if report.reason else ""
+    if not report.versions:
+        return f"{report.table}: {report.reason}" if report.reason not in _USUAL else ""
+    done = "to expire" if report.dry_run else "expired"
+    return (
+        f"{report.table}: {counted(report.versions, 'version')} {done}; the oldest "
+        f"{'would be' if report.dry_run else 'is'} {report.kept_from}{why}"
+    )

@@ -34,10 +34,11 @@ def register(app: typer.Typer) -> None:
 def serve(
     session: Session,
     host: Annotated[
-        str, typer.Option("--host", help="Address; another than loopback needs tokens.")
+        str, typer.Option("--host", help="Address; any but loopback needs tokens.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", help="Port; 0 takes any.", metavar="PORT", min=0, max=65535)
+        int,
+        typer.Option("--port", help="Port; 0 takes a free one.", metavar="PORT", min=0, max=65535),
     ] = 8080,
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Only HTTP; the worker runs elsewhere.")
@@ -82,12 +83,10 @@ def token(
     kind: Annotated[str, typer.Option("--kind", help="read, or operate.", metavar="KIND")] = "read",
     schema: Annotated[
         list[str] | None,
-        typer.Option(
-            "--schema", help="Only tables of this schema; again for more.", metavar="NAME"
-        ),
+        typer.Option("--schema", help="Only tables of this schema; repeatable.", metavar="NAME"),
     ] = None,
 ) -> None:
-    """Make a token for the service.
+    """Create a token for the service.
 
     The entry for the token file goes to stdout; the token itself is shown once, on stderr.
     """
@@ -97,7 +96,8 @@ def token(
         raise typer.BadParameter("the kind is read or operate")
     secret, digest = new_token()
     if session.out.is_json:
-        session.out.record({"name": name, "kind": kind, "token": secret, "sha256": digest})
+        found = {"name": name, "kind": kind, "token": secret, "sha256": digest}
+        session.out.record(found | ({"schemas": schema} if schema else {}))
         return
     lines = ["[[tokens]]", f"name = {_quoted(name)}", f'kind = "{kind}"', f'sha256 = "{digest}"']
     if schema:

@@ -43,9 +43,9 @@ class Numbers:
             last = first + self.step * (count - 1)
             if last not in _LONGS:
                 raise ValidationError(
-                    f"the identity column {self.name!r} has no number left",
-                    cause=f"it has come to {first - self.step}",
-                    remedy="rows that fit no long can't be numbered; use another table",
+                    f"the identity column {self.name!r} has no numbers left",
+                    cause=f"its last number is {first - self.step}",
+                    remedy="the next number does not fit a long; use another table",
                 )
             self.mark, self.next = last, last + self.step
         return first

@@ -211,7 +211,7 @@ def must_be_writable(schema: StructType) -> None:
     cause = f"the schema has a column of type {odd[0]}" if odd else inner_expression(schema)
     if cause is not None:
         raise UnsupportedFeatureError(
-            "these rows can't be written from Arrow",
+            "these rows can't be written without Spark",
             cause=cause,
             remedy="write the table with Spark (see docs/features.md)",
         )
@@ -222,7 +222,7 @@ def name_parts(key: str) -> tuple[str, ...]:
     found = tuple(_unquoted(match) for match in _PART.finditer(str(key)))
     if not found:
         raise ValidationError(
-            f"{key!r:.80} is no name of a column", remedy="name one of the table's"
+            f"{key!r:.80} is not a column name", remedy="name a column of the table"
         )
     return found
 
@@ -257,7 +257,7 @@ def _invariant(given: str) -> str:
     condition = inner.get("expression") if isinstance(inner, dict) else None
     if not isinstance(condition, str):
         raise UnsupportedFeatureError(
-            "a column's invariant can't be read",
+            "a column's invariant can't be parsed",
             cause=f"it is {given!r:.80}",
             remedy="write the table with Spark",
         )

@@ -81,7 +81,7 @@ def _number(one: str, other: str, where: str) -> str:
 
 def _apart(one: str, other: str, where: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"{where} can't have values of type {one} beside {other} here",
-        cause="Spark refuses it, or makes something else of them than the embedded engine",
+        f"{where} can't mix values of type {one} and {other} here",
+        cause="Spark refuses it, or converts them differently than the embedded engine",
         remedy="cast one of them to the other's type",
     )

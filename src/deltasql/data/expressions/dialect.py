@@ -84,7 +84,7 @@ def parse(engine: Engine, given: str) -> Node:
     chosen = node.get("select_list", ())
     clauses = [name for name in _CLAUSES if node.get(name)]
     if len(chosen) != 1 or clauses or node.get("from_table", {}).get("type") != "EMPTY":
-        raise _malformed(given, "it is more than one expression")
+        raise _malformed(given, "there is more than one expression in it")
     found: Node = chosen[0]
     return found
 
@@ -93,7 +93,7 @@ def _must_balance(given: str) -> None:
     """Raise unless the text stays within the parentheses that are put around it."""
     depth, rest = 0, _SYNTAX.sub("", given)
     if "'" in rest:
-        raise _malformed(given, r"a text in it does not end; a backslash in a text is \\")
+        raise _malformed(given, r"a string in it has no end; a backslash in a string is \\")
     for letter in rest:
         depth += {"(": 1, ")": -1}.get(letter, 0)
         if depth < 0:
@@ -110,7 +110,7 @@ def _duckdb_syntax(match: re.Match[str]) -> str:
     if match["array"]:
         return quoted(match["array"].lower())
     if match["odd"]:
-        raise _malformed(match.string, f"{match['odd']} stands before a text")
+        raise _malformed(match.string, f"{match['odd']} comes before a string")
     return match[0] if match["bytes"] is None else f"unhex('{match['bytes']}')"
 
 
@@ -150,7 +150,7 @@ class Translator:
         kind = self.type_of(node, sql)
         if kind not in ("BOOLEAN", types.UNTYPED):
             raise ValidationError(
-                "the condition is neither true nor false",
+                "the condition is not a boolean",
                 cause=f"it is of type {kind}",
                 remedy="write a comparison",
             )

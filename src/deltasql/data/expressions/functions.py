@@ -40,7 +40,7 @@ class Arguments:
     def must_have_no_text(self, name: str) -> None:
         """Raise if DuckDB would turn texts into numbers in its own way."""
         if "VARCHAR" in self.kinds:
-            raise unsupported(f"{name} of texts", "cast them to numbers")
+            raise unsupported(f"{name} of strings", "cast them to numbers")
 
 
 Render: TypeAlias = Callable[[Arguments], str]
@@ -49,9 +49,9 @@ Render: TypeAlias = Callable[[Arguments], str]
 def unsupported(what: str, remedy: str = "") -> UnsupportedFeatureError:
     """The error for something that expressions don't support."""
     return UnsupportedFeatureError(
-        f"expressions can't have {what} here",
-        cause="only what gives the same answer as Spark is evaluated without it",
-        remedy=remedy or "write it otherwise (docs/python.md lists the functions), or use Spark",
+        f"expressions can't use {what} here",
+        cause="without Spark, only expressions with the same result as in Spark are evaluated",
+        remedy=remedy or "rewrite it (docs/python.md lists the functions), or use Spark",
     )
 
 
@@ -82,7 +82,7 @@ def like(operator: str, given: Arguments) -> str:
     """LIKE, where a backslash escapes: in Spark nothing but %, _ and the backslash itself."""
     said, pattern = given.text(0), given.text(1)
     is_odd = f"NOT regexp_full_match({pattern}, '(?s)(?:[^\\\\]|\\\\[%_\\\\])*')"
-    problem = "error('a backslash in a LIKE pattern stands before %, _ or a backslash')"
+    problem = "error('in a LIKE pattern, a backslash must come before %, _ or a backslash')"
     return f"CASE WHEN {is_odd} THEN {problem} ELSE {said} {operator} {pattern} ESCAPE '\\' END"
 
 
@@ -112,7 +112,7 @@ def _cased(name: str) -> Render:
         _must_have(given, name, 1)
         said = given.text(0)
         odd = f"regexp_matches({said}, '[{_characters_of_several(name)}]')"
-        problem = f"error('{name} would make several characters of one')"
+        problem = f"error('{name} would turn one character into several')"
         return f"CASE WHEN {odd} THEN {problem} ELSE {name}({said}) END"
 
     return render
@@ -143,7 +143,7 @@ def _of_one_type(name: str, called: str, least: int, most: int, *, texts: bool =
     def render(given: Arguments) -> str:
         _must_have(given, called, least, most)
         if not texts and "VARCHAR" in given.kinds and {*given.kinds} - {"VARCHAR", types.UNTYPED}:
-            raise unsupported(f"{called} of texts and other values", "cast the texts")
+            raise unsupported(f"{called} of strings and other values", "cast the strings")
         return f"{name}({', '.join(coercion.alike(given.sql, given.kinds, called))})"
 
     return render

@@ -70,7 +70,7 @@ class Scope:
             raise ValidationError(
                 f"the column {'.'.join(names)!r:.80} is ambiguous",
                 cause=f"it may be {shown}",
-                remedy="name the one that is meant, as above",
+                remedy="name the one that you mean, as above",
             )
         return found[0] if found else None
 
@@ -81,7 +81,7 @@ class Scope:
         return ValidationError(
             f"the expression names an unknown column {'.'.join(names)!r:.80}",
             cause=f"the columns are {shown}",
-            remedy="name one of these; texts stand in single quotes",
+            remedy="name one of these; strings go in single quotes",
             column=".".join(names),
         )
 

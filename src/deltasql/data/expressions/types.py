@@ -138,5 +138,5 @@ def _refused(have: str, want: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"a value of type {have} can't be cast to {want} here",
         cause="the embedded engine would not give the same value as Spark",
-        remedy="compute it before, or use Spark for this operation",
+        remedy="compute it beforehand, or use Spark for this operation",
     )

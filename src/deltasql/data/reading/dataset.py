@@ -63,7 +63,7 @@ def _condition(state: TableState, add: AddFile) -> Any:
 
 def _refused(cause: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        "the table can't be a dataset of PyArrow's",
+        "the table can't be read as a PyArrow dataset",
         cause=cause,
         remedy="use to_reader(), to_arrow() or to_batches(), which read every table",
     )

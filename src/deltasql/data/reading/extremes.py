@@ -27,7 +27,7 @@ class Extremes:
     def __init__(self, item: StructField, *, is_partition: bool) -> None:
         if not isinstance(item.type, Primitive):
             raise ValidationError(
-                f"column {item.name} has no least and no greatest value",
+                f"column {item.name} has no minimum and no maximum",
                 cause="it is a struct, an array or a map",
                 remedy="name a column of a scalar type",
             )

@@ -66,7 +66,7 @@ def _footer(source: pa.NativeFile, size: int) -> bytes:
     source.seek(max(0, size - _TAIL))
     tail = source.read(min(size, _TAIL))
     if tail[-4:] != _MAGIC:
-        raise pa.ArrowInvalid("it does not end as Parquet files do")
+        raise pa.ArrowInvalid("it does not end like a Parquet file")
     length = int.from_bytes(tail[-_END:-4], "little")
     if length > size - len(_MAGIC) - _END:
         raise pa.ArrowInvalid(f"its footer claims {length} bytes of the file's {size}")

@@ -43,7 +43,7 @@ def id_columns(state: TableState) -> tuple[StructField, ...]:
         return ()
     if state.column_mapping == "id":
         raise UnsupportedFeatureError(
-            "rows of this table can't be moved from Arrow",
+            "rows of this table can't be moved without Spark",
             cause="it tracks its rows, and maps its columns by id",
             remedy="use Spark for this operation",
         )

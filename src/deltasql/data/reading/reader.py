@@ -80,7 +80,7 @@ def _asked_for(schema: StructType, columns: Sequence[str] | None) -> list[str]:
                 remedy=f"did you mean {close[0]!r}?" if close else "choose one of them",
             )
         if item.name in found:
-            raise ValidationError(f"the column {item.name!r} is asked for twice")
+            raise ValidationError(f"the column {item.name!r} is requested twice")
         found.append(item.name)
     return found
 

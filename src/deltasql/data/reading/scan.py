@@ -232,7 +232,7 @@ class _Reading:
             yield start, batch.num_rows, batch
             start += batch.num_rows
         if start != end:
-            raise pa.ArrowInvalid(f"row group {group} has other rows than its footer says")
+            raise pa.ArrowInvalid(f"row group {group} does not have the rows that its footer says")
 
     def _prunable(self) -> dict[str, tuple[str, ...]]:
         """File columns of exactly the table's type, and their paths in stats."""

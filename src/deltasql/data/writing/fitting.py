@@ -45,7 +45,7 @@ def _must_fit_arrow(layout: Layout) -> None:
 
 def _unwritable(cause: str, remedy: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        "these rows can't be written from Arrow", cause=cause, remedy=remedy
+        "these rows can't be written without Spark", cause=cause, remedy=remedy
     )
 
 

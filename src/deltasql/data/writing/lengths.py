@@ -67,8 +67,8 @@ def check_lengths(
 def _check(texts: Any, limit: Limit) -> None:
     if pc.any(pc.greater(pc.utf8_length(texts), limit.length)).as_py():
         raise SchemaMismatchError(
-            f"a text is too long for the column {limit.name!r}",
+            f"a string is too long for the column {limit.name!r}",
             cause=f"the column is {limit.kind}({limit.length})",
-            remedy="shorten the texts, or leave these rows out",
+            remedy="shorten the strings, or leave these rows out",
             column=limit.name,
         )

@@ -59,8 +59,8 @@ class ColumnProperties:
             raise _refused("encoding", self.encoding, f"one of {', '.join(_ENCODINGS)}")
         if self.encoding is not None and self.dictionary:
             raise ValidationError(
-                "a column has an encoding and a dictionary",
-                cause="in a file it has the one or the other",
+                "a column can't have both an encoding and a dictionary",
+                cause="in a file it has one or the other",
                 remedy="leave dictionary out",
             )
 
@@ -123,7 +123,7 @@ def options_of(properties: WriterProperties, layout: Layout) -> dict[str, Any]:
         if not found:
             raise ValidationError(
                 f"the writer's properties name an unknown column {name!r:.80}",
-                cause="it is none of those that are in the files",
+                cause="it is not one of the columns in the files",
                 remedy="name a column of the table that does not partition it",
                 column=name,
             )

@@ -136,9 +136,9 @@ def _must_be_whole(stretch: Stretch, written: Sequence[Sidecar]) -> None:
     """Raise `MirrorError` unless the files are those that were counted."""
     if sum(item.adds for item in written) != stretch.files:
         raise MirrorError(
-            "the checkpoint is not written: its files changed meanwhile",
+            "the checkpoint was not written: its files changed in the meantime",
             cause=f"versions {stretch.first} to {stretch.last} had {stretch.files} live files",
-            remedy="look with lake.check(); it is tried again",
+            remedy="run lake.check(); the checkpoint is retried",
         )
 
 

@@ -111,7 +111,7 @@ class Appender:
         self, data: Any, *, app_id: str | None = None, app_version: int | None = None
     ) -> int:
         """Add rows; returns the version when they are durable, as `Table.append` does."""
-        self._must_not_wait_for_itself("append()", remedy="call submit(), that waits for nothing")
+        self._must_not_wait_for_itself("append()", remedy="call submit(), which does not wait")
         waiter = threading.get_ident()
         entry = self._entry(data, writing.txn_actions(app_id, app_version), waiter)
         self._hand_in(entry)
@@ -195,7 +195,7 @@ class Appender:
         """Close, and only log errors."""
         self._finish()
         for receipt in self._unheard():
-            message = "%s: rows that were handed in were not committed: %s"
+            message = "%s: submitted rows were not committed: %s"
             logger.error(message, self._table.name, receipt.exception())
 
     @property
@@ -329,7 +329,7 @@ def _seconds(given: timedelta | str | float) -> float:
     if not 0 <= found <= _LONGEST:
         raise ValidationError(
             f"max_delay can't be {given}",
-            cause="rows would wait for longer than a day, or for less than no time",
+            cause="it must be at least 0 and at most a day",
             remedy='give a duration such as "200ms"',
         )
     return found

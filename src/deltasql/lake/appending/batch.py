@@ -119,7 +119,7 @@ def _leave_out_seen(table: Table, entries: Sequence[Entry]) -> None:
             seen += 1
     if not seen:
         raise CommitError(
-            f"{table.name}: a transaction was there already, and is no longer",
-            cause="another commit of the same application took its number back meanwhile",
-            remedy="let one instance of an application write at a time",
+            f"{table.name}: a transaction that was already recorded is gone",
+            cause="in the meantime another commit of the same application set its number back",
+            remedy="run only one instance of an application at a time",
         )

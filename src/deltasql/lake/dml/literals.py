@@ -62,19 +62,19 @@ def assignments(
     """What a clause sets: either the expressions `given`, or the Python `values`."""
     if given and values:
         raise ValidationError(
-            "expressions and values are both given", remedy="set all columns in one of the two"
+            "both expressions and values were given", remedy="use one of the two for all columns"
         )
     if values:
         return {key: literal(value) for key, value in values.items()}
     if not isinstance(given or {}, Mapping):
         raise ValidationError(
-            f"columns are set by a {type(given).__name__}",
+            f"columns can't be set by a {type(given).__name__}",
             remedy='name the columns and their values: {"amount": "amount + 1"}',
         )
     if not given:
         raise ValidationError(
             "no column is set",
-            cause="what to set is missing or empty, so that every row would stay as it was",
+            cause="what to set is missing or empty, so every row would stay as it is",
             remedy='name the columns and their values: {"amount": "amount + 1"}',
         )
     return expressions(given)

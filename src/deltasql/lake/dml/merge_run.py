@@ -185,7 +185,7 @@ class _Run:
         if doubled:
             raise ValidationError(
                 "a row of the table matches several rows of the source",
-                cause="the merge can't tell which of them to update or delete it by",
+                cause="it is ambiguous which of them to update or delete it by",
                 remedy="make the source's keys unique, or narrow the condition",
             )
 

@@ -55,7 +55,7 @@ def _must_differ(schema: pa.Schema) -> None:
         if name.lower() in seen:
             raise SchemaMismatchError(
                 f"the source has two columns {name!r:.80}",
-                cause="Delta's names are unique without regard to case",
+                cause="column names in Delta are case-insensitive",
                 remedy="rename or drop one of them",
             )
         seen.add(name.lower())

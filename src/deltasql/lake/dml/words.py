@@ -14,7 +14,7 @@ def one_of(*given: T | None) -> T | None:
     found = [value for value in given if value is not None]
     if len(found) > 1:
         raise ValidationError(
-            "the same is given under two names", remedy="give it once, under one of them"
+            "the same option was given under two names", remedy="give it once, under one of them"
         )
     return found[0] if found else None
 

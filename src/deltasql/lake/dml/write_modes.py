@@ -72,7 +72,7 @@ class LakeWrites:
                         raise
         elif mode in _ERROR:
             raise TableExistsError(
-                f"there is a table {name} already",
+                f"there is already a table {name}",
                 cause=f"the mode is {mode!r}",
                 remedy='choose another name, or mode="append" or "overwrite"',
             )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from deltasql.errors import ValidationError
@@ -12,22 +14,29 @@ from deltasql.lake.history import HistoryEntry
 from deltasql.lake.looking.html import Listing
 from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.settings.keys import parse_duration
+from deltasql.store.browsing.audit_place import BEFORE_ALL, AuditPlace
 from deltasql.store.browsing.sums import VersionSums
+from deltasql.store.interface import VersionRecord
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_PAGE = 5_000
 _END = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """A version of some table, for the audit; `changed` is set only on request."""
+    """A version of some table, for the audit; `changed` is set only on request.
+
+    Names change: `table_id` says which table it is.
+    """
 
     table: str
     entry: HistoryEntry
     changed: VersionSums | None = None
+    table_id: int = field(default=0, repr=False)
 
 
 def audit(
@@ -38,8 +47,15 @@ def audit(
     since: timedelta | str | None,
     table: str | None,
     changes: bool,
+    limit: int | None,
+    after: AuditEntry | None,
 ) -> list[AuditEntry]:
     """See `Lake.audit`."""
+    if limit is not None and limit < 1:
+        raise ValidationError(
+            f"the limit of an audit can't be {limit}",
+            remedy="leave it out, or give a number from 1",
+        )
     if since is not None:
         if start is not None:
             raise ValidationError("start and since were both given", remedy="give one of the two")
@@ -47,11 +63,14 @@ def audit(
         begin = lake.store.clock_ms() - _milliseconds(since)
     else:
         begin = to_ms(_BEGINNING if start is None else start)
-    found = [
+    stop = to_ms(_END if end is None else end)
+    place = BEFORE_ALL if after is None else _place(after)
+    named = (
         (name, record)
-        for name, record in lake.store.audit(begin, to_ms(_END if end is None else end))
+        for name, record in _records(lake, begin, stop, place, limit)
         if table is None or fnmatchcase(name, table)
-    ]
+    )
+    found = list(islice(named, limit))
     sums: dict[tuple[int, int], VersionSums] = {}
     if changes:
         spans: dict[int, list[int]] = {}
@@ -65,9 +84,28 @@ def audit(
             name,
             HistoryEntry.of(record),
             sums.get((record.table_id, record.version), VersionSums()) if changes else None,
+            record.table_id,
         )
         for name, record in found
     )
+
+
+def _place(entry: AuditEntry) -> AuditPlace:
+    return AuditPlace(to_ms(entry.entry.timestamp), entry.table_id, entry.entry.version)
+
+
+def _records(
+    lake: Lake, begin: int, stop: int, place: AuditPlace, limit: int | None
+) -> Iterator[tuple[str, VersionRecord]]:
+    """What was committed, read page by page."""
+    most = _PAGE if limit is None else min(limit, _PAGE)
+    while True:
+        page = lake.store.audit(begin, stop, after=place, most=most)
+        yield from page
+        if len(page) < most:
+            return
+        last = page[-1][1]
+        place = AuditPlace(last.in_commit_timestamp, last.table_id, last.version)
 
 
 def _milliseconds(since: timedelta | str) -> int:

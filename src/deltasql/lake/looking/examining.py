@@ -124,7 +124,7 @@ def _grants(lake: Lake) -> Iterator[Finding]:
         )
     elif not lake.store.may_purge():
         yield Finding(
-            "grants", "ok", f"{who} may commit; to adopt, recover and purge takes the owner"
+            "grants", "ok", f"{who} may commit; adopting, recovering and purging is for the owner"
         )
     else:
         yield Finding("grants", "ok", f"{who} may do everything")
@@ -160,12 +160,12 @@ def _worker(lake: Lake) -> Iterator[Finding]:
     alive = [item for item in lake.sessions() if item.kind == WORKER and item.is_alive]
     if alive:
         hosts = ", ".join(sorted({f"{item.host} ({item.pid})" for item in alive}))
-        yield Finding("worker", "ok", f"{len(alive)} at work: {hosts}")
+        yield Finding("worker", "ok", f"{len(alive)} running: {hosts}")
     else:
         yield Finding(
             "worker",
             "note",
-            "none is at work: checkpoints and upkeep wait for writers",
+            "none is running: checkpoints and upkeep wait for writers",
             "run deltasql mirror run as a service",
         )
 
@@ -205,4 +205,4 @@ def _drift(lake: Lake) -> Iterator[Finding]:
                 f"deltasql mirror validate {table.name}, then deltasql mirror repair {table.name}",
             )
     if not drifted:
-        yield Finding("drift", "ok", f"the newest {looked} commit files are as SQL has them")
+        yield Finding("drift", "ok", f"the newest {looked} commit files match SQL")

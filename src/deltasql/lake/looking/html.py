@@ -27,7 +27,7 @@ class Listing(list[T]):
 
 def more(count: int) -> str:
     """The note about rows that are not shown."""
-    return f"{count:,} in all, the first {_MOST_ROWS} shown" if count > _MOST_ROWS else ""
+    return f"{count:,} in total, the first {_MOST_ROWS} shown" if count > _MOST_ROWS else ""
 
 
 def html_table(
@@ -65,11 +65,13 @@ def failed(title: str, error: DeltaSqlError) -> str:
 
 
 def _columns(item: object) -> list[str]:
-    """The fields of a value; those of an entry inside it take that entry's place."""
+    """The fields that a value shows of itself; those of an entry inside it take its place."""
     if not is_dataclass(item):
         return ["name", "location"] if hasattr(item, "location") else ["value"]
     names: list[str] = []
     for found in fields(item):
+        if not found.repr:
+            continue
         inner = getattr(item, found.name)
         names += _columns(inner) if is_dataclass(inner) else [found.name]
     return names

@@ -46,15 +46,25 @@ class LakeLooks:
         since: timedelta | str | None = None,
         table: str | None = None,
         changes: bool = False,
+        limit: int | None = None,
+        after: AuditEntry | None = None,
     ) -> list[AuditEntry]:
         """What was committed from `start` up to `end`, by whom, across all tables, in order.
 
         `since` says instead how long ago to begin, such as `1d`; `table` is a pattern of names,
         such as `sales.*`. With `changes`, each entry has the files, bytes and rows that it added
-        and removed.
+        and removed. A long audit is read in pages: `limit` is how many entries at most, and the
+        next page comes `after` the last entry of this one.
         """
         return auditing.audit(
-            cast("Lake", self), start=start, end=end, since=since, table=table, changes=changes
+            cast("Lake", self),
+            start=start,
+            end=end,
+            since=since,
+            table=table,
+            changes=changes,
+            limit=limit,
+            after=after,
         )
 
     def _repr_html_(self) -> str:

@@ -54,7 +54,7 @@ def _step(what: str, objects: ObjectStore, do: Callable[[], object]) -> None:
         do()
     except StoreError as error:
         right = _RIGHTS.get(SCHEMES.get(urlsplit(objects.location).scheme, ""), {}).get(what)
-        needed = f"; to {what} takes {right}" if right else ""
+        needed = f"; to {what} it needs {right}" if right else ""
         raise replace(
             error,
             problem=f"the location {objects.location} can't be used: this process can't {what} "
@@ -68,18 +68,18 @@ def _read_back(objects: ObjectStore, name: str) -> None:
     found = objects.read(name)
     if found != _BYTES:
         raise StoreError(
-            "other bytes came back than were written",
-            cause=f"{len(_BYTES)} bytes were written, and {len(found)} others read",
-            remedy="something on the way changes objects: reach the store directly",
+            "the bytes read are not the bytes written",
+            cause=f"{len(_BYTES)} bytes were written, and {len(found)} different ones were read",
+            remedy="something in between changes objects: connect to the store directly",
         )
 
 
 def _listed(objects: ObjectStore, name: str) -> None:
     if name not in [item.path for item in objects.list(_NAME)]:
         raise StoreError(
-            "a listing lacks what was just written",
-            cause="the store is not consistent, or a cache stands before it",
-            remedy="reach the store directly",
+            "a listing lacks an object that was just written",
+            cause="the store is not consistent, or there is a cache in front of it",
+            remedy="connect to the store directly",
         )
 
 

@@ -136,7 +136,7 @@ class Transaction:
 
     def _must_be_open(self) -> None:
         if not self._is_open:
-            raise _misused("the transaction is not open", "it is used outside of its with block")
+            raise _misused("the transaction is not open", "it was used outside of its with block")
 
     def _commit(self) -> None:
         changed = [table for table in self._tables.values() if table.has_changes]
@@ -181,9 +181,9 @@ class Transaction:
             if error.is_refusal:
                 raise
             raise CommitStateUnknownError(
-                "it is not known whether the transaction's statements were committed",
+                "it is unknown whether the transaction's statements were committed",
                 cause=f"the answer was lost: {error.problem}",
-                remedy="look for what they should have done before you run them again",
+                remedy="check whether they took effect before you run them again",
                 commit_id=self.id,
             ) from error
 

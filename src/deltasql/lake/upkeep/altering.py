@@ -13,28 +13,21 @@ from deltasql.data.conform import check_added
 from deltasql.errors import ValidationError
 from deltasql.lake.writing import new_id
 from deltasql.log.conflict import Reads
-from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.maintenance.altering import columns as edits
 from deltasql.maintenance.altering import rules, uses
 from deltasql.maintenance.altering.ddl import parse_columns
-from deltasql.maintenance.altering.types import (
-    changed_column,
-    delta_type,
-    rendered,
-    with_mapping,
-)
+from deltasql.maintenance.altering.properties import with_properties
+from deltasql.maintenance.altering.types import changed_column, delta_type, rendered
 from deltasql.spec import codec
 from deltasql.spec.actions import Action, Metadata
 from deltasql.spec.column_mapping import (
     assign_column_mapping,
     max_column_id,
 )
-from deltasql.spec.features import stored_properties
 from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
     FENCE,
     MAX_COLUMN_ID,
-    ROW_TRACKING,
     TYPE_WIDENING,
     canonical,
     is_true,
@@ -181,13 +174,15 @@ class TableAlter:
             if not enable_type_widening:
                 raise ValidationError(
                     f"without type widening {column!r:.80} can't change its type",
-                    cause="readers must know that older files have the narrower one",
-                    remedy="pass enable_type_widening=True: readers must know the feature then",
+                    cause="readers must know that older files have the narrower type",
+                    remedy="pass enable_type_widening=True; readers must then support the feature",
                 )
             configuration[TYPE_WIDENING] = "true"
         kind = delta_type(type)
         if not isinstance(kind, Primitive):
-            raise ValidationError(f"{type} is no scalar type", remedy="only scalars are widened")
+            raise ValidationError(
+                f"{type} is not a scalar type", remedy="only scalar types can be widened"
+            )
         schema = edits.widen(state.schema, column, kind)
         metadata = replace(
             state.metadata, schema_string=render_schema(schema), configuration=configuration
@@ -199,29 +194,9 @@ class TableAlter:
     def set_properties(self, properties: Mapping[str, str]) -> int:
         """Set table properties; the protocol is raised if one of them requires it."""
         snapshot = _snapshot(self)
-        rules.must_be_plain(properties)
-        wanted = canonical(properties)
-        rules.must_be_plain(wanted)
-        if FENCE in wanted:
-            rules.fence_must_stay(snapshot.state, wanted)
-        configuration = {**snapshot.properties, **wanted}
-        if is_true(configuration, ROW_TRACKING):
-            for key, start in ROW_TRACKING_COLUMNS.items():
-                configuration.setdefault(key, f"{start}-{new_id()}")
-        metadata = snapshot.metadata
-        if snapshot.state.column_mapping == "none" and configuration.get(COLUMN_MAPPING_MODE) in (
-            "name",
-            "id",
-        ):
-            metadata, configuration = with_mapping(metadata, snapshot.state.schema, configuration)
-        return _commit(
-            self,
-            snapshot,
-            replace(metadata, configuration=stored_properties(configuration)),
-            "SET TBLPROPERTIES",
-            {"properties": dict(wanted)},
-            asked=configuration,
-        )
+        _, actions = with_properties(snapshot.state, snapshot.metadata, properties, new_id=new_id)
+        params = {"properties": dict(canonical(properties))}
+        return _send(self, snapshot, actions, "SET TBLPROPERTIES", params, Reads.nothing())
 
     def unset_properties(self, keys: Iterable[str], *, if_exists: bool = False) -> int:
         """Remove table properties."""
@@ -247,8 +222,8 @@ class TableAlter:
         key = rules.constraint_key(name)
         if key in snapshot.properties:
             raise ValidationError(
-                f"there is a constraint {name} already",
-                cause=f"it says {snapshot.properties[key]:.200}",
+                f"there is already a constraint {name}",
+                cause=f"it is {snapshot.properties[key]:.200}",
                 remedy="drop it first",
             )
         # As in Delta, a row for which it is null breaks a constraint.
@@ -269,7 +244,7 @@ class TableAlter:
                 return snapshot.version
             raise ValidationError(
                 f"there is no constraint {name}",
-                remedy="table.snapshot().properties tells them, or pass if_exists=True",
+                remedy="table.snapshot().properties lists them, or pass if_exists=True",
             )
         left = {known: text for known, text in snapshot.properties.items() if known != key}
         metadata = replace(snapshot.metadata, configuration=left)

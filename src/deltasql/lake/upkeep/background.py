@@ -221,7 +221,7 @@ def upkeep_beside(lake: Lake, stopped: threading.Event) -> Iterator[None]:
             try:
                 lake.maintenance.run(stopped)
             except DeltaSqlError as error:
-                logger.warning("upkeep goes on after: %s", error, extra={"error": error})
+                logger.warning("upkeep continues after an error: %s", error, extra={"error": error})
             stopped.wait(settings.maintenance_interval)
 
     thread = threading.Thread(target=keep_up, name="deltasql-upkeep", daemon=True)

@@ -44,7 +44,7 @@ class LakeChecks:
                     lake.store, item.objects, _target(item), full=full, progress=progress
                 )
             except TableNotFoundError:
-                # Either it was dropped meanwhile, or it has lost its head.
+                # Either it was dropped in the meantime, or it has lost its head.
                 if still_there(lake, item):
                     found[item.name] = _without_head(item.name)
         return CheckReport(found)

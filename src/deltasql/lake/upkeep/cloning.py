@@ -68,7 +68,7 @@ def clone(
         )
     if made is None:
         raise TableExistsError(
-            f"there is a table {name} already", remedy="choose another name, or drop it"
+            f"there is already a table {name}", remedy="choose another name, or drop it"
         )
     return made
 

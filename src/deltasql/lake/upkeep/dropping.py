@@ -87,7 +87,7 @@ class TableFeatures:
         if version is None and _uses(table.base(first), feature):
             version = first
         if version is not None:
-            raise _too_early(feature, f"version {version} makes use of it")
+            raise _too_early(feature, f"version {version} uses it")
         left = rules.trace_in_mirror(feature, list_log(table.objects), since=first)
         if left is not None:
             raise _too_early(feature, f"the mirror still has {left}")
@@ -105,8 +105,8 @@ def _uses(snapshot: Snapshot, feature: str) -> bool:
 def _too_early(feature: str, cause: str) -> ValidationError:
     return ValidationError(
         f"the feature {feature} can't be dropped yet: the history needs it",
-        cause=f"{cause}; from now on the table makes none",
+        cause=f"{cause}; from now on the table writes none",
         remedy="drop it again when those versions have expired and the mirror has a later "
-        "checkpoint, see docs/maintenance.md; truncate_history=True keeps a day alone",
+        "checkpoint, see docs/maintenance.md; truncate_history=True keeps only a day",
         features=(feature,),
     )

@@ -11,7 +11,7 @@ from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from deltasql.commit import CommitRequest
-from deltasql.errors import CommitError, TableNotFoundError, ValidationError
+from deltasql.errors import CommitError, ConfigError, TableNotFoundError, ValidationError
 from deltasql.lake.upkeep import cloning
 from deltasql.lake.upkeep.altering import TableAlter
 from deltasql.lake.upkeep.background import LakeMaintenance
@@ -23,13 +23,15 @@ from deltasql.lake.upkeep.retaining import LakeRetention, TableRetention
 from deltasql.lake.upkeep.sources import must_be_allowed
 from deltasql.lake.writing import now_ms
 from deltasql.log.conflict import Reads
+from deltasql.log.retention import tombstone_ms
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
 from deltasql.maintenance import restoring
 from deltasql.maintenance.existing import must_exist
 from deltasql.maintenance.presence import PIN_SECONDS, Presence
 from deltasql.maintenance.restoring import RestoreReport
 from deltasql.maintenance.vacuuming import run
-from deltasql.maintenance.vacuuming.report import CLOCK_MARGIN, VacuumReport
+from deltasql.maintenance.vacuuming.leftovers import Leftover, leftovers
+from deltasql.maintenance.vacuuming.report import CLOCK_MARGIN, VacuumReport, retention_ms
 from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile, CdcFile
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
 
-__all__ = ["LakeUpkeep", "RestoreReport", "SessionInfo", "TableUpkeep", "VacuumReport"]
+__all__ = ["LakeUpkeep", "Leftover", "RestoreReport", "SessionInfo", "TableUpkeep", "VacuumReport"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,6 +107,29 @@ class LakeUpkeep(LakeChecks, LakeRetention):
                 enforce_retention_duration=enforce_retention_duration,
                 progress=_named(progress, table.name),
             ),
+        )
+
+    def leftovers(self, age: timedelta | str | float | None = None) -> list[Leftover]:
+        """Folders below the lake's location that are no table's, with files of Delta writers.
+
+        A process that dies while it creates a table with rows leaves them. Nothing is deleted. Told
+        is what is older than `age` (a week by default, as for `Table.vacuum`) and than every live
+        process's writes.
+        """
+        lake = cast("Lake", self)
+        if lake.location is None:
+            raise ConfigError(
+                "the lake has no location to look at",
+                remedy="pass location= to connect, or set DELTASQL_LOCATION",
+            )
+        lake.presence.beat()
+        writers = lake.store.writers()
+        since = writers.now - (tombstone_ms({}) if age is None else retention_ms(age))
+        if writers.may_have_written_since is not None:
+            since = min(since, writers.may_have_written_since)
+        margin = round(CLOCK_MARGIN.total_seconds() * 1000)
+        return leftovers(
+            lake.store, lake.objects(lake.location), lake.location, older_than=since - margin
         )
 
     def sessions(self) -> list[SessionInfo]:
@@ -190,8 +215,8 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
         """
         if (version is None) == (timestamp is None):
             raise ValidationError(
-                "a restore needs to know where to",
-                cause="neither a version nor a timestamp was given, or both",
+                "a restore needs a version or a timestamp",
+                cause="neither was given, or both were",
                 remedy="give one of the two",
             )
         table = cast("Table", self)
@@ -304,7 +329,7 @@ def _must_still_exist(objects: ObjectStore, request: CommitRequest) -> None:
         if objects.head(object_key(action.path)) is None:
             raise CommitError(
                 f"{request.table_name}: {action.path} is gone; nothing was committed",
-                cause="this process was silent for so long that vacuum took it for dead, and "
+                cause="this process paused for so long that vacuum considered it dead and "
                 "deleted files that it had not committed yet",
                 remedy="write the rows again",
             )

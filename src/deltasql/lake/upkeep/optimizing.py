@@ -234,13 +234,13 @@ def _columns(given: Sequence[str], state: TableState) -> tuple[str, ...]:
         item = state.schema.field(name)
         if item is None or isinstance(item.type, StructType | ArrayType | MapType):
             raise ValidationError(
-                f"rows can't be put in the order of {name!r}",
-                cause="the table has no such column, or it is no scalar",
+                f"rows can't be ordered by {name!r}",
+                cause="the table has no such column, or it is not a scalar",
                 remedy="name scalar columns of the table",
             )
         if item.name.lower() in partition:
             raise ValidationError(
-                f"rows can't be put in the order of {name!r}",
+                f"rows can't be ordered by {name!r}",
                 cause="it partitions the table: it is the same in all rows of a file",
                 remedy="name other columns",
             )

@@ -150,7 +150,9 @@ def drop_and_purge(lake: Lake, table: Table) -> PurgeReport:
     check = _nobody_needs(lake, table)
     begun = lake.store.begin_purge(table.table_id, drop=True, check=check)
     if begun is None:
-        raise TableNotFoundError.named(table.name, cause="it was dropped or renamed meanwhile")
+        raise TableNotFoundError.named(
+            table.name, cause="it was dropped or renamed in the meantime"
+        )
     return _carry_out(lake, begun)
 
 
@@ -194,7 +196,7 @@ def _nobody_needs(lake: Lake, table: DroppedRecord | Table) -> Check:
             version, reason = held[0]
             raise ValidationError(
                 f"{table.name} is not purged: its version {version} is held",
-                cause=f"somebody reads it ({reason}); lake.pins() tells who holds what",
+                cause=f"somebody reads it ({reason}); lake.pins() shows who holds what",
                 remedy="wait until it is released; the pin of a holder that died expires",
             )
 
@@ -222,7 +224,7 @@ def _find(store: LogStore, table: str | int) -> DroppedRecord:
         raise ValidationError(
             f"{len(found)} dropped tables had the name {table}",
             cause=f"their ids are {ids}",
-            remedy="name one of them by its id; lake.dropped() tells them apart",
+            remedy="name one of them by its id; lake.dropped() shows which is which",
         )
     return found[0]
 
@@ -230,6 +232,6 @@ def _find(store: LogStore, table: str | int) -> DroppedRecord:
 def _gone(table: str | int) -> TableNotFoundError:
     return TableNotFoundError(
         f"there is no dropped table {table}",
-        cause="it was never dropped, or it is purged already",
+        cause="it was never dropped, or it has already been purged",
         remedy="see lake.dropped()",
     )

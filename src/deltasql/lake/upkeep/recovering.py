@@ -188,7 +188,7 @@ class _Recovery:
         if not _is_text(folder):
             return _failed(
                 RecoveredTable(location=location, table=None, status="found"),
-                problem="the name of its folder is not UTF-8, and no location can say it",
+                problem="the name of its folder is not UTF-8, which no location can express",
                 remedy="rename the folder, then run it again",
             )
         known = self._present.get(place_of(location))
@@ -202,7 +202,7 @@ class _Recovery:
             # Only the user can say which of them is meant.
             return _failed(
                 wanted,
-                problem=f"{min(others)} has the name {name} as well",
+                problem=f"{min(others)} is also named {name}",
                 remedy="adopt each under a name of its own: lake.adopt(location, name)",
             )
         return wanted
@@ -255,9 +255,9 @@ class _Recovery:
             if outcome.status == "found":
                 outcome = _failed(
                     outcome,
-                    problem=f"it lies inside the folder of {outer.table}",
-                    remedy="tables don't share places: copy its folder to a place of its own, "
-                    "and adopt it there",
+                    problem=f"it is inside the folder of {outer.table}",
+                    remedy="tables can't share a location: copy its folder elsewhere, and adopt "
+                    "it there",
                 )
             self._tell(outcome)
         return ()

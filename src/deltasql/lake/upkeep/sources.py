@@ -32,7 +32,7 @@ def places(location: str, allow: Iterable[str | os.PathLike[str]]) -> tuple[str,
         given = locations.absolute(text) if text.strip() else ""
         place = place_of(given) if given else ""
         if place in ("", place_of("/")):
-            raise _refused(text, "it is no folder, or the root of the file system")
+            raise _refused(text, "it is not a folder, or it is the root of the file system")
         if not same_scheme(given, location):
             raise _refused(text, f"the table is at {location}, in another kind of store")
         found.append(place)
@@ -95,8 +95,8 @@ def must_be_allowed(lake: Lake, target: Target, request: CommitRequest) -> None:
         if not held:
             raise ValidationError(
                 f"{target.name} can't have files in {folder!r:.200}",
-                cause="it lies outside of the table, and is none of its sources",
-                remedy=f"if it is to be read from there: table.allow([{folder!r:.200}])",
+                cause="it is outside the table, and is not one of its sources",
+                remedy=f"to allow it, call table.allow([{folder!r:.200}])",
             )
         lake.store.allow_sources(target.table_id, held, instead=False)
 
@@ -107,7 +107,7 @@ def must_be_of_the_lake(lake: Lake, name: str, location: str, actions: Iterable[
         if not _holders(lake, folder):
             raise ValidationError(
                 f"{name} can't have files in {folder!r:.200}",
-                cause="it lies in no table of this lake, so nobody here keeps its files from "
+                cause="it is in no table of this lake, so nothing here keeps its files from "
                 "being deleted",
                 remedy="copy the rows, with CREATE TABLE … AS SELECT, or adopt that table first",
             )

@@ -177,7 +177,7 @@ def like_parts(pattern: str) -> list[str]:
             if escaped not in {"%", "_", "\\"}:
                 raise ValidationError(
                     f"LIKE pattern {pattern!r:.80} is malformed",
-                    cause=f"a backslash stands before {escaped or 'the end'!r}",
+                    cause=f"a backslash comes before {escaped or 'the end'!r}",
                     remedy="escape only %, _ and the backslash itself",
                 )
             parts.append("=" + escaped)

@@ -315,7 +315,7 @@ class _Parser:
         try:
             found = value_of(text)
         except ValidationError as error:
-            self.fail(f"a text that can be read ({error.cause})", position)
+            self.fail(f"a valid string ({error.cause})", position)
         self.advance()
         return found
 

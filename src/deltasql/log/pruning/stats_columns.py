@@ -85,7 +85,7 @@ def load_stats_columns(text: str) -> tuple[StatsColumn, ...]:
         if column.kind not in KINDS or not column.path:
             raise _malformed(text, f"{column.kind!r:.80} is not a kind, or the path is empty")
         if not all(isinstance(name, str) for name in column.path):
-            raise _malformed(text, "a path has something else than names")
+            raise _malformed(text, "a path has something other than names")
     return found
 
 

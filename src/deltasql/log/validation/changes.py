@@ -82,7 +82,7 @@ class _Comparison:
             if there is not None:
                 yield from self._field(there, item, name)
             elif item.physical_name in used:
-                yield f"the new column {name!r:.80} has the physical name of another one in them"
+                yield f"the new column {name!r:.80} has the physical name of another column in them"
             elif not item.nullable:
                 yield f"the new column {name!r:.80} is NOT NULL, and their rows have no value in it"
         # A column with only nulls is in no file.

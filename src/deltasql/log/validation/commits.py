@@ -200,6 +200,6 @@ def _check_unknown(action: UnknownAction) -> None:
 def _too_many(what: str) -> ValidationError:
     return ValidationError(
         f"the commit has more than one {what}",
-        cause="actions of a commit have no order, so nobody could tell which one holds",
+        cause="the actions of a commit have no order, so it is undefined which one counts",
         remedy="pass one",
     )

@@ -57,7 +57,9 @@ class FileChecks:
         if vector is not None:
             self._check_vector(vector, path, check_new_path)
             if rows is None:
-                raise _uncounted(path, "a file with a deletion vector must tell its physical rows")
+                raise _uncounted(
+                    path, "a file with a deletion vector must say how many physical rows it has"
+                )
         if add.base_row_id is not None or add.default_row_commit_version is not None:
             self._check_row_ids(add)
         if add.tags or add.extra or add.clustering_provider is not None:
@@ -282,7 +284,7 @@ def added_and_removed(path: str) -> ValidationError:
     """The error for a commit that adds and removes one logical file."""
     return ValidationError(
         f"{path!r:.200} is added and removed in one commit",
-        cause="actions of a commit have no order, so nobody could tell which one holds",
+        cause="the actions of a commit have no order, so it is undefined which one counts",
         remedy="leave one of them out; a new deletion vector makes it another file",
         path=path,
     )

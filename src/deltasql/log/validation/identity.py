@@ -37,7 +37,7 @@ def _check(item: StructField) -> None:
         if type(value) is not int or value not in _LONGS:
             raise _refused(item, f"{key} is {value!r:.80}", "write a whole number that fits a long")
     if item.metadata.get(IDENTITY_STEP, 1) == 0:
-        raise _refused(item, f"{IDENTITY_STEP} is 0: all rows would have one number", "use 1")
+        raise _refused(item, f"{IDENTITY_STEP} is 0: all rows would have the same number", "use 1")
     explicit = item.metadata.get(IDENTITY_ALLOWS_EXPLICIT, True)
     if not isinstance(explicit, bool):
         raise _refused(item, f"{IDENTITY_ALLOWS_EXPLICIT} is {explicit!r:.80}", "use true or false")

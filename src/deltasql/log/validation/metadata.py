@@ -157,7 +157,7 @@ def _check_names(fields: Iterable[StructField], where: str) -> None:
         if lowered in seen:
             raise ValidationError(
                 f"{where} has two columns {field.name!r:.80}",
-                cause="names are unique without regard to case",
+                cause="names are case-insensitive",
                 remedy="rename one of them",
             )
         seen.add(lowered)
@@ -183,7 +183,7 @@ def _check_partition_columns(metadata: Metadata, schema: StructType) -> None:
     if len(set(lowered)) != len(names):
         raise ValidationError(
             "metaData.partitionColumns names a column twice",
-            cause="names are unique without regard to case",
+            cause="names are case-insensitive",
             remedy="name each partition column once",
         )
     for name in names:
@@ -191,7 +191,9 @@ def _check_partition_columns(metadata: Metadata, schema: StructType) -> None:
         if field is None or not _may_partition(field.type):
             raise ValidationError(
                 f"the table can't be partitioned by {name!r:.80}",
-                cause="the schema has no such column" if field is None else "it is no plain scalar",
+                cause="the schema has no such column"
+                if field is None
+                else "it is not a plain scalar",
                 remedy="partition by scalar columns of the schema",
             )
     if names and len(names) == len(schema.fields):
@@ -233,7 +235,7 @@ def _check_feed_columns(schema: StructType) -> None:
             raise ValidationError(
                 f"a table with a change data feed can't have a column {field.name!r:.80}",
                 cause="the feed has a column of that name itself",
-                remedy="name the column otherwise, or turn delta.enableChangeDataFeed off",
+                remedy="rename the column, or turn delta.enableChangeDataFeed off",
             )
 
 
@@ -256,7 +258,7 @@ def _check_row_id_columns(metadata: Metadata, schema: StructType) -> None:
 def _check_mapping(metadata: Metadata, schema: StructType) -> None:
     ids = [_mapped_id(field) for field in all_fields(schema)]
     if len(set(ids)) != len(ids):
-        raise _bad_mapping("two columns have one id")
+        raise _bad_mapping("two columns have the same id")
     _check_physical_names(schema.fields)
     for field in all_fields(schema):
         if isinstance(field.type, StructType):
@@ -276,7 +278,7 @@ def _mapped_id(field: StructField) -> int:
 def _check_physical_names(fields: Iterable[StructField]) -> None:
     names = [field.physical_name.lower() for field in fields]
     if len(set(names)) != len(names):
-        raise _bad_mapping("two columns have one physical name")
+        raise _bad_mapping("two columns have the same physical name")
 
 
 def _max_column_id(metadata: Metadata) -> int | None:

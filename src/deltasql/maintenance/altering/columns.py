@@ -65,8 +65,8 @@ def add(
         for item in new:
             if inside.field(item.name) is not None:
                 raise ValidationError(
-                    f"there is a column {item.name!r:.80} already",
-                    cause="names are unique without regard to case",
+                    f"there is already a column {item.name!r:.80}",
+                    cause="names are case-insensitive",
                     remedy="choose another name",
                 )
         names = [item.name.lower() for item in inside.fields]
@@ -100,7 +100,7 @@ def rename(schema: StructType, name: str, new_name: str) -> StructType:
             raise _missing(name)
         if other is not None and other is not item:
             raise ValidationError(
-                f"there is a column {new_name!r:.80} already", remedy="choose another name"
+                f"there is already a column {new_name!r:.80}", remedy="choose another name"
             )
         return _with(struct, item, replace(item, name=new_name))
 
@@ -117,8 +117,8 @@ def drop(schema: StructType, name: str) -> StructType:
             raise _missing(name)
         if not left:
             raise ValidationError(
-                f"{name!r:.80} is the only one there is",
-                cause="a table, and a struct, has at least one column",
+                f"{name!r:.80} is the only one left",
+                cause="a table or a struct needs at least one column",
                 remedy="drop the struct, or the table",
             )
         return StructType(left)
@@ -163,7 +163,8 @@ def widen(schema: StructType, name: str, new: Primitive) -> StructType:
         if not is_widening(old, new):
             raise ValidationError(
                 f"{name!r:.80} can't change from {old.name} to {new.name}",
-                cause="that is no widening of Delta's: some values would not fit, or change",
+                cause="Delta does not widen it that way: some values would not fit, or would "
+                "change",
                 remedy="add a column of the new type and fill it",
             )
         entry: dict[str, Any] = {"fromType": old.name, "toType": new.name}
@@ -193,7 +194,7 @@ def _replaced(
             return MapType(key, inner, null), old
     raise ValidationError(
         f"{name!r:.80} has no type that can be widened",
-        cause="only scalars are widened",
+        cause="only scalar types can be widened",
         remedy="name a scalar column, or the way to one: items.element",
     )
 
@@ -293,10 +294,10 @@ def _in_struct(kind: DeltaType, name: str, do: Callable[[StructType], StructType
             return ArrayType(do(inner), null)
         case MapType(key, StructType() as inner, null):
             return MapType(key, do(inner), null)
-    raise ValidationError(f"{name!r:.80} is no struct", remedy="name a column that has fields")
+    raise ValidationError(f"{name!r:.80} is not a struct", remedy="name a column that has fields")
 
 
 def _missing(name: str) -> ValidationError:
     return ValidationError(
-        f"there is no column {name!r:.80}", remedy="table.snapshot().schema tells the columns"
+        f"there is no column {name!r:.80}", remedy="table.snapshot().schema lists the columns"
     )

@@ -78,7 +78,7 @@ class _Parser:
                 field["metadata"]["comment"] = self._string()
             elif self._peek().lower() in _ELSEWHERE:
                 raise self.wrong(
-                    f"{self._peek().upper()} is not for columns as text",
+                    f"{self._peek().upper()} is not supported in columns given as text",
                     "create such a table from Spark, or give the field Delta's metadata "
                     "(docs/python.md, computed columns)",
                 )
@@ -127,13 +127,13 @@ class _Parser:
         if token.startswith("`"):
             return token[1:-1].replace("``", "`")
         if not re.fullmatch(r"\w+", token):
-            raise self.wrong(f"a column's name is wanted before {token!r}")
+            raise self.wrong(f"a column's name was expected before {token!r}")
         return token
 
     def _string(self) -> str:
         token = self._take()
         if not token.startswith("'"):
-            raise self.wrong(f"a text in quotes is wanted, not {token!r:.40}")
+            raise self.wrong(f"a string in quotes was expected, not {token!r:.40}")
         return re.sub(r"\\(.)|''", lambda match: match[1] or "'", token[1:-1])
 
     def accept(self, word: str) -> bool:
@@ -159,12 +159,13 @@ class _Parser:
 
     def _must(self, word: str) -> None:
         if not self.accept(word):
-            raise self.wrong(f"{word.upper()!r} is wanted before {self._peek() or 'the end'!r:.40}")
+            found = self._peek() or "the end"
+            raise self.wrong(f"{word.upper()!r} was expected before {found!r:.40}")
 
     def wrong(self, cause: str, remedy: str = "") -> ValidationError:
         """The error for a text that is not a list of columns."""
         return ValidationError(
-            f"{self._text!r:.80} is no list of columns",
+            f"{self._text!r:.80} is not a list of columns",
             cause=cause,
             remedy=remedy or "write it as in CREATE TABLE: id BIGINT NOT NULL, day STRING",
         )

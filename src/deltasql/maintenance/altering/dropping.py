@@ -38,7 +38,7 @@ def droppable(name: str) -> str:
     if found is None:
         why = "deltasql knows no such feature"
     else:
-        why = _WHY.get(found, "what it promised to readers and writers can't be taken back")
+        why = _WHY.get(found, "its promise to readers and writers can't be taken back")
     raise UnsupportedFeatureError(
         f"the feature {found or name!r:.80} can't be dropped",
         cause=why,
@@ -63,8 +63,8 @@ def must_be_unused(state: TableState, feature: str) -> None:
     if others:
         raise ValidationError(
             f"the feature {feature} can't be dropped",
-            cause=f"{', '.join(others)} rest on it",
-            remedy="drop those first, where that can be done",
+            cause=f"{', '.join(others)} depend on it",
+            remedy="drop those first, if possible",
             features=(feature,),
         )
     constraints = [
@@ -134,5 +134,5 @@ _WHY: Final = {
     "that they had",
     "typeWidening": "older files have the narrower types",
     "inCommitTimestamp": "a mirror that is late would change the times of its versions",
-    "deltasql": "it is the fence; table.release() lets it down",
+    "deltasql": "it is the fence; table.release() removes it",
 }

@@ -21,8 +21,8 @@ def must_be_mapped(state: TableState, doing: str) -> None:
     """Raise unless column mapping makes columns independent of the names in the files."""
     if state.column_mapping == "none":
         raise ValidationError(
-            f"without column mapping no column can be {doing}",
-            cause="the data files that are there know their columns by name",
+            f"no column can be {doing} without column mapping",
+            cause="existing data files identify their columns by name",
             remedy="pass enable_column_mapping=True: it sets "
             f"{COLUMN_MAPPING_MODE} to name first, and from then on readers must support "
             "column mapping",
@@ -43,7 +43,7 @@ def must_be_plain(properties: Mapping[str, str]) -> None:
             )
         if key.lower().startswith(CONSTRAINT_PREFIX):
             raise ValidationError(
-                f"{key} is no property to set",
+                f"{key} can't be set as a property",
                 cause="existing rows must be checked against a constraint",
                 remedy="use add_constraint and drop_constraint",
             )
@@ -51,7 +51,7 @@ def must_be_plain(properties: Mapping[str, str]) -> None:
             raise ValidationError(
                 "in-commit timestamps can't be turned off",
                 cause="a mirror that is late would change the times of its versions",
-                remedy="release the table, if others shall write it",
+                remedy="release the table to let others write it",
             )
 
 
@@ -62,8 +62,8 @@ def fence_must_stay(state: TableState, properties: Mapping[str, str]) -> None:
     if wanted != is_fenced:
         raise ValidationError(
             f"{FENCE} can't be changed: the table {'has a' if is_fenced else 'has no'} fence",
-            cause="whether others may write a table is settled when it is created or adopted",
-            remedy="release the table, if others shall write it, or create another one",
+            cause="whether others may write a table is decided when it is created or adopted",
+            remedy="release the table to let others write it, or create another one",
         )
 
 

@@ -28,7 +28,7 @@ def delta_type(kind: pa.DataType | str) -> DeltaType:
         return parse_columns(f"column {kind}").fields[0].type
     except ValidationError as error:
         raise ValidationError(
-            f"{kind!r:.80} is no type of Delta's",
+            f"{kind!r:.80} is not a Delta type",
             cause=error.cause,
             remedy="give a name such as long, string or decimal(10,2), or a pyarrow type",
         ) from None

@@ -82,7 +82,7 @@ def must_not_shape_the_table(state: TableState, name: str, domains: Mapping[str,
         raise ValidationError(
             f"column {name!r:.80} can't be dropped",
             cause="the table is partitioned or clustered by it",
-            remedy="make a new table without it",
+            remedy="create a new table without it",
         )
 
 

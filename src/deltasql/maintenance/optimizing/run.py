@@ -160,7 +160,7 @@ class Run:
                 except CommitStateUnknownError:
                     raise
                 except CommitError as error:
-                    logger.info("%s: a bin is done again: %s", self.table.name, error.problem)
+                    logger.info("%s: a bin is retried: %s", self.table.name, error.problem)
                 else:
                     return
             self._skipped += 1

@@ -92,7 +92,7 @@ class Journal:
                 log.spare(vacuum_id, spared)
             if spared:
                 logger.warning(
-                    "%s: %d files were to be deleted and are needed: they stay",
+                    "%s: %d files that were to be deleted are needed, and stay",
                     self.table,
                     len(spared),
                 )
@@ -222,6 +222,6 @@ def read_only(table: str, reason: str) -> ValidationError:
     return ValidationError(
         f"{table} can't be vacuumed",
         cause=reason,
-        remedy="vacuum it with a client that can write it; docs/adopting.md tells how to get it "
-        "back",
+        remedy="vacuum it with a client that can write it; docs/adopting.md explains how to get "
+        "it back",
     )

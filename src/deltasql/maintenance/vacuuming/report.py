@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -85,18 +86,27 @@ class Tally:
         return self.kinds.total()
 
 
+_SHORT: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
+_UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
 def retention_ms(retention: timedelta | str | float) -> int:
-    """A retention in milliseconds: a duration, a text such as `7 days`, or hours as in Delta."""
+    """A retention in milliseconds: a duration, a text such as `7 days` or `7d`, or hours as in
+    Delta.
+    """
     found: float | None
     if isinstance(retention, timedelta):
         found = retention.total_seconds() * 1000
     elif isinstance(retention, str):
         found = parse_interval(retention)
+        if found is None and (short := _SHORT.fullmatch(retention.strip())):
+            # As in settings and `audit --since`.
+            found = float(short[1]) * _UNITS[short[2]]
     else:
         found = retention * 3_600_000
     if found is None or not 0 <= found < 2**53:
         raise ValidationError(
-            f"the retention {retention!r:.80} is no duration",
-            remedy='give a timedelta, a text such as "7 days", or a number of hours',
+            f"the retention {retention!r:.80} is not a duration",
+            remedy='give a timedelta, a text such as "7 days" or "12h", or a number of hours',
         )
     return round(found)

@@ -274,7 +274,7 @@ def _retention(store: LogStore, subject: Subject, wish: Wish) -> int:
             f"{subject.name}: a retention of {timedelta(milliseconds=wanted)} is shorter than "
             f"the table's own, {timedelta(milliseconds=default)}",
             cause=f"{DELETED_FILE_RETENTION} says how long old versions stay readable",
-            remedy="leave the retention out, or say enforce_retention_duration=False",
+            remedy="leave the retention out, or pass enforce_retention_duration=False",
         )
     if wanted < age:
         raise ValidationError(
@@ -282,7 +282,7 @@ def _retention(store: LogStore, subject: Subject, wish: Wish) -> int:
             "write that is under way",
             cause=f"the oldest one began {timedelta(milliseconds=age)} ago; what it has read or "
             "written could be deleted before it commits",
-            remedy="wait for it to end (lake.sessions() tells whose it is), or ask for a longer "
+            remedy="wait for it to end (lake.sessions() shows whose it is), or ask for a longer "
             "retention",
         )
     return wanted

@@ -215,7 +215,7 @@ class CheckpointRun:
             raise StoreError(
                 f"can't read the object {path!r}",
                 cause=f"it ended after {len(content)} bytes",
-                remedy="nothing: it is tried again",
+                remedy="nothing to do: it is retried",
                 path=path,
                 is_transient=True,
             )

@@ -42,21 +42,21 @@ def checkpoint_difference(
     except LogFormatError as error:
         return f"it can't be understood: {error.cause}"
     if not told.sums.has_files_of(truth.sums):
-        return "it lists other files than the commits leave, or says other things of them"
+        return "its files, or what it says about them, differ from the commits"
     if truth.metadata is not None and (
         told.metadata is None
         or restated_metadata(told.metadata) != restated_metadata(truth.metadata)
     ):
-        return "it has another metadata than the commits leave"
+        return "its metadata differs from the commits"
     if truth.protocol is not None and (
         told.protocol is None
         or restated_protocol(told.protocol) != restated_protocol(truth.protocol)
     ):
-        return "it has another protocol than the commits leave"
+        return "its protocol differs from the commits"
     if not _same_txns(told, truth):
-        return "it has other transactions of applications than the commits leave"
+        return "its application transactions differ from the commits"
     if told.domains != truth.domains:
-        return "it has other domains than the commits leave"
+        return "its domains differ from the commits"
     return None
 
 

@@ -178,7 +178,7 @@ def damaged(
     return DamagedLogError(
         f"{table}: the rows in SQL are not those of its commits at version {version}",
         cause=f"the commits leave {_told(expected)}, the rows {_told(actual)}",
-        remedy="lake.check() says what is damaged; lake.rebuild() makes the rows anew from the "
+        remedy="lake.check() shows what is damaged; lake.rebuild() rebuilds the rows from the "
         "commits",
         table=table,
         version=version,

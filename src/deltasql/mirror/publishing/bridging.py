@@ -95,9 +95,9 @@ class Bridge:
                 found = sha256(self._objects.read(LOG + commit_name(version))).digest()
                 if not known or known[0].digest != found:
                     raise MirrorError(
-                        f"{name.name} holds other bytes than SQL",
+                        f"{name.name} differs from what SQL has",
                         cause="a foreign writer, an older database or a broken copy wrote it",
-                        remedy="look at it; mirror.repair() says more",
+                        remedy="inspect it; mirror.repair() reports more",
                         version=version,
                     )
 

@@ -206,9 +206,9 @@ def must_follow(objects: ObjectStore, version: int, digest: bytes | None) -> Non
 
 def _foreign(path: str, *, is_prefix: bool) -> MirrorConflictError:
     return MirrorConflictError(
-        f"{path} holds other bytes than SQL",
+        f"{path} differs from what SQL has",
         cause="a foreign writer, an older database or a broken copy wrote it",
-        remedy="look at it; mirror.repair(force=True) moves it aside and writes ours",
+        remedy="inspect it; mirror.repair(force=True) moves it aside and writes ours",
         path=path,
         is_prefix=is_prefix,
     )

@@ -52,4 +52,4 @@ class LateChecksums:
             # An existing one stays: it can only be ours, or a foreign one that was correct.
             self._objects.put_if_absent(*item)
         except StoreError as error:
-            logger.warning("%s is left out, and readers do without: %s", item[0], error)
+            logger.warning("%s was not written; readers don't need it: %s", item[0], error)

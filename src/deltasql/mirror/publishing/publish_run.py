@@ -336,7 +336,7 @@ class PublishRun:
                 return False
             except DeltaSqlError as error:
                 self._bridge.give_up()
-                logger.warning("the backlog goes on in order: %s", error, extra={"error": error})
+                logger.warning("the backlog continues in order: %s", error, extra={"error": error})
                 return False
             if lost.is_set():
                 raise LeaseLostError

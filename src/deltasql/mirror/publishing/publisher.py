@@ -178,7 +178,7 @@ class Publisher:
             with logs.bound(table=self._name):
                 self._mirror()
         except LeaseLostError:
-            logger.info("%s: another process mirrors this table now", self._name)
+            logger.info("%s: another process now mirrors this table", self._name)
         except DeltaSqlError as error:
             message = "%s: version %s was not mirrored: %s"
             facts = {"table": self._name, "error": error}

@@ -64,7 +64,7 @@ def repair(
     """
     with held_leases(engine, log, target) as leases:
         if (reason := log.read_only_reason(target.table_id)) is not None:
-            return RepairReport(table=target.name, errors=[f"nothing is repaired: {reason}"])
+            return RepairReport(table=target.name, errors=[f"nothing was repaired: {reason}"])
         run = _Repair(engine, log, objects, target, leases, force=force)
         run.must_be_sound()
         try:
@@ -219,7 +219,7 @@ class _Repair:
         if before and differing(self._objects, digests, before):
             found.append(Conflict(commit_name(before.pop())))
             self.report.errors.append(
-                f"{found[-1].name} holds other bytes than SQL: repair that one first"
+                f"{found[-1].name} differs from what SQL has: repair that one first"
             )
         self._is_stopped = bool(found)
         return self._is_stopped

@@ -76,7 +76,8 @@ def differing(
 
     present = array("q", sorted(versions))
     found: list[int] = []
-    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="deltasql-digests") as pool:
+    pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="deltasql-digests")
+    try:
         # In batches, because a pool holds everything it is given.
         for start in range(0, len(present), _AT_ONCE):
             some = present[start : start + _AT_ONCE]
@@ -86,4 +87,7 @@ def differing(
                     found.append(version)
                 if progress is not None:
                     progress(count, len(present))
+    finally:
+        # Whoever interrupts waits for the reads under way, not for the whole batch.
+        pool.shutdown(cancel_futures=True)
     return found

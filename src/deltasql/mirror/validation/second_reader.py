@@ -108,7 +108,7 @@ def _gave_up(cause: str) -> MirrorError:
     return MirrorError(
         "delta-rs can't read the mirror",
         cause=cause,
-        remedy="see the cause; a feature that delta-rs lacks is no drift",
+        remedy="see the cause; a feature that delta-rs lacks is not drift",
     )
 
 
@@ -154,7 +154,7 @@ def _batches(stream: Any) -> Iterator[pa.RecordBatch]:
         with pa.ipc.open_stream(stream) as reader:
             yield from reader
     except pa.ArrowInvalid as error:
-        raise _gave_up(f"its process ended before it was done: {error}") from error
+        raise _gave_up(f"its process ended too early: {error}") from error
 
 
 def _main() -> None:

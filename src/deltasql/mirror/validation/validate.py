@@ -18,7 +18,7 @@ from deltasql.mirror.retained import first_kept
 from deltasql.mirror.validation.digests import Advance, commit_digests, differing
 from deltasql.mirror.validation.second_reader import IndependentView, independent_view
 from deltasql.objectstore import ObjectStore
-from deltasql.store.checking.content import file_hashes, without_empty_tags
+from deltasql.store.checking.content import file_hashes
 from deltasql.store.checking.queries import tuples
 from deltasql.store.checking.scratch import Scratch
 from deltasql.store.interface import LogStore
@@ -92,7 +92,7 @@ def validate(
     if version is not None and (version < head.earliest_version or version in missing):
         raise VersionNotFoundError(
             f"{target.name} has no version {version} in its mirror",
-            cause=f"its newest there is {newest}, and older ones may still be on their way",
+            cause=f"its newest there is {newest}, and older ones may still be pending",
             remedy="ask for that one, or mirror the rest first",
         )
     report = ValidationReport(
@@ -187,7 +187,7 @@ def _compare_files(
         if found is None:
             report.missing.append(path)
             continue
-        told, known = found[1], file_hashes(without_empty_tags(row))
+        told, known = found[1], file_hashes(row)
         if told.content != known.content or told.stats not in (b"", known.stats):
             report.different.append(path)
     report.extra += [path for path, _ in scratch.left_sizes()]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from deltasql.lake.history import HistoryEntry
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.timestamps import from_ms
 from deltasql.objectstore.store import public
 from deltasql.store.browsing.interface import ListedFile, ListedVersion, TableListing
-from deltasql.store.interface import VersionRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,38 +148,10 @@ class FilePage:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionItem:
-    """A version of a table."""
-
-    version: int
-    timestamp: datetime
-    operation: str | None
-    operation_params: dict[str, Any]
-    committer: str | None
-    commit_id: str
-    transaction_id: str | None
-    is_blind_append: bool
-
-    @classmethod
-    def of(cls, record: VersionRecord) -> VersionItem:
-        """The answer for a record."""
-        return cls(
-            version=record.version,
-            timestamp=from_ms(record.in_commit_timestamp),
-            operation=record.operation,
-            operation_params=json.loads(record.operation_params or "{}"),
-            committer=record.committer,
-            commit_id=record.commit_id,
-            transaction_id=record.transaction_id,
-            is_blind_append=record.is_blind_append,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class MirroredVersion:
     """A version, and whether it has reached the object store."""
 
-    version: VersionItem
+    version: HistoryEntry
     status: str | None
     has_commit_file: bool
     has_checkpoint: bool
@@ -191,7 +163,7 @@ class MirroredVersion:
     def of(cls, item: ListedVersion) -> MirroredVersion:
         """The answer for a listed version."""
         return cls(
-            version=VersionItem.of(item.record),
+            version=HistoryEntry.of(item.record),
             status=item.status,
             has_commit_file=item.json_written,
             has_checkpoint=item.checkpoint_written,
@@ -214,7 +186,7 @@ class AuditItem:
     """A version of some table."""
 
     table: str
-    version: VersionItem
+    version: HistoryEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from deltasql.lake.table import Table
 from deltasql.serve.access import Operator, Reader, Served
 from deltasql.serve.api.tables import Name
 from deltasql.serve.problems import Refused
-from deltasql.serve.tokens import LOCAL
 from deltasql.spec.actions import AddFile, CdcFile, RemoveFile
 from deltasql.spec.paths import is_absolute, object_key
 
@@ -28,6 +27,8 @@ _MOST_ACTIONS: Final = 10_000
 _HEADS_AT_ONCE: Final = 16
 # Delta's letter for a deletion vector with an absolute path.
 _ABSOLUTE_VECTOR: Final = "p"
+# Bytes of a path; no store takes longer keys.
+_LONGEST_PATH: Final = 4096
 
 
 class CommitBody(BaseModel):
@@ -68,7 +69,7 @@ def commit(
     known = service.lake.store.find_commit(table.table_id, commit_id)
     if known is None:
         request = _request(table, body, commit_id)
-        if visitor is not LOCAL:
+        if visitor.has_token:
             request.committer = visitor.name
         _must_be_there(table, request)
         try:
@@ -138,6 +139,14 @@ def _must_be_there(table: Table, request: CommitRequest) -> None:
 
 
 def _must_be_below(action: AddFile | CdcFile | RemoveFile) -> None:
+    # The store is asked for them before validation has seen them.
+    if len(action.path.encode("utf-8", "surrogatepass")) > _LONGEST_PATH or _is_broken(action.path):
+        raise ValidationError(
+            f"{action.path!r:.200} is no path of a file",
+            cause=f"it has more than {_LONGEST_PATH} bytes, or half a surrogate pair",
+            remedy="give the path as it was uploaded",
+            path=action.path,
+        )
     vector = getattr(action, "deletion_vector", None)
     is_elsewhere = vector is not None and vector.storage_type == _ABSOLUTE_VECTOR
     adds_elsewhere = is_absolute(action.path) and not isinstance(action, RemoveFile)
@@ -148,6 +157,10 @@ def _must_be_below(action: AddFile | CdcFile | RemoveFile) -> None:
             remedy="put the file below the table's folder, and give its relative path",
             path=action.path,
         )
+
+
+def _is_broken(path: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in path)
 
 
 def _raise_first(found: Iterable[str | None]) -> None:

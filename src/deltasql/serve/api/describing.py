@@ -27,7 +27,7 @@ _FAILURES: Final = {
     "401": "A token is needed, or is not accepted",
     "403": "The token does not allow it, or the request comes from another site",
     "404": "It is not there, or not for this token",
-    "405": "Another method is meant",
+    "405": "The method is not allowed",
     "409": "A conflict, or the table's state forbids it",
     "413": "The request is too large",
     "414": "The query is too long",

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query
 
+from deltasql.lake.history import HistoryEntry
 from deltasql.log.timestamps import from_ms, to_ms
 from deltasql.serve.access import LakeReader, Reader, Served
-from deltasql.serve.api.answers import AuditItem, AuditPage, VersionItem
+from deltasql.serve.api.answers import AuditItem, AuditPage
 from deltasql.serve.api.tables import Moment
 from deltasql.serve.problems import Refused
 from deltasql.serve.service import Service
@@ -69,7 +70,7 @@ def audit(
         stop=None if end is None else to_ms(_aware(end)),
         most=limit,
     )
-    entries = [AuditItem(name, VersionItem.of(record)) for name, record in found]
+    entries = [AuditItem(name, HistoryEntry.of(record)) for name, record in found]
     is_full = len(found) == limit
     return AuditPage(entries, from_ms(found[-1][1].in_commit_timestamp) if is_full else None)
 
@@ -117,7 +118,7 @@ def transaction(
     found = transaction_versions(
         service, visitor, transaction_id, at=None if at is None else to_ms(_aware(at))
     )
-    return [AuditItem(name, VersionItem.of(record)) for name, record in found]
+    return [AuditItem(name, HistoryEntry.of(record)) for name, record in found]
 
 
 def transaction_versions(

@@ -8,9 +8,8 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from deltasql.serve.access import COOKIE, Served
+from deltasql.serve.access import COOKIE, Served, must_be_own_page
 from deltasql.serve.pages.rendering import page, see
-from deltasql.serve.problems import Refused
 
 router = APIRouter()
 
@@ -31,8 +30,8 @@ def ask(
 @router.post("/login")
 async def enter(request: Request, service: Served) -> Response:
     """Take the token, if it is one."""
-    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        raise Refused(403, "the request comes from another site", remedy="use the form")
+    # Otherwise another site could sign a visitor in as somebody else, and see what they do.
+    must_be_own_page(request, needs_origin=False)
     form = parse_qs((await request.body())[:_LONGEST_FORM].decode("utf-8", "replace"))
     token = form.get("token", [""])[0].strip()
     onward = _own(form.get("next", ["/"])[0])
@@ -54,8 +53,9 @@ async def enter(request: Request, service: Served) -> Response:
 
 
 @router.post("/logout")
-def leave() -> Response:
+def leave(request: Request) -> Response:
     """Forget the token."""
+    must_be_own_page(request, needs_origin=False)
     answer = see("/login")
     answer.delete_cookie(COOKIE)
     return answer

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from deltasql.log.timestamps import from_ms
 from deltasql.serve.tokens import Visitor
@@ -32,7 +33,9 @@ def _templates() -> Environment:
     )
     found.filters |= {
         "ago": ago,
+        "breakable": breakable,
         "count": count,
+        "counted": counted,
         "duration": duration,
         "moment": moment,
         "segment": segment,
@@ -59,6 +62,14 @@ def problem_page(request: Request, status: int, told: dict[str, Any]) -> Respons
     """The page that shows a problem; a visitor without a token is asked for one."""
     if status == 401:
         return RedirectResponse(f"/login?next={quote(request.url.path)}", status_code=303)
+    if told["title"] == "HTTPError" and status == 404:
+        # The router's words are for programs.
+        told = {
+            **told,
+            "problem": "There is no such page",
+            "cause": "The address is wrong, or what was here is gone.",
+            "remedy": "",
+        }
     return page(request, "problem.html", None, status, told=told)
 
 
@@ -72,9 +83,19 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
+def breakable(text: str) -> Markup:
+    """A name that is broken after its dots where it is too long, not within its words."""
+    return Markup(".<wbr>").join(escape(part) for part in text.split("."))
+
+
 def count(value: int | None) -> str:
     """A number with thousands separators."""
     return "–" if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+def counted(value: int | None, noun: str) -> str:
+    """A number of things."""
+    return f"{count(value)} {noun if value == 1 else noun + 's'}"
 
 
 def size(value: int | None) -> str:

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http.client import HTTPException
 from typing import Final
 from xml.etree import ElementTree as ET
 
@@ -54,16 +55,16 @@ def assume_role(caller: Caller, *, role: str | None, policy: str, seconds: int) 
         "Policy": policy,
     }
     body = urllib.parse.urlencode(asked | ({"RoleArn": role} if role else {})).encode()
-    headers = signed(caller, body, datetime.now(UTC))
-    request = urllib.request.Request(  # noqa: S310 - the endpoint is the administrator's
-        caller.endpoint, data=body, headers=headers, method="POST"
-    )
     try:
+        headers = signed(caller, body, datetime.now(UTC))
+        request = urllib.request.Request(  # noqa: S310 - the endpoint is the administrator's
+            caller.endpoint, data=body, headers=headers, method="POST"
+        )
         with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
             return _parsed(answer.read(_LARGEST))
     except urllib.error.HTTPError as error:
         raise _failed(_message(error.read(_LARGEST)) or f"status {error.code}") from None
-    except (OSError, ValueError, ET.ParseError) as error:
+    except (OSError, ValueError, HTTPException, ET.ParseError) as error:
         raise _failed(str(error)) from None
 
 

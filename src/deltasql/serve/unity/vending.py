@@ -63,7 +63,7 @@ class Vending:
                 "expiration_time": int(found_for_azure.expires.timestamp() * 1000),
             }
         if kind != "s3":
-            raise _none("for this kind of store none can be made that end at a folder")
+            raise _none("this kind of store has none that are limited to a folder")
         found = self._credentials(location)
         return {
             "aws_temp_credentials": {
@@ -105,8 +105,8 @@ class Vending:
         nothing = f"deltasql-probe-{uuid.uuid4().hex}"
         if _is_refused(lambda: objects.head(f"{folder}/{nothing}")):
             raise _none(
-                "the account knows no folders: only with a hierarchical namespace can a signature "
-                "end at one, and a container's would be wider than the table"
+                "the account has no folders: without a hierarchical namespace a signature covers "
+                "the whole container"
             )
         tag = json.dumps({"e_tag": f'"{nothing}"'})
         if not (
@@ -161,7 +161,7 @@ class Vending:
             if self._how == AUTO:
                 raise _none("on AWS a role is needed")
             endpoint = f"https://sts.{region}.amazonaws.com/"
-        if urlsplit(endpoint).scheme != "https" and client.get("allow_http") != "true":
+        if not endpoint.lower().startswith("https://") and client.get("allow_http") != "true":
             raise _none("STS is asked over https only, unless s3.allow_http is set")
         token = option("session_token", "AWS_SESSION_TOKEN")
         return Caller(f"{endpoint.rstrip('/')}/", region, key, secret, token)
@@ -239,7 +239,7 @@ def _place(location: str) -> tuple[str, str]:
     if not folder or parts.query or parts.fragment:
         raise _none("the table is a whole bucket, or its location has a query")
     if _SPECIAL.search(folder) or ".." in folder.split("/"):
-        raise _none("the table's folder has characters that mean more than themselves in a policy")
+        raise _none("the table's folder has characters with a special meaning in a policy")
     return bucket, folder
 
 

@@ -109,7 +109,7 @@ def _load_classes(spark: SparkSession) -> None:
         loader = loader.getParent()
     if loader is None:
         raise no_native_route(
-            "its class loader takes no jar while it runs",
+            "its class loader accepts no jar while it runs",
             f"start it with spark.jars={found}",
         )
     loader.addURL(jvm.java.io.File(str(found)).toURI().toURL())

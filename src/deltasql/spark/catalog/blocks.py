@@ -110,9 +110,9 @@ def must_be_outside(spark: SparkSession, lake: Lake, *, is_attached: bool) -> No
 def nested() -> ValidationError:
     """The error for beginning a second one."""
     return ValidationError(
-        "a transaction can't begin inside of another one",
+        "a transaction can't begin inside another one",
         cause="it would be unclear which of them a statement belongs to",
-        remedy="end the first one before, or use one transaction for both",
+        remedy="end the other one first, or use one transaction for both",
     )
 
 
@@ -142,7 +142,7 @@ def check(question: Mapping[str, Any], lake: Lake) -> None:
     if block is None and (verb in _REFUSED or verb in ("place", "commit", "write")):
         raise ValidationError(
             "a transaction can't write to two lakes",
-            cause="the statement's table is in another lake than the transaction",
+            cause="the statement's table is in a different lake from the transaction",
             remedy="run it outside of the transaction",
         )
 

@@ -80,7 +80,7 @@ class Bridge:
             answer = {"error": _told(error, question)}
         except Exception as error:
             # Whatever it is, it must end the statement: the gateway would lose its message.
-            logger.exception("a question of Spark's failed")
+            logger.exception("a request from Spark failed")
             answer = {"error": _bug(error)}
         return codec.dumps(answer).decode()
 

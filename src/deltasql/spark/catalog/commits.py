@@ -93,7 +93,7 @@ class Commits:
             may_arrive=question.get("again", False),
         )
         if made is None:
-            raise TableExistsError(f"there is a table {question['create']} already")
+            raise TableExistsError(f"there is already a table {question['create']}")
         return made
 
     def _append(

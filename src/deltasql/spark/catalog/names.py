@@ -92,7 +92,7 @@ class Names:
         existing = self._lake.store.table(name)
         if existing is not None:
             if not question["may_exist"]:
-                raise TableExistsError(f"there is a table {name} already")
+                raise TableExistsError(f"there is already a table {name}")
             if location and place_of(plain(location)) != place_of(existing.location):
                 raise ValidationError(
                     f"{name} can't be replaced at {location}",
@@ -121,7 +121,7 @@ class Names:
         try:
             self._lake.rename_table(name, to)
         except TableExistsError:
-            raise TableExistsError(f"there is a table {to} already") from None
+            raise TableExistsError(f"there is already a table {to}") from None
 
     def _drop_feature(self, question: Mapping[str, Any]) -> bool:
         """Drop a feature with the lake's own operation; False if the table lacks it, which Delta
@@ -218,7 +218,7 @@ class Names:
 def _dotted(name: str, what: str) -> ValidationError:
     return ValidationError(
         f"{name!r:.80} can't be the name of a {what}",
-        cause="in a lake a dot parts words, and one of these has a dot inside",
+        cause="in a lake dots separate the parts of a name, and one of these parts contains a dot",
         remedy="choose names without dots",
     )
 

@@ -55,7 +55,7 @@ class Places:
         if table is None:
             raise TableNotFoundError(
                 f"there is no table of the lake at {path}",
-                cause="it was dropped or released meanwhile",
+                cause="it was dropped or released in the meantime",
                 remedy="see lake.tables()",
             )
         return table

@@ -204,7 +204,7 @@ class Block:
             actions, reads, table, read_version
         ):
             raise VersionConflictError(
-                f"another statement of this transaction has changed {table.name} meanwhile",
+                f"another statement of this transaction has just changed {table.name}",
                 cause=f"{operation} was prepared before it, in another thread",
                 remedy="run it again",
             )

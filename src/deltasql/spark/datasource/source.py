@@ -179,7 +179,7 @@ class DeltaSqlSource(DataSource):
         # Only CREATE TABLE also passes the options as properties.
         if "option.table" in self.options and self.catalog != BUILTIN_CATALOG:
             raise UnsupportedFeatureError(
-                "the table could be made with USING deltasql, but not be loaded",
+                "the table could be created with USING deltasql, but not loaded",
                 cause=f"spark.sql.catalog.spark_catalog is {self.catalog}, and under a catalog "
                 "other than its own Spark loads no table of a Python data source",
                 remedy="use CREATE TEMPORARY VIEW … USING deltasql, or db.register_views(…)",

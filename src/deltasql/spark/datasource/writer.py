@@ -154,7 +154,7 @@ class DeltaSqlWriter(DataSourceArrowWriter):
         )
         if created is None:
             raise ValidationError(
-                f"somebody else created {self._source.table_name} meanwhile",
+                f"somebody else has just created {self._source.table_name}",
                 remedy="run the write again",
             )
 

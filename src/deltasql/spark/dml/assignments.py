@@ -43,7 +43,7 @@ def name_parts(text: str) -> tuple[str, ...]:
         match[1].replace("``", "`") if match[1] else match[2] for match in _PART.finditer(text)
     ]
     if not found:
-        raise ValidationError(f"{text!r} is no name of a column", remedy="name one of the table's")
+        raise ValidationError(f"{text!r} is not a column name", remedy="name a column of the table")
     return tuple(found)
 
 
@@ -191,7 +191,7 @@ def _nested(kind: DataType, path: Sequence[str], key: str) -> DataType:
         if not isinstance(kind, StructType):
             raise SchemaMismatchError(
                 f"{key!r} can't be set",
-                cause=f"{name!r} would be inside a value that is no struct",
+                cause=f"{name!r} would be inside a value that is not a struct",
                 remedy="set the whole column",
             )
         kind = _field(kind, name).dataType

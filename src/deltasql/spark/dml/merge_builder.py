@@ -136,6 +136,6 @@ def _check_order(merge: Merge) -> None:
             if clause.condition is None:
                 raise ValidationError(
                     f"a clause for rows {side} can never apply",
-                    cause="one without a condition stands before it",
+                    cause="one without a condition comes before it",
                     remedy="put the clause without a condition last",
                 )

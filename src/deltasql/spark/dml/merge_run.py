@@ -96,7 +96,7 @@ class _Run:
         if found.is_doubled and not _deletes_all(merge):
             raise ValidationError(
                 "a row of the table matches several rows of the source",
-                cause="the merge can't tell which of them to update or delete it by",
+                cause="it is ambiguous which of them to update or delete it by",
                 remedy="make the source's keys unique, or narrow the condition",
             )
         with self._clock.phase("scanTimeMs"):

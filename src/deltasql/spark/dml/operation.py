@@ -82,7 +82,7 @@ class DmlContext:
             raise ValidationError(
                 "the condition may match other rows each time",
                 cause="it is random, or depends on when and where it is evaluated",
-                remedy="write what it yields into a column first",
+                remedy="write its result to a column first",
             )
 
     def files(self, predicate: Predicate | None) -> list[AddFile]:

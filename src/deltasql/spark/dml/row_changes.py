@@ -60,7 +60,7 @@ def update(context: DmlContext, given: str | Column | None, values: Values | Non
     if not values:
         raise ValidationError(
             "the update sets no column",
-            cause="`set` is missing or empty, so that every row would be written as it was",
+            cause="`set` is missing or empty, so every row would be rewritten as it is",
             remedy='name columns and their values: update("id = 200", {"v": "7"})',
         )
     clock = Clock()

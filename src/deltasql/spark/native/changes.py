@@ -116,7 +116,7 @@ def _must_say_feed(name: str, properties: Mapping[str, str], version: int) -> No
         raise ValidationError(
             f"{name} has no change feed at version {version}",
             cause=f"{CHANGE_FEED} is not true there",
-            remedy="ask for later versions, or set the property and write anew",
+            remedy="ask for later versions, or set the property and write again",
         )
 
 

@@ -136,7 +136,7 @@ def _by_name(schema: StructType) -> dict[str, StructField]:
         if found.setdefault(item.name.lower(), item) is not item:
             raise SchemaMismatchError(
                 f"the rows have two columns {item.name!r}",
-                cause="Delta's names are unique without regard to case",
+                cause="column names in Delta are case-insensitive",
                 remedy="rename or drop one of them",
             )
     return found

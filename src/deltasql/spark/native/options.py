@@ -40,7 +40,7 @@ class WriteOptions:
             )
         if self.replace_where is not None and (self.dynamic or self.overwrite_schema):
             raise _wrong(
-                "replace_where says already what is replaced",
+                "replace_where already says what is replaced",
                 'leave overwrite_schema and partition_overwrite="dynamic" out',
             )
         if self.overwrite_schema and self.dynamic:

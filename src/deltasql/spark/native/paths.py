@@ -29,7 +29,7 @@ def picked(adds: Iterable[AddFile], location: str, places: Collection[str]) -> l
     known = {place_of(add.path, location): add for add in adds}
     if strange := set(places) - known.keys():
         raise DeltaSqlError(
-            f"Spark read {min(strange)!r}, which is no file of the table",
+            f"Spark read {min(strange)!r}, which is not a file of the table",
             cause=f"the table's location, {location!r}, is written in a way that deltasql misreads",
             remedy="report it with the location; nothing was changed",
         )

@@ -58,7 +58,7 @@ class _Connection(socketserver.BaseRequestHandler):
             while (message := self._receive(_LONGEST)) is not None:
                 self._send(self.server.answer(message))
         except OSError as error:
-            logger.info("a connection of the driver's ended: %s", error)
+            logger.info("a connection from the driver ended: %s", error)
 
     def _is_proven(self) -> bool:
         ours = secrets.token_hex(32)

@@ -30,10 +30,13 @@ _CLIENTS: Final = {
 
 
 class Packages(NamedTuple):
-    """What Spark's resolver is asked for: coordinates, and what to exclude."""
+    """What Spark's resolver is asked for: coordinates, what to exclude, and whether we know the
+    digests of what comes.
+    """
 
     wanted: tuple[str, ...]
     without: tuple[str, ...]
+    is_known: bool
 
 
 def hadoop_version() -> str:
@@ -51,11 +54,11 @@ def packages_for(location: str | None) -> Packages | None:
         return None
     client = f"{_CLIENTS['s3'][1]}:{version}"
     if version not in _SDK:
-        return Packages((client,), ())
+        return Packages((client,), (), is_known=False)
     sdk, accelerator = _SDK[version]
     modules = tuple(f"software.amazon.awssdk:{module}:{sdk}" for module in _MODULES)
     extra = f"software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:{accelerator}"
-    return Packages((client, *modules, extra), (_BUNDLE,))
+    return Packages((client, *modules, extra), (_BUNDLE,), is_known=True)
 
 
 def check_filesystem(spark: SparkSession, location: str) -> None:

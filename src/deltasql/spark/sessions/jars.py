@@ -93,6 +93,8 @@ def _resolve_client(packages: Packages, folder: Path) -> None:
             # Ivy prefixes the name with the group.
             name = jar.name.partition("_")[2] or jar.name
             if _artifact(Path(name)) not in there:
+                if packages.is_known:
+                    jar_digests.check(jar)
                 jar.rename(ready / name)
         with suppress(OSError):
             ready.rename(folder)
@@ -137,7 +139,7 @@ def _resolve(package: str, folder: Path) -> None:
                 jar_digests.check(jar)
                 jar.rename(ready / jar.name)
         if not _jars_in(ready):
-            raise _not_fetched(package, "what the resolver found holds no delta-spark jar")
+            raise _not_fetched(package, "the resolver found no delta-spark jar")
         if not _jars_in(folder):
             shutil.rmtree(folder, ignore_errors=True)
         # Another process may have been faster; its jars are the same.

@@ -213,7 +213,8 @@ class StreamFiles:
                 raise SchemaMismatchError(
                     f"the schema of {self._table.name} changed at version {change.version}",
                     cause=f"the stream was started with the schema of {self._state.version}",
-                    remedy="start the stream again: it goes on where it was, with the new schema",
+                    remedy="start the stream again: it continues where it stopped, with the new "
+                    "schema",
                     version=change.version,
                 )
 

@@ -152,6 +152,6 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _another_table(name: str) -> ValidationError:
     return ValidationError(
         f"{name} is not the table that the stream has read so far",
-        cause="that one was dropped, and another made under its name",
+        cause="that one was dropped, and another was created under its name",
         remedy="start the stream with a new checkpoint",
     )

@@ -68,7 +68,7 @@ class DeltaSqlStreamWriter(DataSourceStreamArrowWriter):
             return str(found["id"])
         except (DeltaSqlError, ValueError, KeyError) as error:
             raise ValidationError(
-                f"the checkpoint at {place} does not tell the stream's id",
+                f"the checkpoint at {place} does not contain the stream's id",
                 cause=str(error).splitlines()[0],
                 remedy='name the stream: option("txnAppId", …)',
             ) from error

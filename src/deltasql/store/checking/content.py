@@ -45,7 +45,6 @@ CONTENT_COLUMNS: Final = (
     "clustering_provider",
 )
 _FROM_ADD: Final = itemgetter(*(ADD_COLUMNS.index(name) for name in CONTENT_COLUMNS))
-_TAGS: Final = CONTENT_COLUMNS.index("tags")
 _VECTOR: Final = frozenset(SHAPES[DeletionVector].by_wire)
 
 
@@ -73,18 +72,15 @@ def file_hashes(row: Row) -> FileHashes:
     keys = path_key + dv_key
     values = partition if partition == "{}" else _plain(partition)
     text = f"{size},{modified},{row_id},{row_version},{len(path)},{path}{values}"
-    if tags is not None or vector is not None or provider is not None:
-        text += repr((_tags(tags), vector and _plain_vector(vector), provider))
+    # No tags and an empty map of tags are the same: writers differ in what they repeat.
+    plain_tags = None if tags is None or tags == "{}" else _plain(tags)
+    if plain_tags is not None or vector is not None or provider is not None:
+        text += repr((plain_tags, vector and _plain_vector(vector), provider))
     return FileHashes(
         _hash(keys + text.encode("utf-8", "surrogatepass")),
         b"" if stats is None else _hash(keys + stats.encode("utf-8", "surrogatepass")),
         size,
     )
-
-
-def without_empty_tags(row: Row) -> Row:
-    """The same `CONTENT_COLUMNS`: no tags and an empty map of tags are the same."""
-    return row if row[_TAGS] != "{}" else (*row[:_TAGS], None, *row[_TAGS + 1 :])
 
 
 def hashes_of_row(add: Row) -> FileHashes:
@@ -139,11 +135,6 @@ def _plain(text: str) -> str:
         return orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS).decode()
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return text
-
-
-def _tags(text: str | None) -> str | None:
-    """No tags and an empty map of tags are the same."""
-    return None if text is None or text == "{}" else _plain(text)
 
 
 def _plain_vector(text: str) -> str:

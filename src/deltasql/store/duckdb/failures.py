@@ -63,9 +63,9 @@ def _held_elsewhere(text: str, path: str) -> DatabaseError:
     holder = program if pid is None else f"{program} (PID {pid})"
     return DatabaseError(
         f"{path} is open in another process",
-        cause=f"{holder} holds it, and a DuckDB file has one process at a time",
-        remedy="end that process or work through it; for several processes put the log into "
-        "SQLite or PostgreSQL",
+        cause=f"{holder} holds it, and only one process at a time can use a DuckDB file",
+        remedy="end that process, or work through it; for several processes, use SQLite or "
+        "PostgreSQL",
         holder_pid=pid,
         is_refusal=True,
     )
@@ -75,7 +75,7 @@ def forked(path: str) -> DatabaseError:
     """The error for a store that a forked child inherited."""
     return DatabaseError(
         f"{path} can't be used in a forked process",
-        cause="a DuckDB file has one process at a time, and the parent is it",
+        cause="only one process at a time can use a DuckDB file, and that is the parent",
         remedy="commit in the parent, or put the log into SQLite or PostgreSQL",
         is_refusal=True,
     )

@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltasql.log.pruning.partition_ranges import PartitionRanges
 from deltasql.log.pruning.ranges import Ranges
 from deltasql.store.bodies import unpack
+from deltasql.store.browsing.audit_place import BEFORE_ALL, AuditPlace
 from deltasql.store.interface import (
     CommitRecord,
     Committed,
@@ -151,8 +152,20 @@ class QueryReader(ABC):
         found = self._rows("versions_history", table_id=table_id, most=most)
         return [to_version(row) for row in found]
 
-    def audit(self, start_ms: int, end_ms: int) -> list[tuple[str, VersionRecord]]:
-        found = self._rows("versions_audit", start=start_ms, stop=end_ms)
+    def audit(
+        self, start_ms: int, end_ms: int, *, after: AuditPlace = BEFORE_ALL, most: int = 1_000
+    ) -> list[tuple[str, VersionRecord]]:
+        time, table_id, version = after
+        found = self._rows(
+            "versions_audit",
+            # The index is over times: what is before the place need not be looked at.
+            start=max(start_ms, time),
+            stop=end_ms,
+            after_time=time,
+            after_table=table_id,
+            after_version=version,
+            most=most,
+        )
         return [(row[0], to_version(row[1:])) for row in found]
 
     def find_commit(self, table_id: int, commit_id: str) -> Committed | None:

@@ -133,7 +133,7 @@ class EmbeddedStore(
         if len(proposal.rows.metadata) != 1 or len(proposal.rows.protocol) != 1:
             raise ValidationError(
                 f"table {name!r} can't be created without metadata and protocol",
-                cause="version 0 says what the table is",
+                cause="version 0 defines the table",
                 remedy="put one metaData and one protocol action into the first commit",
             )
         (metadata,), (protocol,) = proposal.rows.metadata, proposal.rows.protocol

@@ -14,6 +14,7 @@ from deltasql.log.pruning.ranges import Ranges
 from deltasql.log.pruning.stats_keys import FileKeys
 from deltasql.spec.actions import CdcFile, DomainMetadata, Txn
 from deltasql.spec.properties import CLUSTERING_DOMAIN
+from deltasql.store.browsing.audit_place import BEFORE_ALL, AuditPlace
 from deltasql.store.rows import FILES_SCHEMA, partition_key_of, to_rows
 from deltasql.testing.proposals import (
     OpenStore,
@@ -280,6 +281,13 @@ class ReadContract:
         assert all(name == tables[record.table_id] for name, record in found)
         times = [record.in_commit_timestamp for _, record in found]
         assert times == sorted(times)
+        pages, place = [], BEFORE_ALL
+        while page := store.audit(0, 2**60, after=place, most=3):
+            last = page[-1][1]
+            place = AuditPlace(last.in_commit_timestamp, last.table_id, last.version)
+            pages.append(page)
+        assert [len(page) for page in pages] == [3, 3, 2]
+        assert list(itertools.chain.from_iterable(pages)) == found
         inside = store.audit(times[2], times[5])
         assert inside == [
             item for item in found if times[2] <= item[1].in_commit_timestamp < times[5]

@@ -66,6 +66,13 @@ class TableContract:
         store.allow_sources(table_id, ["memory:///z/"], instead=True)
         assert store.sources_of(table_id) == ["memory:///z/"]
 
+    def test_a_place_is_held(self, log_store: OpenStore) -> None:
+        store = log_store()
+        assert store.held_place(4711) == (None, [])
+        table_id = create(store, "a.t", location="memory:///place/")
+        create(store, "a.u", location="memory:///places")
+        assert store.held_place(table_id) == ("memory:///place/", [])
+
     def test_a_dropped_table_comes_back(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id = create(store, "a.t", [add("a")])

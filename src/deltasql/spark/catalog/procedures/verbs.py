@@ -167,7 +167,7 @@ VERBS = (
     ),
     Procedure(
         name="repair",
-        about="Write the mirror of a table again where it is not as committed.",
+        about="Rewrite the mirror of a table where it differs from its commits.",
         parameters=(_ANY_TABLE, Parameter("force", "BOOLEAN", "false")),
         columns="table STRING, ok BOOLEAN, restored BIGINT, moved_aside BIGINT, problems STRING",
         run=_repair,
@@ -191,7 +191,8 @@ VERBS = (
     ),
     Procedure(
         name="vacuum",
-        about="Delete the files that no version within the retention needs; by default only tell.",
+        about="Delete the files that no version within the retention needs; by default only "
+        "report them.",
         parameters=(
             _ANY_TABLE,
             Parameter("retention", default="CAST(NULL AS STRING)"),
@@ -220,7 +221,7 @@ VERBS = (
     ),
     Procedure(
         name="restore",
-        about="Make a table what it was at a version or at a time, as a new commit.",
+        about="Restore a table to a version or a time, as a new commit.",
         parameters=(_TABLE, _VERSION, Parameter("timestamp", default="CAST(NULL AS STRING)")),
         columns="table STRING, version BIGINT, restored_version BIGINT",
         run=_restore,
@@ -251,7 +252,7 @@ VERBS = (
     ),
     Procedure(
         name="changes",
-        about="What the versions of a table did: an action of Delta's a row.",
+        about="What the versions of a table did, one Delta action per row.",
         parameters=(
             _TABLE,
             Parameter("from_version", "BIGINT"),

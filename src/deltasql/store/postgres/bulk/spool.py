@@ -158,6 +158,6 @@ class _Spool:
 def _silent(limit: float | None) -> StoreTimeoutError:
     return StoreTimeoutError(
         f"PostgreSQL sent nothing for {limit:g} s while reading files",
-        cause="the server hangs, or the network between us",
+        cause="the server or the network does not respond",
         remedy="try again when the server answers; sql.timeout is the limit",
     )

@@ -86,7 +86,7 @@ def not_committed(doing: str) -> DatabaseError:
     """The error for a COMMIT that the server answered with a rollback."""
     return DatabaseError(
         f"PostgreSQL failed while {doing}",
-        cause="a statement of the transaction had failed, so that it was rolled back",
+        cause="an earlier statement of the transaction failed, so it was rolled back",
         remedy="nothing was committed; see the failure before this one",
         is_refusal=True,
     )

@@ -37,8 +37,7 @@ def forked_in_use(doing: str = "") -> DatabaseError:
     return DatabaseError(
         f"a connection to PostgreSQL can't be used in this forked process{doing}",
         cause="it was in use when the process was forked, and belongs to the parent",
-        remedy="fork outside of transactions and of reads that are under way, or start processes "
-        "by spawn",
+        remedy="fork outside of transactions and of running reads, or start processes with spawn",
     )
 
 

@@ -136,7 +136,7 @@ class Replica:
             raise DatabaseError(
                 f"the replica {self.shown} does not answer",
                 cause=told,
-                remedy="start it, or take sql.read_url out; reads go to the primary meanwhile",
+                remedy="start it, or take sql.read_url out; until then reads go to the primary",
             ) from None
         if not is_standby:
             return "a primary itself"

@@ -91,7 +91,9 @@ WHERE v.committed_at >= to_timestamp(greatest(:start, 0) / 1000.0)
   AND v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
   -- Tables that are still being loaded have neither a place nor a time of dropping.
   AND (t.dropped_id = 0 OR t.dropped_at IS NOT NULL)
-ORDER BY v.in_commit_timestamp, v.table_id, v.version;
+  AND (v.in_commit_timestamp, v.table_id, v.version) > (:after_time, :after_table, :after_version)
+ORDER BY v.in_commit_timestamp, v.table_id, v.version
+LIMIT :most;
 
 -- name: table_create
 SELECT * FROM dl_create_table(:name::text, :location::text, :protocol_min_reader::integer,

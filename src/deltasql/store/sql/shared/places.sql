@@ -17,6 +17,9 @@ WHERE t.table_id <> :table_id
            OR substr(CAST(:place AS text), 1, length(p.place)) = p.place))
 ORDER BY t.table_id;
 
+-- name: place_held
+SELECT place FROM dl_places WHERE table_id = :table_id;
+
 -- name: places_missing
 SELECT t.table_id, t.location
 FROM dl_tables AS t

@@ -63,7 +63,9 @@ JOIN dl_tables AS t ON t.table_id = v.table_id
 WHERE v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
   -- Tables that are still being loaded have neither a place nor a time of dropping.
   AND (t.dropped_id = 0 OR t.dropped_at IS NOT NULL)
-ORDER BY v.in_commit_timestamp, v.table_id, v.version;
+  AND (v.in_commit_timestamp, v.table_id, v.version) > (:after_time, :after_table, :after_version)
+ORDER BY v.in_commit_timestamp, v.table_id, v.version
+LIMIT :most;
 
 -- name: commit_find
 SELECT version, in_commit_timestamp

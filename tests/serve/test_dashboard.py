@@ -1,0 +1,177 @@
+"""The dashboard's other sides: signing in, readers, long lists, and a mirror in trouble."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pytest
+from playwright.sync_api import expect
+
+from deltasql.serve.tokens import new_token
+from tests.faults.waiting import until
+from tests.serve.browsing import LOOK, SOUND, watched_page
+from tests.serve.conftest import seed, start
+
+WAYS = [(scheme, width) for scheme in ("light", "dark") for width in (390, 1280)]
+NUMBERS = pa.schema([("id", pa.int64())])
+FULL_HOUSE = 52
+
+
+def look(page, path):
+    """The page as everybody sees it: light and dark, narrow and wide."""
+    for scheme, width in WAYS:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(path)
+        assert page.evaluate(LOOK) == SOUND, (path, scheme, width)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("signing-in")
+    seed(folder)
+    tokens, text = {}, ""
+    for name, kind, more in (("ana", "operate", ""), ("local", "read", ""),
+                             ("sales", "read", 'schemas = ["sales"]')):  # fmt: skip
+        tokens[name], digest = new_token()
+        text += f'[[tokens]]\nname = "{name}"\nkind = "{kind}"\nsha256 = "{digest}"\n{more}\n'
+    (folder / "tokens.toml").write_text(text)
+    found = start(folder, "--token-file", "tokens.toml")
+    found.tokens = tokens
+    yield found
+    found.http.close()
+    assert found.stop() == 0
+
+
+def sign_in(page, token):
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_signing_in_and_out(browser, guarded):
+    with watched_page(browser, guarded.address) as page:
+        look(page, "/login")
+        page.goto("/tables/sales.orders/files")
+        sign_in(page, "dsql_wrong")
+        expect(page.get_by_role("alert")).to_contain_text("not accepted")
+        assert page.evaluate(LOOK) == SOUND
+        sign_in(page, guarded.tokens["ana"])
+        expect(page.locator("h1")).to_have_text("sales.orders")
+        expect(page).to_have_url(re.compile("/tables/sales.orders/files$"))
+        expect(page.locator("footer")).to_contain_text("as ana, operate")
+        page.get_by_role("link", name="Versions").click()
+        page.get_by_role("button", name="Check").click()
+        expect(page.locator("#jobs .badge.good")).to_be_visible(timeout=15_000)
+        expect(page.locator("#jobs")).to_contain_text("by ana")
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.locator("h1")).to_have_text("Sign in")
+        page.goto("/")
+        expect(page.locator("h1")).to_have_text("Sign in")
+
+
+def test_a_reader_has_no_buttons_that_change_something(browser, guarded):
+    with watched_page(browser, guarded.address) as page:
+        page.goto("/")
+        # Whatever the name of a token, its owner can sign out.
+        sign_in(page, guarded.tokens["local"])
+        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        page.goto("/tables/sales.orders")
+        for name in ("Validate", "Repair", "Check", "Pause"):
+            assert page.get_by_role("button", name=name).count() == 0
+        look(page, "/tables/sales.orders")
+
+
+def test_a_visitor_of_one_schema(browser, guarded):
+    with watched_page(browser, guarded.address) as page:
+        page.goto("/")
+        sign_in(page, guarded.tokens["sales"])
+        expect(page.locator("#tables tbody tr")).to_have_count(2)
+        assert page.locator("#tiles, #activity, #sessions").count() == 0
+        look(page, "/")
+        page.goto("/tables/hr.people")
+        expect(page.locator("h1")).to_contain_text("hr.people")
+        assert page.locator("#versions").count() == 0
+
+
+def test_lists_of_more_than_a_page(browser, service):
+    with service.lake() as lake:
+        many = lake.create_table("many.versions", NUMBERS)
+        for number in range(FULL_HOUSE):
+            many.append(pa.table({"id": [number]}))
+        for number in range(FULL_HOUSE):
+            lake.create_table(f"many.t{number:03d}", NUMBERS)
+    with watched_page(browser, service.address) as page:
+        path = "/tables/many.versions"
+        page.goto(path)
+        rows = page.locator("#versions tbody tr")
+        assert rows.count() == 50
+        page.get_by_role("link", name="Older").click()
+        expect(rows).to_have_count(3)
+        expect(rows.nth(2)).to_contain_text("CREATE TABLE")
+        look(page, page.url)
+        page.get_by_role("link", name="Newest").click()
+        expect(rows).to_have_count(50)
+        page.goto(f"{path}/files")
+        files = page.locator("tbody tr")
+        first = files.nth(0).inner_text()
+        page.get_by_role("link", name="More").click()
+        expect(files).to_have_count(2)
+        page.get_by_role("link", name="First page").click()
+        expect(files).to_have_count(50)
+        assert files.nth(0).inner_text() == first
+        page.goto("/?search=many.")
+        tables = page.locator("#tables tbody tr")
+        expect(tables).to_have_count(50)
+        page.get_by_role("link", name="More").click()
+        expect(tables).to_have_count(3)
+        look(page, page.url)
+        page.get_by_role("link", name="First page").click()
+        expect(tables).to_have_count(50)
+        page.goto("/audit")
+        entries = page.locator("#entries tbody tr")
+        expect(entries).to_have_count(100)
+        page.get_by_role("link", name="Older").click()
+        expect(entries.nth(0)).to_be_visible()
+        page.get_by_role("link", name="Newest").click()
+        expect(entries).to_have_count(100)
+
+
+def test_a_mirror_in_trouble_is_told_and_mended(browser, service):
+    """A foreign file in the way of the next version: told on both pages, until it is gone."""
+    with service.lake() as lake:
+        table = lake.create_table("odd.trouble", NUMBERS)
+        until(lambda: table.mirror.status().mirrored_version == 0)
+        foreign = service.folder / "lake/odd/trouble/_delta_log/00000000000000000001.json"
+        table.mirror.pause()
+        table.append(pa.table({"id": [1]}))
+        foreign.write_text("{}")
+        table.mirror.resume()
+        until(lambda: "odd.trouble" in service.http.get("/").text.partition("Needs a look")[2])
+    with watched_page(browser, service.address) as page:
+        look(page, "/")
+        page.goto("/")
+        expect(page.locator("#late")).to_contain_text("odd.trouble", timeout=20_000)
+        page.locator("#late a.name").click()
+        expect(page.get_by_role("alert")).to_contain_text("other bytes", timeout=20_000)
+        look(page, "/tables/odd.trouble")
+        page.get_by_role("button", name="Repair").click()
+        job = page.locator("#jobs li").nth(0)
+        expect(job).to_contain_text("in the way", timeout=20_000)
+        assert foreign.read_text() == "{}"
+        foreign.unlink()
+        page.get_by_role("button", name="Repair").click()
+        expect(page.locator("#badges")).to_contain_text("up to date", timeout=20_000)
+        page.goto("/")
+        assert page.locator("#late", has_text="odd.trouble").count() == 0
+
+
+def test_a_transaction_and_a_table_that_is_only_read(browser, service):
+    entries = service.http.get("/api/v1/audit?limit=1000").json()["entries"]
+    moved = next(item["version"] for item in entries if item["version"]["transaction_id"])
+    with service.lake() as lake:
+        lake.create_table("odd.released", NUMBERS).release()
+    with watched_page(browser, service.address) as page:
+        look(page, f"/transactions/{moved['transaction_id']}")
+        look(page, "/tables/odd.released")
+        expect(page.locator("#badges")).to_contain_text("read only")
