@@ -19,7 +19,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs docs-serve pictures reference check test test-full test-gcs suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-scale-data bench-maintenance bench-spark bench-spark-dml bench-spark-sql bench-serve soak clean
+.PHONY: help demo docs docs-serve pictures reference check test test-full test-gcs stock-answers suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-scale-data bench-maintenance bench-spark bench-spark-dml bench-spark-sql bench-serve soak clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -47,12 +47,16 @@ test: check suite ## All checks and tests; of large matrices each pair, stress t
 test-full: export DELTASQL_STRESS ?= 1
 test-full: check suite ## All checks and tests at full size, before a release
 
+stock-answers: $(READY) parts ## Ask stock Delta anew what tests compare Spark SQL with
+	DELTASQL_STOCK_ANSWERS=write $(BIN)/pytest -n 0 tests/spark/sql/test_statements.py
+
 test-gcs: $(READY) ## Run the object-store contract on a real bucket: BUCKET=…
 	BUCKET=$(BUCKET) $(BIN)/pytest -n 0 -m gcs tests/objectstore
 
-# Some tests run alone: they measure fairness, and want the machine to themselves.
+# Some tests run alone: they measure fairness, and want the machine to themselves. The others wait
+# for timeouts and servers now and then: three workers keep two cores busy (tests/workers.py).
 suite: $(READY) parts
-	$(BIN)/pytest -n 2 --no-loadscope-reorder --durations=10 -m "not alone" --ignore=tests/unit
+	$(BIN)/pytest -n 3 --no-loadscope-reorder --durations=10 -m "not alone" --ignore=tests/unit
 	$(BIN)/pytest -n 0 --durations=10 -m alone tests/stress $(OR_NONE)
 
 unit: $(READY) ## Tests of the pure layers only: no database, no files

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import deltasql
 from tests.stress.database import query
 
 
@@ -47,3 +48,9 @@ def blocked(url: str) -> int:
     """How many of PostgreSQL's backends wait for a lock."""
     ((count,),) = query(url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
     return int(count)
+
+
+def end_leases(lake: deltasql.Lake) -> None:
+    """As if half a minute had gone by since the death of whoever held the mirror's leases."""
+    with lake.store.locked([]) as log:
+        log.execute("UPDATE dl_mirror_leases SET expires_at = '2020-01-01 00:00:00'")

@@ -33,6 +33,9 @@ def test_it_runs(example, tmp_path):
             **ENVIRONMENT,
             "PYTHONPATH": str(ROOT / "src"),
             "DELTASQL_SPARK_JARS": str(JARS),
+            # The mirror's lease of a driver that was killed lasts half a minute: commits of the
+            # next one need not wait for that.
+            "DELTASQL_MIRROR_SYNC_TIMEOUT": "500ms",
         },
         capture_output=True,
         text=True,

@@ -11,15 +11,19 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from tests.parts import spark_archive
+import psutil
+
+from tests.parts import spark_archive, spark_files
 from tests.parts.locked import pip_packages, run
 from tests.parts.process import TOOLS, PartMissingError, apt_install
-from tests.parts.spark_settings import SMALL
+from tests.parts.spark_settings import PLAIN_JAVA, SMALL
 
 ROOT = Path(__file__).parents[2]
 FOLDER = TOOLS.parent / "spark"
@@ -40,9 +44,6 @@ S3A_ARTIFACTS = (
     *((_AWS, module, "2.35.4") for module in ("s3", "s3-transfer-manager", "sts", "apache-client")),
     ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1"),
 )
-# Hadoop's own local file system starts a process, `chmod`, for each file that it makes.
-LOCAL_FILES_JARS = TOOLS.parent / "jars-local"
-LOCAL_FILES_ARTIFACT = ("com.globalmentor", "hadoop-bare-naked-local-fs", "0.1.0")
 READER = Path(__file__).with_name("spark_reader.py")
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -58,7 +59,7 @@ _DEPENDENCY = """<dependency>
 """
 # What Hadoop's client for S3 depends on is the SDK's 640 MB bundle, and what PySpark has; the local
 # file system has nothing but the latter.
-_WITHOUT_DEPENDENCIES = ("hadoop-aws", LOCAL_FILES_ARTIFACT[1])
+_WITHOUT_DEPENDENCIES = ("hadoop-aws", spark_files.ARTIFACT[1])
 _ALONE = (
     "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 )
@@ -76,16 +77,10 @@ def find() -> str:
 
 def local_files() -> dict[str, str]:
     """Settings of a session that makes local files without starting processes."""
-    found = list(LOCAL_FILES_JARS.glob("*.jar"))
+    found = spark_files.settings()
     if not found:
         raise PartMissingError("Hadoop's bare local file system is not there; run: make parts")
-    return {
-        # Not spark.jars: spark-submit needs the class before it looks at those.
-        "spark.driver.extraClassPath": str(found[0]),
-        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
-        # Delta's default renames a commit file by way of `readlink`, a process as well.
-        "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
-    }
+    return found
 
 
 def ensure() -> None:
@@ -101,8 +96,47 @@ def ensure() -> None:
     _fetch_jars(JARS, [ARTIFACT], f"-DincludeGroupIds={GROUPS}")
     _fetch_jars(OLDER_JARS, [OLDER_ARTIFACT], f"-DincludeGroupIds={GROUPS}")
     _fetch_jars(S3A_JARS, S3A_ARTIFACTS)
-    _fetch_jars(LOCAL_FILES_JARS, [LOCAL_FILES_ARTIFACT])
-    spark_archive.ensure(JARS)
+    _fetch_jars(spark_files.JARS, [spark_files.ARTIFACT])
+    _make_archives()
+
+
+def _make_archives() -> None:
+    """One for each Spark that tests start."""
+    files = spark_files.class_path()
+    ours = spark_archive.path(*files)
+    spark_archive.ensure(ours, JARS)
+    older = spark_archive.path(*files, folder=OLDER / "pyspark" / "jars")
+    spark_archive.ensure(older, OLDER_JARS, PYTHONPATH=f"{OLDER}:{ROOT / 'src'}")
+    readers = _reader_archive()
+    if not readers.exists():
+        with tempfile.TemporaryDirectory(prefix="deltasql-archive-") as work:
+            _make_reader_archive(readers, Path(work))
+    spark_archive.keep(ours, older, readers)
+
+
+def _reader_class_path() -> list[Path]:
+    """Delta and Spark's client for S3, without what Spark itself has newer, and local files."""
+    newer = ("netty", "commons-", "slf4j")
+    client = [jar for jar in S3A_JARS.glob("*.jar") if not jar.name.startswith(newer)]
+    return [*sorted(JARS.glob("*.jar")), *sorted(client), *spark_files.class_path()]
+
+
+def _reader_archive() -> Path:
+    (folder,) = FOLDER.glob("lib/python*/site-packages/pyspark/jars")
+    return spark_archive.path(*_reader_class_path(), folder=folder)
+
+
+def _make_reader_archive(made: Path, work: Path) -> None:
+    java: list[psutil.Process] = []
+    with Spark(work, spark_archive.making(made)) as spark, suppress(RuntimeError, SparkError):
+        spark.sql(*spark_archive.STATEMENTS)
+        spark.read(work / "warehouse" / "a")
+        java = psutil.Process(spark.pid).children(recursive=True)
+    # The archive is written while Java ends.
+    psutil.wait_procs(java, timeout=120)
+    if not made.exists():
+        log = spark.log.read_text(errors="replace")
+        print(f"no archive of the readers' classes: {log[-500:]}", file=sys.stderr)
 
 
 def _install_pyspark() -> None:
@@ -170,7 +204,7 @@ class SparkError(Exception):
 class Spark:
     """One Spark session in a child process. It starts in the background, and answers in turn."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, java: str | None = None) -> None:
         self.log = directory / "spark.log"
         environment = {
             **os.environ,
@@ -181,9 +215,17 @@ class Spark:
         }
         # One of another Spark would be taken before ours.
         environment.pop("SPARK_HOME", None)
+        before = _reader_class_path()
+        if java is None:
+            java = spark_archive.using(_reader_archive())
+        settings = {
+            **SMALL,
+            "spark.driver.extraClassPath": ":".join(map(str, before)),
+            "spark.driver.extraJavaOptions": f"{PLAIN_JAVA} {java}",
+        }
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [find(), str(READER), str(JARS), str(directory), json.dumps(SMALL)],
+                [find(), str(READER), str(directory), json.dumps(settings)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -191,6 +233,11 @@ class Spark:
                 env=environment,
                 text=True,
             )
+
+    @property
+    def pid(self) -> int:
+        """The Python process, whose child is Java."""
+        return self._process.pid
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send one request (see `spark_reader.py`) and wait for its answer."""

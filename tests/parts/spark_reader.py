@@ -20,22 +20,13 @@ import decimal
 import json
 import os
 import sys
-from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
 
-def s3a_jars(jars: str) -> list[str]:
-    """Spark's client for S3, beside Delta's jars, without what Spark itself has newer."""
-    older = ("netty", "commons-", "slf4j")
-    found = Path(f"{jars}-s3a").glob("*.jar")
-    return sorted(str(path) for path in found if not path.name.startswith(older))
-
-
-def start(jars: str, work: str, small: str) -> SparkSession:
+def start(work: str, given: str) -> SparkSession:
     settings = {
-        **json.loads(small),
-        "spark.driver.extraClassPath": ":".join([f"{jars}/*", *s3a_jars(jars)]),
+        **json.loads(given),
         "spark.driver.memory": "1g",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tests.parts import spark_archive
+from tests.parts import spark_archive, spark_files
 from tests.sizes import FULL
 
 # What the second compiler would win later it costs now. With one compiler the JVM keeps 48 MB of
@@ -14,7 +14,8 @@ PLAIN_JAVA = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
     "-XX:NewRatio=1 -XX:MetaspaceSize=300m"
 )
-JAVA = f"{PLAIN_JAVA} {spark_archive.options()}".strip()
+_ARCHIVE = spark_archive.using(spark_archive.path(*spark_files.class_path()))
+JAVA = f"{PLAIN_JAVA} {_ARCHIVE}".strip()
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 SMALL = {
@@ -29,6 +30,7 @@ SMALL = {
     **({} if FULL else {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}),
     # Delta replays a log in 50 partitions by default, which is a second for each small table.
     "spark.databricks.delta.snapshotPartitions": "1",
+    **spark_files.settings(),
     # Other ways to rename a local file start a process, `readlink`, for each path.
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     "spark.sql.streaming.checkpointFileManagerClass": (

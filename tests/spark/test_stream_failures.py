@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import deltasql
+from tests.faults.waiting import end_leases
 from tests.parts import spark as spark_part
 from tests.sizes import FULL
 from tests.spark.conftest import SOURCE
@@ -48,6 +49,7 @@ def test_killed_and_restarted(postgres_url, tmp_path, stress_factor, route):
             dies = {"dies": dice.randrange(3), "when": dice.choice(["before", "after"])}
             done = drive({**job, **dies, "started": batches_done(job)})
             assert done.returncode == -9, done.stdout + done.stderr[-2000:]
+            end_leases(lake)
         done = drive(job)
         assert "DONE" in done.stdout, done.stderr[-2000:]
         exactly_once(lake, files, both=route == "batch")

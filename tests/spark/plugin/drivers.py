@@ -29,12 +29,12 @@ def jars(*more: Path) -> str:
     return ",".join(str(item) for item in found)
 
 
-def python(work: Path) -> str:
+def python(work: Path, **variables: str) -> str:
     """A Python that notes its process, and dies when it is told to; see `process.py`."""
     script = work / "python"
-    script.write_text(
-        f'#!/bin/sh\necho $$ >> {work}/pids\nexec {sys.executable} {PROCESS} {work} "$@"\n'
-    )
+    given = "".join(f"export {name}={value}\n" for name, value in variables.items())
+    run = f'exec {sys.executable} {PROCESS} {work} "$@"'
+    script.write_text(f"#!/bin/sh\necho $$ >> {work}/pids\n{given}{run}\n")
     script.chmod(0o755)
     return str(script)
 

@@ -29,7 +29,9 @@ from tests.spark.plugin.drivers import is_gone, processes, python
 def work(plugin, lake, tmp_path_factory):
     """The folder of a running process."""
     work = tmp_path_factory.mktemp("work")
-    end = plugin({f"{PREFIX}python": python(work), f"{OF_LAKE}url": lake.url})
+    # The mirror's lease of a process that was killed lasts half a minute: no commit is to wait.
+    impatient = python(work, DELTASQL_MIRROR_SYNC_TIMEOUT="200ms")
+    end = plugin({f"{PREFIX}python": impatient, f"{OF_LAKE}url": lake.url})
     assert len(processes(work)) == 1
     yield work
     end()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
 
+from tests.spark.sql.answers import StockAnswers
 from tests.spark.sql.cases import CASES
 from tests.spark.sql.feature_cases import FEATURE_CASES
 from tests.spark.sql.further_cases import FURTHER_CASES
@@ -11,27 +15,36 @@ from tests.spark.sql.further_cases import FURTHER_CASES
 ALL_CASES = (*CASES, *FEATURE_CASES, *FURTHER_CASES)
 
 
+@pytest.fixture(scope="module")
+def answers():
+    found = StockAnswers()
+    yield found
+    found.save()
+
+
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
-def test_as_on_stock_delta(case, spark, ours, theirs):
+def test_as_on_stock_delta(case, spark, ours, theirs, answers):
     for key, value in case.confs.items():
         spark.conf.set(key, value)
     try:
-        found = [_outcomes(side, case) for side in (ours, theirs)]
+        answers.check(case, _outcomes(ours, case), lambda: _outcomes(theirs, case))
     finally:
         for key in case.confs:
             spark.conf.unset(key)
-    assert found[0] == found[1]
 
 
 def _outcomes(side, case):
+    """As JSON has it."""
     with side.tables(case.setup, _key(case)) as names:
         outcome = side.run(case.statement, names)
         told = [side.told(names[table]) for table in "tu"]
         checked = side.run(case.check, names)
     if not case.is_compared:
         assert outcome.condition is None, outcome
-        return checked, told
-    return outcome, checked, told
+    found = {"checked": asdict(checked), "told": told}
+    if case.is_compared:
+        found["outcome"] = asdict(outcome)
+    return json.loads(json.dumps(found))
 
 
 def _key(case):
