@@ -92,8 +92,8 @@ def test_adopts_as_expected(name: str, copied: Any, lake: Any) -> None:
         assert table.version == newest + 1
     else:
         assert commits == []
-    if name != "kernel-rs/parsed-stats":  # whose checkpoint has another schema than its commits
-        assert table.mirror.validate().ok
+    assert table.mirror.validate().ok
+    assert lake.check("t").ok
 
 
 @pytest.mark.parametrize("name", SAMPLE)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -135,3 +136,73 @@ def test_files_of_odd_paths_can_be_removed(tmp_path: Path, lake: Any) -> None:
         table.commit([add("e//f")])
     table.commit([remove(path) for path in paths], read_version=table.version)
     assert list(table.snapshot().adds()) == []
+
+
+# --- checkpoints and times of others --------------------------------------------------------
+
+
+def test_a_checkpoint_may_space_its_json_anew(tmp_path: Path, any_lake: Any) -> None:
+    """As in `parsed-stats` of the kernel's tables."""
+    root = tmp_path / "t"
+    write_deltalake(root, rows(1))
+    write_deltalake(root, pa.table({"id": [2], "a, \"b": ["c: \"d\\"]}), mode="append",
+                    schema_mode="merge")  # fmt: skip
+    DeltaTable(root).create_checkpoint()
+    (path,) = (root / "_delta_log").glob("*.checkpoint.parquet")
+    lines = pq.read_table(path).to_pylist()
+    for line in lines:
+        if line["add"] is not None:
+            line["add"]["stats"] = json.dumps(json.loads(line["add"]["stats"]))
+        if line["metaData"] is not None:
+            line["metaData"]["schemaString"] = json.dumps(
+                json.loads(line["metaData"]["schemaString"]), indent=1
+            )
+    pq.write_table(pa.Table.from_pylist(lines, schema=pq.read_schema(path)), path)
+    before = path.read_bytes()
+    table = any_lake.adopt(str(root), name="t")
+    assert table.mirror.validate().ok
+    assert any_lake.check("t").ok
+    table.mirror.repair()
+    assert path.read_bytes() == before, "it is as good as ours"
+
+
+def test_a_checkpoint_with_other_bounds_is_still_found(tmp_path: Path, any_lake: Any) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, rows(1))
+    DeltaTable(root).create_checkpoint()
+    (path,) = (root / "_delta_log").glob("*.checkpoint.parquet")
+    lines = pq.read_table(path).to_pylist()
+    for line in lines:
+        if line["add"] is not None:
+            line["add"]["stats"] = line["add"]["stats"].replace('"id":1', '"id": 7')
+    pq.write_table(pa.Table.from_pylist(lines, schema=pq.read_schema(path)), path)
+    table = any_lake.adopt(str(root), name="t")
+    assert not table.mirror.validate().ok
+
+
+def test_times_that_go_back_are_no_damage(tmp_path: Path, any_lake: Any) -> None:
+    """As in `cdc_ict_table` of delta-rs' tables."""
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7}
+    metadata = METADATA["metaData"]
+    times = (1_700_000_009_000, 1_700_000_001_000, 1_700_000_005_000)
+    infos = [{"commitInfo": {"inCommitTimestamp": time, "timestamp": time}} for time in times]
+    write_log(
+        tmp_path / "t",
+        [
+            infos[0],
+            {"protocol": {**protocol, "writerFeatures": ["inCommitTimestamp"]}},
+            {
+                "metaData": {
+                    **metadata,
+                    "configuration": {"delta.enableInCommitTimestamps": "true"},
+                }
+            },
+        ],
+        *([info] for info in infos[1:]),
+    )
+    table = any_lake.adopt(str(tmp_path / "t"), name="t")
+    stored = [entry.timestamp.timestamp() * 1000 for entry in reversed(table.history())][:3]
+    assert stored == [times[1] - 1, times[1], times[2]]
+    assert any_lake.check("t").ok
+    any_lake.rebuild("t")
+    assert any_lake.check("t", full=True).ok

@@ -25,7 +25,7 @@ from deltasql.integrity.expected import OTHERS, ExpectedRows
 from deltasql.integrity.findings import CheckProgress, Kind, TableCheck
 from deltasql.integrity.fingerprints import other_print
 from deltasql.integrity.places import check_place
-from deltasql.integrity.version_columns import as_committed
+from deltasql.integrity.version_columns import as_committed, with_next_time
 from deltasql.log.file_sums import Digest, FileSums
 from deltasql.mirror.checkpoints.content import checkpoint_difference
 from deltasql.mirror.checkpoints.soundness import begins_with_state
@@ -218,7 +218,8 @@ class _Check:
         """Replay all commits; False if one is lost, after which nothing can be known."""
         last = self._since
         head = self._head
-        for commit in self._log.stored_commits(head.table_id, after=last, upto=head.version):
+        stored = self._log.stored_commits(head.table_id, after=last, upto=head.version)
+        for commit, next_time in with_next_time(stored):
             if commit.version != last + 1:
                 break
             try:
@@ -228,7 +229,9 @@ class _Check:
                 self._report.found(Kind.COMMIT, error.cause, version=commit.version)
                 return False
             last = commit.version
-            told = as_committed(commit, self._replay.metadata, self._replay.protocol)
+            told = as_committed(
+                commit, self._replay.metadata, self._replay.protocol, next_time=next_time
+            )
             for name in version_columns.differing(commit, told):
                 problem = f"its {name} is not what the commit says"
                 self._report.found(Kind.VERSION, problem, version=last)

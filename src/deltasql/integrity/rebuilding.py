@@ -14,7 +14,7 @@ from deltasql.delta_log.reading import checkpoint_sums
 from deltasql.errors import DamagedLogError, DeltaSqlError, TableNotFoundError
 from deltasql.integrity.commits import CommitReplay, readable_state
 from deltasql.integrity.findings import CheckProgress
-from deltasql.integrity.version_columns import as_committed
+from deltasql.integrity.version_columns import as_committed, with_next_time
 from deltasql.log.file_sums import FileSums
 from deltasql.log.state import TableState
 from deltasql.mirror.checkpoints.soundness import (
@@ -75,12 +75,12 @@ def rebuild(
         replay = CommitReplay(state)
         last = _FIRST if first is None else first.version
         begun, last_ict = last, run.head.last_ict
-        for commit in run.commits(after=last):
+        for commit, next_time in with_next_time(run.commits(after=last)):
             if commit.version != last + 1:
                 raise _gone(target, last + 1)
             for rows in replay.rows(commit):
                 parts.take(commit.version, rows)
-            told = as_committed(commit, replay.metadata, replay.protocol)
+            told = as_committed(commit, replay.metadata, replay.protocol, next_time=next_time)
             if told != commit:
                 run.mend(told)
             last, last_ict = told.version, told.in_commit_timestamp

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
+from itertools import chain, pairwise
 from typing import Any, Final
 
 from deltasql.errors import DeltaSqlError
@@ -15,18 +17,35 @@ from deltasql.store.checking.interface import StoredCommit
 _OURS: Final = "deltasql/"
 
 
+def with_next_time(commits: Iterable[StoredCommit]) -> Iterator[tuple[StoredCommit, int | None]]:
+    """Each version, and the time of the one after it."""
+    ending: Iterable[StoredCommit | None] = chain(commits, [None])
+    for commit, after in pairwise(ending):
+        if commit is not None:
+            yield commit, None if after is None else after.in_commit_timestamp
+
+
 def as_committed(
-    commit: StoredCommit, metadata: Metadata | None, protocol: Protocol | None
+    commit: StoredCommit,
+    metadata: Metadata | None,
+    protocol: Protocol | None,
+    *,
+    next_time: int | None = None,
 ) -> StoredCommit:
     """A version with its columns as its commitInfo has them, as far as it does.
 
     Metadata and protocol are those that the commit leaves. Other writers' commitInfo does not
-    decide about ids, parameters, and whether anything was read.
+    decide about ids, parameters, and whether anything was read. Their times may go back from one
+    version to the next: adoption has brought them into order, each below the next one's.
     """
     info = _info(commit)
     told: dict[str, Any] = {}
+    is_adopted = commit.commit_id == f"adopted-{commit.version}"
     if info.in_commit_timestamp is not None and _has_times(metadata, protocol):
-        told["in_commit_timestamp"] = info.in_commit_timestamp
+        time = info.in_commit_timestamp
+        if is_adopted and next_time is not None:
+            time = min(time, next_time - 1)
+        told["in_commit_timestamp"] = time
     if info.operation is not None:
         told["operation"] = _storable(info.operation)
     if info.user_name is not None:
@@ -37,7 +56,7 @@ def as_committed(
         given = dict(info.operation_parameters or {})
         if _loaded(commit.operation_params) != given:
             told["operation_params"] = codec.dumps(given).decode()
-        if info.txn_id is not None and commit.commit_id != f"adopted-{commit.version}":
+        if info.txn_id is not None and not is_adopted:
             told |= _ids(commit, info.txn_id)
     return replace(commit, **told)
 

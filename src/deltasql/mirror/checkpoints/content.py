@@ -13,7 +13,7 @@ from deltasql.log.file_sums import FileSum, FileSums
 from deltasql.log.retention import txn_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile, DomainMetadata, Metadata, Protocol, Txn
-from deltasql.store.checking.content import hashes_of_add
+from deltasql.store.checking.content import compact, hashes_of_add
 
 # Tombstones are left out: they expire, so two checkpoints of a version may differ in them.
 _COMPARED = ("protocol", "metaData", "txn", "domainMetadata", "add")
@@ -95,9 +95,14 @@ def _same_txns(told: TableContent, truth: TableContent) -> bool:
 
 def restated_metadata(metadata: Metadata) -> Metadata:
     """The metadata that commit files and checkpoints share: checkpoints don't repeat fields that
-    the spec does not know.
+    the spec does not know, and may space the schema's text anew.
     """
-    return replace(metadata, extra={}, format=replace(metadata.format, extra={}))
+    return replace(
+        metadata,
+        extra={},
+        format=replace(metadata.format, extra={}),
+        schema_string=compact(metadata.schema_string),
+    )
 
 
 def restated_protocol(protocol: Protocol) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ JSON is hashed by its meaning, not by its spelling: checkpoints have maps and st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
@@ -45,6 +46,7 @@ CONTENT_COLUMNS: Final = (
     "clustering_provider",
 )
 _FROM_ADD: Final = itemgetter(*(ADD_COLUMNS.index(name) for name in CONTENT_COLUMNS))
+_SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 _VECTOR: Final = frozenset(SHAPES[DeletionVector].by_wire)
 
 
@@ -78,9 +80,16 @@ def file_hashes(row: Row) -> FileHashes:
         text += repr((plain_tags, vector and _plain_vector(vector), provider))
     return FileHashes(
         _hash(keys + text.encode("utf-8", "surrogatepass")),
-        b"" if stats is None else _hash(keys + stats.encode("utf-8", "surrogatepass")),
+        b"" if stats is None else _hash(keys + compact(stats).encode("utf-8", "surrogatepass")),
         size,
     )
+
+
+def compact(text: str) -> str:
+    """JSON without white space between tokens, which a checkpoint's writer may have added."""
+    if '": ' in text or ', "' in text or "\n" in text:
+        return _SPACE.sub(r"\1", text)
+    return text
 
 
 def hashes_of_row(add: Row) -> FileHashes:
