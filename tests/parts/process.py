@@ -42,8 +42,10 @@ def apt_install(package: str) -> None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise PartMissingError(f"{package} is not installed; as root: apt-get install {package}")
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", package]
-    for command in (["apt-get", "update", "-qq"], install):
+    # Another installation may be under way: its end is waited for.
+    apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300"]
+    install = [*apt, "install", "-y", "--no-install-recommends", package]
+    for command in ([*apt, "update"], install):
         done = subprocess.run(command, env=quiet, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise PartMissingError(f"apt-get install {package} failed: {done.stderr.strip()[-500:]}")
