@@ -12,6 +12,7 @@ import pytest
 
 import deltasql
 from deltasql.errors import DeltaSqlError, ValidationError
+from deltasql.lake.looking import public
 from deltasql.lake.mirror import LakeMirror, TableMirror
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
@@ -178,3 +179,19 @@ def test_the_parameter_is_named(opened):
         opened().create_table("x", SCHEMA, partition_by=["day", 7])
     with pytest.raises(ValidationError, match=r"dry_run must be True or False"):
         table.vacuum(dry_run="no")
+
+
+def test_arguments_are_checked_by_place_as_by_name(opened):
+    table = opened().table("t")
+    for given in ((2**70,), (None, 7.5), ("a\0b",)):
+        with pytest.raises(ValidationError, match=r"changes: "):
+            table.changes(*given)
+    with pytest.raises(TypeError):
+        table.changes(0, 0, 0)
+
+
+def test_only_what_is_between_our_modules_is_not_checked():
+    for name, method in inspect.getmembers(deltasql.Table, inspect.isfunction):
+        if not name.startswith("_") and not hasattr(method, "__wrapped__"):
+            assert name in INTERNAL["Table"]
+            assert name not in public.TABLE

@@ -18,7 +18,7 @@ from deltasql.store.interface import BodyTemplate, Proposal
 from deltasql.store.rows import to_rows
 
 _BLIND_KINDS = frozenset({AddFile, Txn, CommitInfo, UnknownAction})
-# Placeholder in an encoded commitInfo for what is set later: times by the database, the id by us.
+# Placeholder in an encoded commitInfo for what is set later: times by the database, the rest by us.
 _HOLE = 8_111_111_111_111_111_111
 
 
@@ -119,16 +119,19 @@ def _body(
 ) -> BodyTemplate:
     given = next((action for action in actions if type(action) is CommitInfo), None)
     others = actions if given is None else [item for item in actions if item is not given]
-    start, middle, before_id, after_id = _info_around(
+    read = request.read_version
+    start, before_read, middle, before_id, after_id = _info_around(
         request.operation,
         params,
         request.engine,
-        request.read_version,
         state.isolation if state else None,
         request.committer,
         codec.dumps(given.extra) if given else b"{}",
         is_blind_append=request.is_blind_append,
+        has_read_version=read is not None,
     )
+    if read is not None:
+        middle = before_read + b"%d" % read + middle
     info_end = before_id + codec.dumps(request.txn_id) + after_id
     return BodyTemplate(start, middle, b"\n".join([info_end, *codec.encode_lines(others), b""]))
 
@@ -138,35 +141,39 @@ def _info_around(
     operation: str,
     params: str,
     engine: str,
-    read_version: int | None,
     isolation: str | None,
     committer: str | None,
     extra: bytes,
     *,
     is_blind_append: bool,
-) -> tuple[bytes, bytes, bytes, bytes]:
-    """The line of commitInfo around its two times and its txnId, in this order.
+    has_read_version: bool,
+) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+    """The line of commitInfo around what differs between a writer's commits, and so cached: its
+    in-commit timestamp, readVersion, timestamp and txnId, in this order.
 
-    Cached: hardly anything else differs between a writer's commits.
+    Without a readVersion nothing is before it.
     """
     info = CommitInfo(
         operation=operation,
         operation_parameters=codec.loads(params),
         engine_info=engine,
         is_blind_append=is_blind_append,
-        read_version=read_version,
         isolation_level=isolation,
         user_name=committer,
         extra=codec.loads(extra),
     )
     wire = codec.to_wire(info)
+    names = ["inCommitTimestamp", "timestamp", "txnId"]
+    if has_read_version:
+        names.append("readVersion")
     hole = _HOLE
     while True:
-        for name in ("inCommitTimestamp", "timestamp", "txnId"):
+        for name in names:
             wire["commitInfo"][name] = hole
         parts = codec.dumps(wire).split(b"%d" % hole)
-        if len(parts) == 4:
-            return parts[0], parts[1], parts[2], parts[3]
+        if len(parts) == len(names) + 1:
+            before_read = parts.pop(1) if has_read_version else b""
+            return parts[0], before_read, parts[1], parts[2], parts[3]
         # The caller's own parameters contain that number: take another.
         hole -= 1
 

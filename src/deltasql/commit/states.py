@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from deltasql.commit.request import CommitRequest
 from deltasql.errors import TableNotFoundError
 from deltasql.log.state import TableState
@@ -54,9 +52,8 @@ class StateCache:
         # Another thread may know a newer one.
         is_newest = self._states.get(request.table_id) is state
         if is_newest and outcome.version > state.version:
-            self._states[request.table_id] = replace(
-                state, version=outcome.version, in_commit_timestamp=outcome.in_commit_timestamp
-            )
+            later = state.at(outcome.version, outcome.in_commit_timestamp)
+            self._states[request.table_id] = later
 
     def remember(self, table_id: int, record: StateRecord) -> TableState:
         """Keep a state that was read elsewhere."""

@@ -16,13 +16,13 @@ from deltasql.errors import (
     LogFormatError,
 )
 from deltasql.lake import writing
+from deltasql.lake.arguments import internal
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.upkeep.maintaining import must_be_ready
 from deltasql.lake.upkeep.sources import places
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.log.retention import mirror_mode
-from deltasql.log.state import TableState
 from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
@@ -50,8 +50,8 @@ class TableCommits:
     def __init__(self, lake: Lake, record: TableRecord) -> None:
         self._lake = lake
         self._record = record
-        # Cached as long as the state it comes from: every commit needs it.
-        self._target: tuple[TableState, Target] | None = None
+        # Cached as long as the metadata it comes from: every commit needs it.
+        self._target: tuple[Metadata, Target] | None = None
 
     @property
     def name(self) -> str:
@@ -71,10 +71,11 @@ class TableCommits:
     @property
     def target(self) -> Target:
         """The table as the mirror knows it."""
-        state, known = self._lake.states.current(self.table_id), self._target
-        if known is None or known[0] is not state:
-            target = Target(self.table_id, self.name, self.location, mirror_mode(state.properties))
-            self._target = known = state, target
+        metadata = self._lake.states.current(self.table_id).metadata
+        known = self._target
+        if known is None or known[0] is not metadata:
+            mode = mirror_mode(metadata.configuration)
+            self._target = known = metadata, Target(self.table_id, self.name, self.location, mode)
         return known[1]
 
     @property
@@ -133,6 +134,7 @@ class TableCommits:
             )
             return self.commit_request(request)
 
+    @internal
     def request_for(
         self,
         actions: Iterable[Action | Mapping[str, Any]],
@@ -150,6 +152,7 @@ class TableCommits:
             [*parsed, *writing.txn_actions(*txn), *self._upgrade(parsed)], **details
         )
 
+    @internal
     def commit_request(self, request: CommitRequest) -> int:
         """Commit a request and mirror it; returns the version."""
         done = self.send(request)
@@ -171,6 +174,7 @@ class TableCommits:
         needed = upgraded(state.protocol, schema, metadata.configuration, also=features_of(actions))
         return [] if needed is None else [needed]
 
+    @internal
     def request(
         self, actions: Sequence[Action], *, operation: str, **details: Any
     ) -> CommitRequest:
@@ -187,6 +191,7 @@ class TableCommits:
             **details,
         )
 
+    @internal
     def send(
         self, request: CommitRequest, *, inside: Callable[[LockedLog], None] | None = None
     ) -> Done:
@@ -203,6 +208,7 @@ class TableCommits:
             raise
         return done
 
+    @internal
     def mirror_commit(self, request: CommitRequest, done: Done) -> None:
         """Mirror what was committed; whatever fails here, the version stands."""
         if not done.is_new:
@@ -222,6 +228,7 @@ class TableCommits:
         # Use the schema as it is now: the cached one may lack a column.
         return Reads.where(bind(parse(reads), self._lake.states.refresh(self.table_id).schema))
 
+    @internal
     def commit_write(
         self,
         write: writing.Write,
@@ -232,6 +239,7 @@ class TableCommits:
         done = self.commit_written(write, extra, metadata)
         return WriteResult(done.version, write.metrics if done.is_new else None)
 
+    @internal
     def commit_written(
         self,
         write: writing.Write,
@@ -272,6 +280,7 @@ class TableCommits:
                 request=request,
             )
 
+    @internal
     def abandon(self, after: int) -> Abandon:
         """A function that deletes files, written from now on, that belong to no commit."""
         self._lake.commits.rights.check()

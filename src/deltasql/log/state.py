@@ -86,6 +86,13 @@ class TableState:
             stats_columns=_stats_columns(stats_columns),
         )
 
+    def at(self, version: int, in_commit_timestamp: int) -> TableState:
+        """The same metadata and protocol at a later version, with all that is known of them."""
+        later = object.__new__(TableState)
+        # What is cached here rests on metadata and protocol alone.
+        vars(later).update(vars(self), version=version, in_commit_timestamp=in_commit_timestamp)
+        return later
+
     # --- schema -----------------------------------------------------------------------
 
     @cached_property

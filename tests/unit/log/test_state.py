@@ -3,6 +3,7 @@
 import json
 import pickle
 from dataclasses import replace
+from functools import cached_property
 
 import pytest
 
@@ -37,6 +38,19 @@ def test_it_is_read_from_what_a_store_keeps():
     assert found.partition_types == {"day": Primitive("date")}
     # One text is parsed once, whatever versions share it.
     assert read(state(by=("day",), version=9)).schema is found.schema
+
+
+def test_a_later_version_knows_what_the_one_before_knew():
+    found = state(by=("day",))
+    # Whatever is cached must rest on metadata and protocol alone.
+    cached = [name for name, item in vars(TableState).items() if isinstance(item, cached_property)]
+    before = {name: getattr(found, name) for name in cached}
+    later = found.at(found.version + 1, 99)
+    assert later == replace(found, version=found.version + 1, in_commit_timestamp=99)
+    assert {name: vars(later).get(name) for name in cached} == before
+    fresh = replace(later)
+    assert {name: getattr(fresh, name) for name in cached} == before
+    assert (found.version, found.in_commit_timestamp) != (later.version, 99)
 
 
 def test_it_pickles():
