@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyarrow import ArrowInvalid
 
 import deltasql
 from deltasql.cli.main import run
@@ -133,19 +134,27 @@ def test_the_limit_on_bytes_is_kept(open_lake: Open, monkeypatch: pytest.MonkeyP
     assert (files(first) == live(first)) != (files(second) == live(second))
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (StoreError("the bucket is away"), "the bucket is away"),
+        (ArrowInvalid("not a page"), "ArrowInvalid: not a page"),
+    ],
+)
 def test_a_job_that_fails_is_told_and_stops_no_other(
-    open_lake: Open, monkeypatch: pytest.MonkeyPatch
+    open_lake: Open, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ):
     lake = open_lake()
     table = neglected(lake, monkeypatch)
 
     def fail(_: Table) -> Done:
-        raise StoreError("the bucket is away")
+        raise error
 
     broken = TableWork("TIDY", lambda *_: "always", fail)
-    monkeypatch.setattr(background, "KINDS", [broken, *background.KINDS])
+    unplanned = TableWork("SORT", lambda table, _: str(fail(table)), fail)
+    monkeypatch.setattr(background, "KINDS", [unplanned, broken, *background.KINDS])
     done = {job.work: job for job in LakeMaintenance(lake).run()}
-    assert (done["TIDY"].state, done["TIDY"].outcome) == ("FAILED", "failed: the bucket is away")
+    assert (done["TIDY"].state, done["TIDY"].outcome) == ("FAILED", f"failed: {told}")
     assert done["VACUUM"].state == "DONE"
     assert files(table) == live(table)
 

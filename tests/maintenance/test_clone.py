@@ -87,3 +87,31 @@ def test_what_delta_rs_reads_without_its_kernel(sqlite_url: str, tmp_path: Path)
         mapped.append(rows(1))
         found = DeltaTable(mapped.location).to_pyarrow_table()
         assert found.column("id").to_pylist() == [None]
+
+
+def test_a_clone_lets_go_of_what_it_has_forgotten(any_lake: deltasql.Lake):
+    """Its source's storage would grow for ever otherwise."""
+    lake = any_lake
+    table = lake.create_table(
+        "a.t",
+        SCHEMA,
+        properties={
+            "delta.checkpointInterval": "2",
+            "delta.deletedFileRetentionDuration": "interval 0 seconds",
+        },
+    )
+    table.append(rows(1, 2))
+    clone = table.clone("a.clone")
+    clone.append(rows(3))
+    for number in range(4):
+        clone.overwrite(rows(number))
+    table.overwrite(rows(9))
+    lake.mirror.run(once=True)
+    lake.presence.beat()
+    assert table.vacuum(**AT_ONCE, dry_run=False).dead == 0, "the clone's history has it"
+    assert clone.expire(**AT_ONCE, dry_run=False).files == 1
+    assert ids(clone.snapshot(4).scan().to_arrow()) == [2]
+    assert table.vacuum(**AT_ONCE, dry_run=False).dead == 1
+    assert (files(table), files(clone) >= live(clone)) == (live(table), True)
+    assert clone.vacuum(**AT_ONCE, dry_run=False).count == 4, "its own are still its vacuum's"
+    assert lake.check().ok

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,9 +15,13 @@ import pytest
 import deltasql
 from deltasql.errors import CommitError, ValidationError
 from deltasql.lake import writing
+from deltasql.log.removal import removes, rewritten
 from deltasql.maintenance import presence
+from deltasql.maintenance.vacuuming import journal
+from deltasql.spec.actions import DeletionVector
 from tests.maintenance.tables import AT_ONCE, SCHEMA, churned, files, folder, ids, make_old, rows
 from tests.maintenance.test_vacuum import NO_MARGIN, ORPHAN
+from tests.maintenance.vectors import VECTORS
 
 
 def execute(lake: deltasql.Lake, statement: str) -> list[tuple[object, ...]]:
@@ -163,3 +170,159 @@ def test_the_heartbeat_goes_on_in_the_background(lake_url: str, tmp_path: Path):
             waited.wait(0.05)
         else:
             pytest.fail("no heartbeat")
+
+
+def _late(lake: deltasql.Lake, table: str = "dl_sessions", column: str = "heartbeat_at") -> None:
+    """As after a pause: nobody has heard of this process for an hour."""
+    hour_ago = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%d %H:%M:%S.000")
+    execute(lake, f"UPDATE {table} SET {column} = '{hour_ago}'")
+
+
+def _paused(lake: deltasql.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    _late(lake)
+    now = presence.clock()
+    monkeypatch.setattr(presence, "clock", lambda: now + 3600)
+
+
+def _once_written(
+    monkeypatch: pytest.MonkeyPatch, then: Callable[[writing.Write], None], name: str = "append"
+) -> None:
+    """Have something happen between a write and its commit."""
+    real = getattr(writing, name)
+
+    def slow(*args: object, **kwargs: object) -> writing.Write:
+        written: writing.Write = real(*args, **kwargs)
+        then(written)
+        return written
+
+    monkeypatch.setattr(writing, name, slow)
+
+
+@pytest.mark.parametrize("beats_first", [False, True])
+def test_who_was_silent_was_given_up_whether_or_not_it_was_swept(
+    lake: deltasql.Lake, monkeypatch: pytest.MonkeyPatch, *, beats_first: bool
+):
+    """A vacuum that began before the pause was over for too long sweeps nobody; and the
+    heartbeat may awake before the writer does.
+    """
+    table = lake.create_table("a.t", SCHEMA)
+    table.append(rows(1))
+
+    def pause(written: writing.Write) -> None:
+        (new,) = written.files
+        (folder(table) / new.path).unlink()
+        _paused(lake, monkeypatch)
+        if beats_first:
+            lake.presence.beat()
+
+    _once_written(monkeypatch, pause)
+    with pytest.raises(CommitError, match="is gone"):
+        table.append(rows(2))
+    assert ids(table.scan().to_arrow()) == [1]
+
+
+def test_who_was_given_up_does_not_commit_what_is_about_to_go(
+    lake_url: str, lake: deltasql.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The files are still there, but a vacuum has written down that it deletes them."""
+    table = lake.create_table("a.t", SCHEMA)
+    table.append(rows(1))
+    committed, deleting = threading.Event(), threading.Event()
+    real = journal.Journal._delete
+
+    def slowly(self: journal.Journal, keys: Iterable[str]) -> None:
+        deleting.set()
+        assert committed.wait(60)
+        real(self, keys)
+
+    monkeypatch.setattr(journal.Journal, "_delete", slowly)
+    with (
+        deltasql.connect(lake_url, location=str(tmp_path / "lake")) as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        vacuums = []
+
+        def pause(written: writing.Write) -> None:
+            (new,) = written.files
+            make_old(folder(table) / new.path, hours=3)
+            _paused(lake, monkeypatch)
+            gone = other.table("a.t").vacuum
+            vacuums.append(threads.submit(gone, **AT_ONCE, dry_run=False))
+            assert deleting.wait(60)
+
+        _once_written(monkeypatch, pause)
+        try:
+            with pytest.raises(CommitError, match="is gone"):
+                table.append(rows(2))
+        finally:
+            committed.set()
+        assert vacuums[0].result().orphans == 1
+    assert ids(table.scan().to_arrow()) == [1]
+
+
+def test_deletion_vectors_of_who_was_given_up_are_looked_for(
+    lake: deltasql.Lake, monkeypatch: pytest.MonkeyPatch
+):
+    table = lake.create_table("a.t", SCHEMA, properties=VECTORS)
+    table.append(rows(*range(10)))
+    (add,) = table.snapshot().adds()
+    vector = DeletionVector(
+        storage_type="u",
+        path_or_inline_dv="ab^-aqEH.-t@S}K{vb[*k",
+        offset=1,
+        size_in_bytes=40,
+        cardinality=6,
+    )
+    marked = replace(add, deletion_vector=vector)
+    removed = removes(rewritten([add]), deletion_timestamp=1)
+    with lake.presence.writing():
+        _paused(lake, monkeypatch)
+        with pytest.raises(CommitError, match=r"deletion_vector_.* is gone"):
+            table.commit([*removed, marked])
+    assert ids(table.scan().to_arrow()) == list(range(10))
+
+
+def test_a_pin_that_expired_is_not_revived(lake: deltasql.Lake):
+    """Who relies on it learns that its version was held by nobody for a while."""
+    table = churned(lake)
+    with lake.presence.pinned(table.table_id, 1, "clone to b") as pin_id:
+        _late(lake, "dl_pins", "expires_at")
+        lake.presence.beat()
+        (pin,) = lake.pins()
+        assert pin.version == 1, "it is held again"
+        assert pin.pin_id != pin_id
+    assert lake.pins() == []
+
+
+@pytest.mark.parametrize("ttl", [timedelta(seconds=1), timedelta(days=1)])
+def test_a_pin_is_renewed_for_as_long_as_it_was_asked_for(lake: deltasql.Lake, ttl: timedelta):
+    """A short one is there until the heartbeat comes; a long one is not cut by it."""
+    table = churned(lake)
+    with table.pin(1, ttl=ttl):
+        for _ in range(2):
+            (pin,) = lake.pins()
+            seconds = (pin.expires_at - lake.store.clock_ms()) / 1000
+            assert seconds > max(ttl.total_seconds() - 30, 2 * presence.HEARTBEAT - 10)
+            lake.presence.beat()
+
+
+def test_a_child_does_not_wait_for_a_thread_of_its_parent(lake: deltasql.Lake):
+    lake.create_table("a.t", SCHEMA)
+    held, done = threading.Event(), threading.Event()
+
+    def beat_for_long() -> None:
+        with lake.presence._lock:
+            held.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=beat_for_long)
+    thread.start()
+    assert held.wait(10)
+    try:
+        lake.presence._pid = 0  # as a child finds it
+        assert lake.presence._lock.acquire(blocking=False) is False
+        lake.presence._here()
+        assert lake.presence._lock.acquire(blocking=False)
+    finally:
+        done.set()
+        thread.join()

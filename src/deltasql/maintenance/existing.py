@@ -10,7 +10,8 @@ from deltasql.data.reading.deletion import find_object
 from deltasql.errors import ValidationError
 from deltasql.maintenance.vacuuming.keys import vector_file
 from deltasql.objectstore import ObjectStore
-from deltasql.spec.actions import AddFile
+from deltasql.spec.actions import Action, AddFile, CdcFile
+from deltasql.spec.paths import is_elsewhere, object_key
 from deltasql.store.interface import LogStore
 
 _THREADS: Final = 16
@@ -24,16 +25,7 @@ def must_exist(
 
     The caller has pinned their version: whatever vacuum had not recorded before then stays.
     """
-    paths = {path for add in files for path in _paths(add)}
-    if not paths:
-        return
-    going = {item.row.path for item in store.pending_deletes(table_id)} & paths
-    with ThreadPoolExecutor(_THREADS) as threads:
-        names = sorted(paths - going)
-        found = threads.map(lambda path: _exists(objects, path), names)
-        gone = going.union(
-            path for path, is_there in zip(names, found, strict=True) if not is_there
-        )
+    gone = gone_files(store, objects, table_id, files)
     if gone:
         told = ", ".join(sorted(gone)[:_TOLD]) + (", …" if len(gone) > _TOLD else "")
         raise ValidationError(
@@ -43,9 +35,32 @@ def must_exist(
         )
 
 
-def _paths(add: AddFile) -> list[str]:
-    vector = None if add.deletion_vector is None else vector_file(add.deletion_vector)
-    return [add.path] if vector is None else [add.path, vector]
+def gone_files(
+    store: LogStore, objects: ObjectStore, table_id: int, actions: Iterable[Action]
+) -> set[str]:
+    """The files that actions add and that are not there, or that a vacuum is about to delete."""
+    paths = {path for action in actions for path in _paths(action)}
+    if not paths:
+        return set()
+    # A path can be spelled in several ways.
+    recorded = {_key(item.row.path) for item in store.pending_deletes(table_id)}
+    going = {path for path in paths if _key(path) in recorded}
+    names = sorted(paths - going)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = list(threads.map(lambda path: _exists(objects, path), names))
+    return going.union(path for path, is_there in zip(names, found, strict=True) if not is_there)
+
+
+def _paths(action: Action) -> list[str]:
+    if not isinstance(action, AddFile | CdcFile):
+        return []
+    vector = action.deletion_vector if isinstance(action, AddFile) else None
+    path = None if vector is None else vector_file(vector)
+    return [action.path] if path is None else [action.path, path]
+
+
+def _key(path: str) -> str:
+    return path if is_elsewhere(path) else object_key(path)
 
 
 def _exists(objects: ObjectStore, path: str) -> bool:

@@ -29,6 +29,8 @@ logger = logging.getLogger("deltasql.sessions")
 HEARTBEAT: Final = 20.0
 # How long a version is held unless its holder renews the pin.
 PIN_SECONDS: Final = SILENCE
+# A pin outlives this many heartbeats, so that one that comes late loses nothing.
+_BEATS: Final = 3
 
 
 def clock() -> float:
@@ -51,6 +53,7 @@ class _Reading:
     since: float
     reason: str
     pin_id: str | None = None
+    seconds: float = PIN_SECONDS
 
 
 class Presence:
@@ -68,15 +71,19 @@ class Presence:
         self._committer = committer
         self._heartbeat = heartbeat
         self._kind = kind
-        self._lock = threading.RLock()
         self._begin()
 
     def _begin(self) -> None:
-        """Start empty, as in a new process: a child has neither its parent's row nor its thread."""
+        """Start empty, as in a new process: a child has neither its parent's row nor its thread,
+        and nobody who would release the lock that a thread of the parent held.
+        """
+        self._lock = threading.RLock()
         self._pid = os.getpid()
         self._session_id = str(uuid.uuid4())
         self._is_known = False
         self._heard_at = clock()
+        # When it was last found out that others had taken this process for dead.
+        self._lost_at: float | None = None
         self._writes: dict[object, float] = {}
         self._reads: dict[object, _Reading] = {}
         self._stop = threading.Event()
@@ -114,14 +121,17 @@ class Presence:
             self.close()
 
     def was_given_up(self) -> bool:
-        """Whether this process was silent for so long that vacuum may have taken it for dead.
+        """Whether this process was silent for so long that vacuum may have taken it for dead,
+        during a write that is still under way.
 
         Then files that it has not committed yet may be gone. The call makes it known again.
         """
         self._here()
-        if not self._is_known or clock() - self._heard_at < SILENCE / 2:
-            return False
-        return not self.beat()
+        if self._is_known and clock() - self._heard_at >= SILENCE / 2:
+            self.beat()
+        # The heartbeat may have found it out before us.
+        lost = self._lost_at
+        return lost is not None and min(list(self._writes.values()), default=lost) <= lost
 
     # --- reading ------------------------------------------------------------------------
 
@@ -148,8 +158,12 @@ class Presence:
         *,
         seconds: float = PIN_SECONDS,
     ) -> Iterator[str]:
-        """Hold a version until the block ends; yields the id of the pin."""
+        """Hold a version until the block ends; yields the id of the pin.
+
+        If the process dies, the pin expires after `seconds`, or after three heartbeats.
+        """
         self._here()
+        seconds = max(seconds, _BEATS * self._heartbeat)
         pin_id = str(uuid.uuid4())
         held = self._store.pin(
             pin_id,
@@ -166,13 +180,15 @@ class Presence:
                 remedy="look it up again by its name",
             )
         token = object()
-        self._reads[token] = _Reading(table_id, version, clock(), reason, pin_id)
+        held_now = _Reading(table_id, version, clock(), reason, pin_id, seconds)
+        self._reads[token] = held_now
         try:
             self._keep_alive()
             yield pin_id
         finally:
             self._reads.pop(token, None)
-            self._quietly(partial(self._store.unpin, pin_id))
+            # It has another pin if the first one expired.
+            self._quietly(partial(self._store.unpin, held_now.pin_id or pin_id))
 
     # --- the row ------------------------------------------------------------------------
 
@@ -207,7 +223,7 @@ class Presence:
         return now - min(begun) if begun else None
 
     def beat(self) -> bool:
-        """Report that this process lives, and hold what it reads; False if its row was swept."""
+        """Report that this process lives, and hold what it reads; False if it was given up."""
         for token, reading in list(self._reads.items()):
             self._quietly(partial(self._hold, reading))
             if token not in self._reads and reading.pin_id is not None:
@@ -223,21 +239,22 @@ class Presence:
             if self._store.beat(self._session_id, writing=self._writing_for(now)):
                 self._heard_at = now
                 return True
-            self._is_known = False
+            self._is_known, self._lost_at = False, now
             self._become_known()
             return False
 
     def _hold(self, reading: _Reading) -> None:
         if reading.pin_id is not None and self._store.renew_pin(
-            reading.pin_id, seconds=PIN_SECONDS
+            reading.pin_id, seconds=reading.seconds
         ):
             return
-        reading.pin_id = reading.pin_id or str(uuid.uuid4())
+        # Not the id of a pin that expired: whoever asks for that one must learn that it did.
+        reading.pin_id = str(uuid.uuid4())
         self._store.pin(
             reading.pin_id,
             reading.table_id,
             reading.version,
-            seconds=PIN_SECONDS,
+            seconds=reading.seconds,
             reason=reading.reason,
             session_id=self.session_id,
         )

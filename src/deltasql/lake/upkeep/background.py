@@ -167,8 +167,14 @@ class LakeMaintenance:
             for kind in self._kinds:
                 try:
                     reason = kind.due(table, self._settings)
-                except DeltaSqlError as error:
-                    logger.warning("%s: %s can't be planned: %s", table.name, kind.name, error)
+                except Exception as error:
+                    logger.warning(
+                        "%s: %s can't be planned: %s",
+                        table.name,
+                        kind.name,
+                        error,
+                        exc_info=_unexpected(error),
+                    )
                     continue
                 if reason is not None:
                     self._queue(table.table_id, kind.name, reason)
@@ -186,10 +192,12 @@ class LakeMaintenance:
     def _do(self, job: JobRecord) -> None:
         try:
             done = self._done(job)
-        except DeltaSqlError as error:
+        except Exception as error:
             # The next call that finds it due tries again.
-            logger.warning("%s of %s failed: %s", job.work, job.table, error)
-            done = Done(f"{_FAILED}{error.problem}"[:2000])
+            logger.warning(
+                "%s of %s failed: %s", job.work, job.table, error, exc_info=_unexpected(error)
+            )
+            done = Done(f"{_FAILED}{_problem(error)}"[:2000])
         facts = {"table": job.table, "work": job.work, "outcome": done.outcome}
         logger.info("upkeep", extra=facts)
         self._lake.store.end_job(
@@ -220,8 +228,13 @@ def upkeep_beside(lake: Lake, stopped: threading.Event) -> Iterator[None]:
         while not stopped.is_set():
             try:
                 lake.maintenance.run(stopped)
-            except DeltaSqlError as error:
-                logger.warning("upkeep continues after an error: %s", error, extra={"error": error})
+            except Exception as error:
+                logger.warning(
+                    "upkeep continues after an error: %s",
+                    error,
+                    extra={"error": error},
+                    exc_info=_unexpected(error),
+                )
             stopped.wait(settings.maintenance_interval)
 
     thread = threading.Thread(target=keep_up, name="deltasql-upkeep", daemon=True)
@@ -232,6 +245,15 @@ def upkeep_beside(lake: Lake, stopped: threading.Event) -> Iterator[None]:
         stopped.set()
         # Wherever the job under way is cut off, the next worker resumes it.
         thread.join(_PATIENCE)
+
+
+def _problem(error: Exception) -> str:
+    return error.problem if isinstance(error, DeltaSqlError) else f"{type(error).__name__}: {error}"
+
+
+def _unexpected(error: Exception) -> Exception | None:
+    """The error if its place in the code has to be told, too."""
+    return None if isinstance(error, DeltaSqlError) else error
 
 
 def _job(record: JobRecord) -> MaintenanceJob:

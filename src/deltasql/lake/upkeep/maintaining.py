@@ -26,16 +26,13 @@ from deltasql.log.conflict import Reads
 from deltasql.log.retention import tombstone_ms
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
 from deltasql.maintenance import restoring
-from deltasql.maintenance.existing import must_exist
+from deltasql.maintenance.existing import gone_files, must_exist
 from deltasql.maintenance.presence import PIN_SECONDS, Presence
 from deltasql.maintenance.restoring import RestoreReport
 from deltasql.maintenance.vacuuming import run
 from deltasql.maintenance.vacuuming.leftovers import Leftover, leftovers
 from deltasql.maintenance.vacuuming.report import CLOCK_MARGIN, VacuumReport, retention_ms
 from deltasql.mirror.engine import Target
-from deltasql.objectstore import ObjectStore
-from deltasql.spec.actions import AddFile, CdcFile
-from deltasql.spec.paths import is_elsewhere, object_key
 from deltasql.store.upkeep.interface import PinRecord
 from deltasql.telemetry import tracing
 
@@ -249,7 +246,7 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
     ) -> Iterator[Snapshot]:
         """A snapshot whose files vacuum keeps until the block ends, however long that takes.
 
-        If the process dies, the pin outlives it by `ttl` at most.
+        If the process dies, the pin outlives it by `ttl`, and by a minute at least.
         """
         table = cast("Table", self)
         snapshot = table.base(version, timestamp)
@@ -318,21 +315,22 @@ def must_be_ready(lake: Lake, targets: Sequence[Target], requests: Sequence[Comm
         must_be_allowed(lake, target, request)
     if lake.presence.was_given_up():
         for target, request in zip(targets, requests, strict=True):
-            _must_still_exist(lake.objects(target.location), request)
+            _must_still_exist(lake, target, request)
 
 
-def _must_still_exist(objects: ObjectStore, request: CommitRequest) -> None:
-    """Raise `CommitError` if vacuum took this process for dead and deleted what it wrote."""
-    for action in request.actions:
-        if not isinstance(action, AddFile | CdcFile) or is_elsewhere(action.path):
-            continue
-        if objects.head(object_key(action.path)) is None:
-            raise CommitError(
-                f"{request.table_name}: {action.path} is gone; nothing was committed",
-                cause="this process paused for so long that vacuum considered it dead and "
-                "deleted files that it had not committed yet",
-                remedy="write the rows again",
-            )
+def _must_still_exist(lake: Lake, target: Target, request: CommitRequest) -> None:
+    """Raise `CommitError` if vacuum took this process for dead and deletes what it wrote."""
+    # A vacuum that decided without us has the lock: wait until it has told what it deletes.
+    with lake.store.locked([target.table_id]):
+        pass
+    gone = gone_files(lake.store, lake.objects(target.location), target.table_id, request.actions)
+    if gone:
+        raise CommitError(
+            f"{request.table_name}: {min(gone)} is gone; nothing was committed",
+            cause="this process paused for so long that vacuum considered it dead and "
+            "deleted files that it had not committed yet",
+            remedy="write the rows again",
+        )
 
 
 def gone(name: str) -> TableNotFoundError:

@@ -220,8 +220,8 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
         """
 
     def beat(self, session_id: str, *, writing: float | None) -> bool:
-        """Report that a process lives, and how long ago its oldest write began; False if its row
-        was swept.
+        """Report that a process lives, and how long ago its oldest write began; False if it was
+        silent for so long that others may have taken it for dead, or its row was swept.
         """
 
     def end_session(self, session_id: str) -> None:
@@ -255,7 +255,7 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
         """
 
     def renew_pin(self, pin_id: str, *, seconds: float) -> bool:
-        """Hold a version for longer; False if the pin was swept."""
+        """Hold a version for longer; False if the pin has expired."""
 
     def unpin(self, pin_id: str) -> None:
         """Hold a version no longer."""

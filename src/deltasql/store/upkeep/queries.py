@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from deltasql.store.claims import Claim
 
 _SILENT = -round(SILENCE * 1000)
+# A little earlier than others take it for dead, so that the two never overlap.
+_LATE = round(0.9 * _SILENT)
 
 
 def _ago(seconds: float) -> int:
@@ -152,9 +154,11 @@ class UpkeepQueries(ExpiryQueries, JobQueries, OptimizeQueries, NamespaceQueries
 
     def beat(self, session_id: str, *, writing: float | None) -> bool:
         if writing is None:
-            return bool(self._change("session_beat", session_id=session_id))
+            return bool(self._change("session_beat", session_id=session_id, late=_LATE))
         return bool(
-            self._change("session_beat_writing", session_id=session_id, writing=_ago(writing))
+            self._change(
+                "session_beat_writing", session_id=session_id, writing=_ago(writing), late=_LATE
+            )
         )
 
     def end_session(self, session_id: str) -> None:

@@ -85,17 +85,18 @@ WHERE table_id = :table_id AND version < (
 RETURNING version;
 
 -- name: expire_dead
--- Files that vacuum has deleted. The others are its to find; and so long as a checkpoint repeats
--- that a file was removed, that is kept.
+-- Files that vacuum has deleted, and those elsewhere, which it never does: the table that they
+-- belong to waits for this one to forget them. The others are its to find; and so long as a
+-- checkpoint repeats that a file was removed, that is kept.
 DELETE FROM dl_dead_files
 WHERE table_id = :table_id AND removed_version BETWEEN :first AND :last
   AND removed_version <= (
       SELECT earliest_version FROM dl_table_heads WHERE table_id = :table_id)
   AND coalesce(deletion_timestamp, 0) <= :tombstones
-  AND EXISTS (
+  AND (path LIKE '/%' OR path LIKE '%:/%' OR EXISTS (
       SELECT 1 FROM dl_vacuum_files AS j
       WHERE j.table_id = dl_dead_files.table_id AND j.path_key = dl_dead_files.path_key
-        AND j.deleted_at IS NOT NULL AND j.at_version >= dl_dead_files.removed_version)
+        AND j.deleted_at IS NOT NULL AND j.at_version >= dl_dead_files.removed_version))
 RETURNING removed_version;
 
 -- name: expire_changes

@@ -9,13 +9,14 @@ SET heartbeat_at = excluded.heartbeat_at, writing_since = excluded.writing_since
 RETURNING session_id;
 
 -- name: session_beat
+-- Whoever is too late was taken for dead, whether anybody has swept the row or not.
 UPDATE dl_sessions SET heartbeat_at = @now, writing_since = NULL
-WHERE session_id = :session_id
+WHERE session_id = :session_id AND heartbeat_at >= @in_ms(:late)
 RETURNING session_id;
 
 -- name: session_beat_writing
 UPDATE dl_sessions SET heartbeat_at = @now, writing_since = @in_ms(:writing)
-WHERE session_id = :session_id
+WHERE session_id = :session_id AND heartbeat_at >= @in_ms(:late)
 RETURNING session_id;
 
 -- name: session_end
@@ -52,8 +53,9 @@ ON CONFLICT (pin_id) DO UPDATE SET expires_at = excluded.expires_at
 RETURNING pin_id;
 
 -- name: pin_renew
+-- One that expired held nothing meanwhile: it can't come back.
 UPDATE dl_pins SET expires_at = @in_ms(:milliseconds)
-WHERE pin_id = :pin_id
+WHERE pin_id = :pin_id AND expires_at >= @now
 RETURNING pin_id;
 
 -- name: pin_remove
