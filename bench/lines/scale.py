@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -20,6 +21,7 @@ from bench.report import Row
 from deltasql import Lake, Table
 from deltasql.delta_log.names import commit_name
 from deltasql.mirror.worker import Worker
+from deltasql.objectstore.remote import RemoteStore
 from deltasql.testing.faulty_store import Fault, FaultyStore
 
 LATENCY = 0.05
@@ -35,6 +37,9 @@ class SlowStore(FaultyStore):
     @property
     def is_local(self) -> bool:
         return False
+
+    # As a bucket does it: what is optional goes beside the chain.
+    put_many_if_absent = RemoteStore.put_many_if_absent
 
 
 # --- a slow store ---------------------------------------------------------------------
@@ -80,15 +85,15 @@ def slow_append(lab: Lab) -> Iterator[Row]:
 
 def long_backlog(lab: Lab) -> Iterator[Row]:
     """Versions that no mirror has: how long until a reader sees the newest."""
-    versions, folder = lab.scaled(10_000, least=500), lab.folder("backlog")
+    versions = lab.scaled(10_000, least=500)
     with (
         lab.database("backlog") as url,
-        ours.connect(url, folder.as_uri(), mirror="async") as lake,
+        ours.connect(url, lab.folder("backlog").as_uri(), mirror="async") as lake,
     ):
         table = ours.create_files_table(lake, partitioned=False)
         for number in range(versions):
             table.commit([ours.add_file(number, partitioned=False)])
-        place = folder / table.location.rpartition("/")[2]
+        place = _place(table)
         lake.objects.wrap(SlowStore)
         stop, worker = threading.Event(), Worker(lake.engine, lake.store)
         thread = threading.Thread(target=worker.run, args=(stop,))
@@ -124,15 +129,19 @@ def _append(table: Table, turns: int) -> float:
     return time.perf_counter() - started
 
 
+def _place(table: Table) -> Path:
+    return Path(table.location.removeprefix("file://"))
+
+
 # --- many commits ---------------------------------------------------------------------
 
 
 def checkpoint_bytes(lab: Lab) -> Iterator[Row]:
     """Commits of one file each, mirrored as they come."""
-    commits, folder = lab.scaled(10_000, least=500), lab.folder("checkpoints")
+    commits = lab.scaled(10_000, least=500)
     with (
         lab.database("checkpoints") as url,
-        ours.connect(url, folder.as_uri(), mirror="async") as lake,
+        ours.connect(url, lab.folder("checkpoints").as_uri(), mirror="async") as lake,
     ):
         table = ours.create_files_table(lake, partitioned=False)
         for number in range(commits):
@@ -140,7 +149,7 @@ def checkpoint_bytes(lab: Lab) -> Iterator[Row]:
             if number % 500 == 499:
                 lake.mirror.run(once=True)
         lake.mirror.run(once=True)
-        log = folder / table.location.rpartition("/")[2] / "_delta_log"
+        log = _place(table) / "_delta_log"
         sizes = [path.stat().st_size for path in sorted(log.glob("*.checkpoint.parquet"))]
         commit_bytes = sum(path.stat().st_size for path in log.glob("*.json"))
     yield Row(

@@ -183,3 +183,28 @@ def test_commands(sqlite_url: str, tmp_path: Path, capsys: pytest.CaptureFixture
         assert run([*place, "maintenance", words]) == 0
         told = json.loads(capsys.readouterr().out)
         assert [job["work"] for job in told] == ["ANALYZE"] * count
+
+
+def test_a_stop_waits_for_no_long_job(open_lake: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it is cut off, the next worker resumes it: five seconds are the limit."""
+    begun, over = threading.Event(), threading.Event()
+
+    def endless(_: Table) -> Done:
+        begun.set()
+        over.wait(60)
+        return Done("late")
+
+    monkeypatch.setattr(background, "KINDS", [TableWork("ENDLESS", lambda *_: "now", endless)])
+    lake, stop = open_lake(auto="on"), threading.Event()
+    lake.create_table("a.t", SCHEMA)
+    worker = threading.Thread(target=lake.mirror.run, kwargs={"stop": stop})
+    worker.start()
+    try:
+        assert begun.wait(30)
+        stopped = time.monotonic()
+        stop.set()
+        worker.join(30)
+        assert time.monotonic() - stopped < 5
+    finally:
+        over.set()
+        worker.join(30)

@@ -87,6 +87,19 @@ def test_repairing(lake: Lake) -> None:
     assert growth(work) < MOST_BYTES
 
 
+def test_exporting(lake: Lake, tmp_path: Path) -> None:
+    folders = (tmp_path / str(number) for number in count())
+
+    def work(versions: int) -> None:
+        place = next(folders)
+        done = lake.table(f"t{versions}").mirror.export(place.as_uri())
+        assert done.versions >= versions
+        # And again, over what is there: it is compared first.
+        lake.table(f"t{versions}").mirror.export(place.as_uri())
+
+    assert growth(work) < MOST_BYTES
+
+
 def test_checking(lake: Lake) -> None:
     def work(versions: int) -> None:
         assert lake.check(f"t{versions}", full=True).ok

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from deltasql.mirror import leases
+from deltasql.mirror.checkpoints import soundness
 from deltasql.mirror.worker import Worker
 from deltasql.spec.actions import AddFile, RemoveFile
 from deltasql.testing.faulty_store import Fault, FaultyStore
@@ -205,6 +206,75 @@ def test_a_stop_ends_a_checkpoint_and_leaves_nothing_of_it(open_lake, log_of):
     lake.store.release_lease(lease)
     lake.mirror.run(once=True)
     assert table.mirror.validate().checkpoint == 4
+
+
+@pytest.mark.parametrize("name", ["live_keys", "ended_keys", "added_keys"])
+def test_a_stop_ends_the_proof_that_comes_before_a_checkpoint(open_lake, monkeypatch, log_of, name):
+    """Of a table with very many files it takes minutes, and nothing is written meanwhile."""
+    monkeypatch.setattr(soundness, "_MOST_VERSIONS", 4)
+    lake, stop = open_lake(mode="async"), threading.Event()
+    properties = {"delta.checkpointInterval": "40", "delta.checkpointPolicy": "v2"}
+    table = lake.create_table("t", SCHEMA, properties=properties)
+    for number in range(40):
+        table.commit([add(number)])
+    asked = []
+
+    def noted(verb):
+        real = getattr(lake.store, verb)
+
+        def ask(*args, **given):
+            asked.append(verb)
+            if verb == name:
+                stop.set()
+            return real(*args, **given)
+
+        return ask
+
+    for verb in ("live_keys", "ended_keys", "added_keys", "files"):
+        monkeypatch.setattr(lake.store, verb, noted(verb))
+    lake.mirror.run(stop=stop)
+    assert asked.index(name) == len(asked) - 1, "it goes no further"
+    assert not [item for item in log_of(table).names() if "checkpoint" in item]
+    assert not any(item.error_message for item in statuses(table).values())
+    lake.mirror.run(once=True)
+    assert table.mirror.validate().checkpoint == 40
+
+
+def test_a_stop_ends_a_validation(open_lake, make_table):
+    lake, stop = open_lake(validate_interval="10ms"), threading.Event()
+    table = make_table(lake, 60)
+    make_table(lake, 2, name="other")
+    read = []
+
+    def stops(call):
+        if call.verb == "read" and call.path.endswith(".json"):
+            read.append(call.path)
+            stop.set()
+
+    lake.objects.wrap(lambda inner: FaultyStore(inner, stops))
+    lake.mirror.run(stop=stop)
+    assert 0 < len(read) < 40, "of 64"
+    assert not table.mirror.status().is_failed
+
+
+def test_a_lake_that_closes_leaves_a_long_backlog_to_the_next(open_lake, log_of):
+    """A writer whose own version waits behind many others ends with a version, too."""
+    with open_lake(mode="async") as lake:
+        table = lake.create_table("t", SCHEMA)
+        for number in range(200):
+            table.commit([add(number)])
+    with open_lake(mode="sync", sync_timeout="100ms") as lake:
+        lake.objects.wrap(lambda inner: FaultyStore(inner, lambda _: Fault.SLOW, delay=0.03))
+        table = lake.table("t")
+        table.commit([add(200)])
+    written = log_of(table).versions()
+    assert 0 < len(written) < 150
+    assert written == list(range(len(written)))
+    with open_lake(mode="async") as lake:
+        table = lake.table("t")
+        assert table.mirror.status().mirrored_version == written[-1], "SQL was told"
+        lake.mirror.run(once=True)
+        assert table.mirror.validate().ok
 
 
 def test_a_poll_interval_that_is_long_delays_no_stop(open_lake):

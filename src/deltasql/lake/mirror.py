@@ -57,6 +57,10 @@ class MirrorStatus:
     gap_versions: int = 0
 
 
+class _StoppedError(Exception):
+    """The process is ending: nothing is said about the mirrors."""
+
+
 # Called after each table: how many are done, of how many, and what was found.
 Progress: TypeAlias = Callable[[int, int, ValidationReport], None]
 
@@ -89,7 +93,7 @@ class LakeMirror:
         worker = Worker(
             lake.engine,
             lake.store,
-            validate=lambda: [*self.validate().tables.values()],
+            validate=self._validated,
             watch=DriftWatch(lake.engine, lake.store, lake.objects),
         )
         if once:
@@ -122,11 +126,24 @@ class LakeMirror:
 
         Released tables are left out: their logs go on without SQL.
         """
+        return self._validate(progress, None)
+
+    def _validated(self, is_stopped: Callable[[], bool]) -> list[ValidationReport]:
+        def check(*_: object) -> None:
+            if is_stopped():
+                raise _StoppedError
+
+        try:
+            return [*self._validate(check, check).tables.values()]
+        except _StoppedError:
+            return []
+
+    def _validate(self, progress: Progress | None, advance: Advance | None) -> LakeValidationReport:
         tables = [table for table in self._lake.tables() if not is_released(table.read_only)]
         reports = {}
         for number, table in enumerate(tables, start=1):
             try:
-                report = table.mirror.validate()
+                report = table.mirror.validate(progress=advance)
             except TableNotFoundError:
                 continue  # dropped since
             except DeltaSqlError as error:

@@ -49,9 +49,10 @@ class Worker:
         self,
         engine: MirrorEngine,
         log: LogStore,
-        validate: Callable[[], Sequence[ValidationReport]] = tuple,
+        validate: Callable[[Callable[[], bool]], Sequence[ValidationReport]] = lambda _: (),
         watch: DriftWatch | None = None,
     ) -> None:
+        """`validate` compares all mirrors with SQL, unless it is told to stop meanwhile."""
         self._engine = engine
         self._log = log
         self._settings = engine.settings
@@ -255,10 +256,12 @@ class Worker:
     def _find_drift(self) -> None:
         """Validate every table, and alert on those that drifted until they no longer do."""
         try:
-            reports = self._validate()
+            reports = self._validate(self._stopped.is_set)
         except DeltaSqlError as error:
             logger.warning("the mirror could not be validated: %s", error, extra={"error": error})
             return
+        if self._stopped.is_set():
+            return  # it may have looked at a part
         for report in reports:
             if not report.ok:
                 logger.error(

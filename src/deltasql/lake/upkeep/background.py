@@ -32,7 +32,7 @@ _HOUR: Final = 3600.0
 _CLAIM: Final = _HOUR
 _REMEMBERED: Final = 30 * 24 * _HOUR
 # How long a worker that stops waits for the job under way.
-_PATIENCE: Final = 10.0
+_PATIENCE: Final = 3.0
 _FAILED: Final = "failed: "
 
 

@@ -6,8 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-
-import pyarrow as pa
+from typing import TypeVar
 
 from deltasql.delta_log.checkpoint.file import Sink
 from deltasql.delta_log.checkpoint.schema import shape_of
@@ -29,7 +28,7 @@ from deltasql.delta_log.reading import checkpoint_fault, sidecar_details
 from deltasql.errors import DeltaSqlError, MirrorGapError, StoreError
 from deltasql.log.retention import tombstone_ms, txn_ms
 from deltasql.log.state import TableState
-from deltasql.mirror.checkpoints.soundness import SumRows, live_sums, must_be_sound
+from deltasql.mirror.checkpoints.soundness import SumRows, must_be_sound
 from deltasql.mirror.leases import LeaseLostError, kept_alive
 from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.objectstore import ObjectStore
@@ -37,6 +36,8 @@ from deltasql.store.checking.interface import TrustedVersion
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import DueCheckpoint, Lease
 from deltasql.telemetry import logs
+
+T = TypeVar("T")
 
 
 class CheckpointStoppedError(Exception):
@@ -54,7 +55,7 @@ class CheckpointRun:
         *,
         max_attempts: int,
         is_stopped: Callable[[], bool] | None = None,
-        sums: SumRows = live_sums,
+        sums: SumRows | None = None,
     ) -> None:
         self._log = log
         self._objects = objects
@@ -143,7 +144,12 @@ class CheckpointRun:
     def write_ahead(self, version: int) -> CheckpointSummary:
         """Write one checkpoint before its commit file exists: nothing points at it yet."""
         proven = must_be_sound(
-            self._log, self._lease.table_id, version, proven=self._proven, sums=self._sums
+            self._log,
+            self._lease.table_id,
+            version,
+            proven=self._proven,
+            sums=self._sums,
+            check=self._must_go_on,
         )
         if proven is not None:
             # Late checkpoints are written oldest first, so the next one can start from this proof.
@@ -171,7 +177,7 @@ class CheckpointRun:
                 known = sidecar_details(self._objects, found)
                 break
         added = self._log.added_keys(self._lease.table_id, state.version)
-        return plan_stretches(known, added, state.version, shape_of(state))
+        return plan_stretches(known, self._until_stopped(added), state.version, shape_of(state))
 
     def _last_checkpoints(self, version: int) -> Iterable[FoundCheckpoint]:
         """Those that readers start from, or for a late version any before it, the newest first."""
@@ -200,7 +206,7 @@ class CheckpointRun:
         return CheckpointSource(
             state=state,
             files=self._until_stopped(log.files(table_id, version)),
-            tombstones=log.tombstones(table_id, version, newer_than=expired),
+            tombstones=self._until_stopped(log.tombstones(table_id, version, newer_than=expired)),
             txns=[
                 txn
                 for txn in log.txns(table_id, version)
@@ -209,8 +215,14 @@ class CheckpointRun:
             domains=log.domains(table_id, version),
         )
 
-    def _until_stopped(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        return batches if self._is_stopped is None else _until(self._is_stopped, batches)
+    def _must_go_on(self) -> None:
+        if self._is_stopped is not None and self._is_stopped():
+            raise CheckpointStoppedError
+
+    def _until_stopped(self, items: Iterable[T]) -> Iterator[T]:
+        for item in items:
+            self._must_go_on()
+            yield item
 
     def point_at(self, summary: CheckpointSummary) -> None:
         """Point `_last_checkpoint` at a checkpoint, unless it points at a newer one."""
@@ -234,12 +246,3 @@ class CheckpointRun:
                 path=path,
                 is_transient=True,
             )
-
-
-def _until(
-    is_stopped: Callable[[], bool], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        if is_stopped():
-            raise CheckpointStoppedError
-        yield batch

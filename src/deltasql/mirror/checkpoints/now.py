@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltasql.delta_log.checkpoint.writing import CheckpointSummary
 from deltasql.errors import MirrorError, TableNotFoundError
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
-from deltasql.mirror.checkpoints.soundness import SumRows, live_sums
+from deltasql.mirror.checkpoints.soundness import SumRows
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.leases import LeaseLostError, busy, held_lease
 from deltasql.mirror.missing import missing_in
@@ -20,11 +20,9 @@ def checkpoint_now(
     objects: ObjectStore,
     target: Target,
     *,
-    sums: SumRows = live_sums,
+    sums: SumRows | None = None,
 ) -> CheckpointSummary:
-    """Write the checkpoint of the newest version that is mirrored; `sums` does what `live_sums`
-    does.
-    """
+    """Write the checkpoint of the newest version that is mirrored. `sums`: see `must_be_sound`."""
     reason = log.read_only_reason(target.table_id)
     if reason is not None:
         raise MirrorError(

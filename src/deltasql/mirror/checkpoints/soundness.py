@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Final, TypeAlias
 
@@ -34,10 +35,19 @@ _MOST_VERSIONS: Final = 2_000
 _OTHERS: Final = (Txn, DomainMetadata, Metadata, Protocol)
 
 
-def live_sums(log: LogStore, table_id: int, version: int) -> FileSums:
+# Called again and again while something takes long: it raises if that should end.
+Check: TypeAlias = Callable[[], None]
+
+
+def _go_on() -> None:
+    """Nobody interrupts it."""
+
+
+def live_sums(log: LogStore, table_id: int, version: int, *, check: Check = _go_on) -> FileSums:
     """Sums over the rows: over the files that are live at a version, and over all other actions."""
     found = FileSum(other_sums(log, table_id, version))
     for batch in log.live_keys(table_id, version):
+        check()
         rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
         found.add_many(map(file_hashes, rows))
     return found.value()
@@ -100,13 +110,15 @@ def must_be_sound(
     version: int,
     *,
     proven: Sequence[TrustedVersion] = (),
-    sums: SumRows = live_sums,
+    sums: SumRows | None = None,
+    check: Check = _go_on,
 ) -> TrustedVersion | None:
     """Raise `DamagedLogError` unless the rows agree with the commits about a version.
 
     Returns what was proven, to be passed as `proven` later; None for a version that is too old to
-    be replayed. `sums` does what `live_sums` does.
+    be replayed. `sums` does what `live_sums` does, and is used instead.
     """
+    sums = sums or partial(live_sums, check=check)
     first = first_trusted(log, table_id)
     if version < first.version:
         return None
@@ -116,14 +128,14 @@ def must_be_sound(
         (item for item in known if item.version <= version), key=lambda item: item.version
     )
     actual = sums(log, table_id, version)
-    if follow(log, nearest, version) != actual:
+    if follow(log, nearest, version, check=check) != actual:
         # The recorded sums may be damaged themselves; a replay from the first version decides.
-        expected = follow(log, first, version)
+        expected = follow(log, first, version, check=check)
         if expected != actual:
             if first_trusted(log, table_id) != first:
                 # Older versions have expired in the meantime, along with rows that only they
                 # needed.
-                return must_be_sound(log, table_id, version, proven=proven, sums=sums)
+                return must_be_sound(log, table_id, version, proven=proven, sums=sums, check=check)
             raise damaged(log, table_id, version, expected, actual)
     found = TrustedVersion(table_id, Origin.CHECKPOINT, version, actual)
     if version > max(item.version for item in known):
@@ -131,11 +143,13 @@ def must_be_sound(
     return found
 
 
-def follow(log: LogStore, start: TrustedVersion, version: int) -> FileSums:
+def follow(
+    log: LogStore, start: TrustedVersion, version: int, *, check: Check = _go_on
+) -> FileSums:
     """The sums at a version, from those of an earlier one and the commits between them."""
     found = FileSum(start.sums)
     after = start.version
-    for window in _windows(log.commits(start.table_id, after=after, upto=version)):
+    for window in _windows(log.commits(start.table_id, after=after, upto=version), check):
         for batch in log.ended_keys(start.table_id, after=after, upto=window.last):
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 # A file that ended without a commit saying so is still expected.
@@ -162,9 +176,10 @@ class _Window:
     others: list[bytes] = field(default_factory=list)
 
 
-def _windows(commits: Iterator[CommitRecord]) -> Iterator[_Window]:
+def _windows(commits: Iterator[CommitRecord], check: Check) -> Iterator[_Window]:
     window = _Window()
     for record in commits:
+        check()
         actions = codec.decode_commit(record.body, source=f"version {record.version}")
         # Removes come before adds, whatever their order in the file.
         for gone in actions:

@@ -94,8 +94,8 @@ class PublishRun:
         self._has_gap = False
         self._below: Track | None = None
         self._filled, self._fill_pace = -1, BATCH
-        # The newest visible version, and the steps that SQL does not know yet.
-        self._published = -1
+        # The newest version that it made visible, and the steps that SQL does not know yet.
+        self.published = -1
         self._untold: list[Step] = []
         self._told_at = time.monotonic()
 
@@ -157,8 +157,8 @@ class PublishRun:
     def _pending(self, most: int) -> list[PendingVersion]:
         """The first versions to be mirrored in order: of all, or of those after a bridge."""
         table_id, newest = self.lease.table_id, self._track.totals
-        pending = self._log.pending(table_id, most=most, after=self._published)
-        if self._published < 0 and newest is not None and pending:
+        pending = self._log.pending(table_id, most=most, after=self.published)
+        if self.published < 0 and newest is not None and pending:
             if pending[0].version > newest.version:
                 return pending
             above = self._log.pending(table_id, most=most, after=newest.version - 1)
@@ -218,7 +218,7 @@ class PublishRun:
 
     def _mirror(self, part: Sequence[PendingVersion]) -> None:
         try:
-            self._must_be_in_order(part[0], self._published)
+            self._must_be_in_order(part[0], self.published)
             sound, problem = sound_start(part)
             steps = self._track.steps(sound) if sound else []
             beside = checksums(steps)
@@ -266,8 +266,8 @@ class PublishRun:
             self._untold += steps
             self.wants_checkpoint |= any(step.is_due for step in steps)
             self._track.keep(steps)
-            self._published = steps[-1].totals.version
-            self._beside.tell_published(self._published)
+            self.published = steps[-1].totals.version
+            self._beside.tell_published(self.published)
 
     def _is_overdue(self) -> bool:
         return len(self._untold) >= BATCH or time.monotonic() - self._told_at > _TELL_EVERY
@@ -302,11 +302,11 @@ class PublishRun:
 
     def _bridged(self, is_stopped: Callable[[], bool]) -> bool:
         """Bridge the backlog, if it takes too long."""
-        version = self._bridge.wanted(self._published)
+        version = self._bridge.wanted(self.published)
         if version is None:
             return False
         self.tell()
-        return self._bridge_to(version, self._published, is_stopped)
+        return self._bridge_to(version, self.published, is_stopped)
 
     def _finish_bridge(self, first: PendingVersion) -> bool:
         """Finish the bridge of a process that died before SQL knew of it."""

@@ -94,7 +94,7 @@ class Publisher:
         return False
 
     def stop(self) -> None:
-        """Stop after the current run."""
+        """Stop after the version, or the few, that are being written."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
@@ -212,7 +212,12 @@ class Publisher:
             with self._changed:
                 wanted = self._wanted
             # If looking at objects is free, writers elsewhere look at those and not at SQL.
-            done = publish_run.run(lazily=self._is_visible is not None, fills=False)
+            is_lazy = self._is_visible is not None
+            done = publish_run.run(lazily=is_lazy, fills=False, is_stopped=lambda: self._is_stopped)
+            if self._is_stopped:
+                # Whoever closes the lake does not wait for a backlog of others.
+                self._settle(mirrored=publish_run.published, given_up=wanted)
+                return
             if wanted > self._mirrored or not done:
                 publish_run.tell()
             if publish_run.is_waiting:
