@@ -110,7 +110,7 @@ def test_show(program, orders):
     shown = program("show", "sales.orders", "--version", "1", "-o", "json").json
     assert shown["version"] == 1
     assert shown["files"] == 1
-    assert shown["partitioned by"] == ["day"]
+    assert shown["partitioned_by"] == ["day"]
     assert [column["name"] for column in shown["schema"]] == ["id", "day", "amount"]
     assert "version\t2" in program("show", "sales.orders").out
     assert program("show", "sales.orders", "--as-of", "1999-01-01").code == 1
@@ -270,6 +270,21 @@ class TestFailures:
             "  cause: it was never created, or it was dropped or renamed",
             "  remedy: deltasql tables lists them",
         ]
+
+    @pytest.mark.usefixtures("orders")
+    def test_a_typing_error_is_answered_with_a_name(self, program):
+        failed = program("scan", "sales.order")
+        remedy = "  remedy: did you mean sales.orders? deltasql tables lists them"
+        assert failed.err.splitlines()[-1] == remedy
+
+    @pytest.mark.usefixtures("orders")
+    def test_the_place_of_an_error_is_pointed_at(self, program):
+        lines = program("scan", "sales.orders", "--where", "id >").err.splitlines()
+        pointed = next(number for number, line in enumerate(lines) if line.strip() == "^")
+        assert lines[pointed].index("^") == lines[pointed - 1].index("id >") + len("id >")
+        assert [line for line in lines if not line.startswith("    ")] == [
+            lines[0], lines[1], lines[-1],
+        ]  # fmt: skip
 
     @pytest.mark.usefixtures("lake")
     def test_as_json(self, program):

@@ -76,4 +76,4 @@ def test_what_changed_and_how_large(program, orders):
     assert [item["rows_added"] for item in told] == [0, 2, 1]
     assert program("audit", "--table", "hr.*", "-o", "json").json == []
     shown = program("show", "sales.orders", "-o", "json").json
-    assert (shown["rows"], shown["files"], shown["partitions"], shown["old files"]) == (3, 2, 2, 0)
+    assert (shown["rows"], shown["files"], shown["partitions"], shown["old_files"]) == (3, 2, 2, 0)

@@ -13,13 +13,15 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
 import pytest
+import typer.main
 
 import deltasql
-from deltasql.cli.main import run
+from deltasql.cli.main import app, run
 
 FOLDER = Path(__file__).with_name("snapshots")
 LONG = "crm.people_with_a_rather_long_name_of_a_table"
@@ -60,6 +62,8 @@ recover --dry-run
 alter add-column sales.lines note string
 drop sales.lines --yes
 undrop sales.lines
+show sales.ordres
+scan sales.orders --where x<
 show nope
 vacuum sales.orders --retention 0h
 mirror repair
@@ -155,14 +159,29 @@ def test_help_fits_and_has_examples(capsys, monkeypatch):
         assert run([*words, "--help"]) == 0
         return capsys.readouterr().out
 
-    def visit(*words: str) -> None:
+    def visit(found: Any, *words: str) -> None:
         text = helped(*words)
         assert max(map(len, text.splitlines())) <= 80, words
-        commands = text.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-        if not commands:
+        below = getattr(found, "commands", {})
+        if not below:
             assert "Examples:\n    deltasql " in text, words
-        for line in commands:
-            assert not line.endswith("..."), line
-            visit(*words, line.split()[0])
+            assert "--location URI, --profile NAME" in text, "the shared options, by name"
+        for name, child in below.items():
+            summary = re.search(rf"^  {name} +(.*)$", text, re.MULTILINE)
+            assert summary, f"{words}: {name} is not listed"
+            assert not summary[1].endswith("..."), summary[1]
+            visit(child, *words, name)
 
-    visit()
+    visit(typer.main.get_command(app))
+
+
+def test_help_names_the_arguments_as_they_are_typed(capsys):
+    for words, usage in {
+        ("show",): "Usage: deltasql show [OPTIONS] TABLE",
+        ("mirror", "status"): "Usage: deltasql mirror status [OPTIONS] [TABLE]...",
+        ("alter", "set"): "Usage: deltasql alter set [OPTIONS] TABLE KEY=VALUE...",
+    }.items():
+        assert run([*words, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert text.splitlines()[0] == usage
+        assert "<" not in text, "no type of the program's"

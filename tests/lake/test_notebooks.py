@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 
 import deltasql
 
-EVIL = "<script>alert(1)</script>"
+EVIL = "\x1b[2J<script>alert(1)</script>"
 
 
 def test_everything_that_a_cell_ends_with(sqlite_url, tmp_path):
@@ -43,5 +45,11 @@ def test_everything_that_a_cell_ends_with(sqlite_url, tmp_path):
         assert "numOutputRows" in html["written"]
         assert repr(table.scan(limit=3)) == "<Scan of version 2: 2 columns, at most 3 rows>"
         assert table.history() == list(table.history()), "it is a list as before"
+        prompt = repr(table.history()).splitlines()
+        assert re.fullmatch(r"version +timestamp +operation +committer.*", prompt[0])
+        assert prompt[-1].startswith("      0  20")
+        assert max(map(len, repr(lake.audit(changes=True)).splitlines())) <= 80
+        assert repr(lake.tables()) == "[<Table sales.orders>]"
+        assert "\\x1b[2J" in repr(lake.audit(table="sales.*")), "shown, not obeyed"
         lake.drop_table("sales.orders")
         assert "there is no table" in table._repr_html_(), "showing never fails"

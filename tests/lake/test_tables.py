@@ -52,6 +52,16 @@ def test_tables_are_listed_by_name(lake):
     assert [table.name for table in lake.tables()] == ["a", "b", "c.d"]
 
 
+@pytest.mark.parametrize("meant", ["sales.ordres", "Sales.Orders", "orders", "sale.orders"])
+def test_the_name_that_was_meant_is_suggested(lake, orders, meant):
+    with pytest.raises(deltasql.TableNotFoundError) as failure:
+        lake.table(meant)
+    assert failure.value.remedy == "did you mean sales.orders? see lake.tables()"
+    with pytest.raises(deltasql.TableNotFoundError) as failure:
+        lake.drop_table("nothing.like.it")
+    assert failure.value.remedy == "see lake.tables()"
+
+
 def test_renaming_keeps_the_rows(lake, orders, rows, ids):
     orders.append(rows(1))
     lake.create_table("other", ORDERS)

@@ -114,6 +114,15 @@ def test_a_token_for_one_schema_sees_nothing_else(guarded):
         assert "hr.people" not in text
 
 
+def test_no_name_is_suggested_that_a_visitor_may_not_see(guarded):
+    mine = {"Authorization": f"Bearer {guarded.tokens['sales']}"}
+    answer = guarded.http.get("/api/v1/tables/sales.hr_people/mirror", headers=mine)
+    assert answer.status_code == 404
+    assert "there is no table sales.hr_people" in answer.text
+    assert "hr.people" not in answer.text
+    assert "did you mean" not in answer.text
+
+
 def test_the_cookie_of_the_dashboard(guarded):
     with httpx.Client(base_url=guarded.address, verify=False) as browser:
         wrong = browser.post("/login", data={"token": "no"})

@@ -51,7 +51,7 @@ def draw(
 def draw_record(values: Mapping[str, Any]) -> None:
     """One thing: its properties line by line, empty ones left out."""
     shown = {
-        printable(str(key)).replace("_", " "): _plainly(value)
+        _worded(printable(str(key))): _plainly(value)
         for key, value in values.items()
         if value is not None and value not in ("", [], {}, ())
     }
@@ -59,6 +59,11 @@ def draw_record(values: Mapping[str, Any]) -> None:
     widest = max((len(key) for key in shown if len(key) <= _LONG_KEY), default=0)
     for key, text in shown.items():
         _hang(_console(), key, text, indent=max(widest, len(key)) + _PADDING)
+
+
+def _worded(key: str) -> str:
+    """A key as words; one that is already in words holds a name, such as a property's."""
+    return key if " " in key else key.replace("_", " ")
 
 
 def draw_findings(findings: Sequence[tuple[str, str, str, str, str | None]]) -> None:

@@ -88,7 +88,9 @@ def report(error: BaseException, *, as_json: bool, debug: bool) -> None:
     print(f"{red}error:{plain} {printable(problem)}", file=sys.stderr)
     for name, text in (("cause", cause), ("remedy", remedy)):
         if text:
-            print(f"  {name}: {printable(text)}", file=sys.stderr)
+            # Further lines are indented further, so that none of them can pass for another part.
+            lines = printable(text, keep="\n").replace("\n", "\n    ")
+            print(f"  {name}: {lines}", file=sys.stderr)
 
 
 def spoken(remedy: str) -> str:

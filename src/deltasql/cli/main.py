@@ -32,6 +32,7 @@ from deltasql.cli.failures import (
     PipeClosedError,
     report,
 )
+from deltasql.cli.help import Program
 from deltasql.cli.session import (
     Config,
     Debug,
@@ -51,6 +52,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="deltasql",
+    cls=Program,
     help="Delta Lake tables whose transaction log is a SQL database.",
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 found drift or lag.",
     no_args_is_help=True,

@@ -165,7 +165,9 @@ def command(
         del run.__wrapped__
         text = inspect.getdoc(function) or ""
         shown = "\n".join(f"  {example}" for example in examples)
-        app.command(name, help=f"{text}\n\n\b\nExamples:\n{shown}")(run)
+        from deltasql.cli.help import Command
+
+        app.command(name, cls=Command, help=f"{text}\n\n\b\nExamples:\n{shown}")(run)
         return function
 
     return register

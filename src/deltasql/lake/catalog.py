@@ -20,7 +20,6 @@ from deltasql.errors import (
     ConfigError,
     LocationTakenError,
     TableExistsError,
-    TableNotFoundError,
     ValidationError,
 )
 from deltasql.lake import locations, new_table, writing
@@ -31,6 +30,7 @@ from deltasql.lake.dml.words import names_of
 from deltasql.lake.dml.write_modes import LakeWrites
 from deltasql.lake.looking.auditing import AuditEntry
 from deltasql.lake.looking.lake import LakeLooks
+from deltasql.lake.looking.missing import missing
 from deltasql.lake.mirror import LakeMirror
 from deltasql.lake.object_stores import ObjectStores
 from deltasql.lake.table import Table
@@ -239,7 +239,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
         """The table of that name."""
         record = self.store.table(name)
         if record is None:
-            raise _missing(name)
+            raise missing(self.store, name)
         return Table(self, record)
 
     def rename_table(self, name: str, new_name: str) -> Table:
@@ -249,7 +249,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
         if isinstance(renamed, NameTaken):
             raise _exists(new_name, remedy="choose another name, or drop that table")
         if not renamed:
-            raise _missing(name)
+            raise missing(self.store, name)
         return self.table(new_name)
 
     def drop_table(self, name: str, purge: bool = False) -> PurgeReport | None:  # noqa: FBT001, FBT002
@@ -264,7 +264,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
         if purge:
             return purging.drop_and_purge(self, table)
         if not self.store.drop_table(table.table_id):
-            raise _missing(name)
+            raise missing(self.store, name)
         return None
 
     def dropped(self) -> list[DroppedTable]:
@@ -359,9 +359,3 @@ def _exists(
     name: str, remedy: str = "choose another name, drop it, or pass exists_ok=True"
 ) -> TableExistsError:
     return TableExistsError(f"there is already a table {name}", remedy=remedy)
-
-
-def _missing(name: str) -> TableNotFoundError:
-    return TableNotFoundError.named(
-        name, cause="it was never created, or it was dropped or renamed"
-    )

@@ -39,7 +39,7 @@ from deltasql.lake.snapshot import Overlay, Snapshot
 from deltasql.lake.table_commits import TableCommits
 from deltasql.lake.upkeep.maintaining import TableUpkeep, gone, writes
 from deltasql.log.state import TableState
-from deltasql.log.timestamps import Timestamp, from_ms, to_ms
+from deltasql.log.timestamps import Timestamp, from_ms, to_ms, written
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
 from deltasql.store.expiring.expired import has_expired
@@ -374,11 +374,11 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         if head is None:
             return VersionNotFoundError(f"{self.name} has no {wanted}")
         first = self._lake.store.state(self.table_id, head.earliest_version)
-        since = f" ({from_ms(first.in_commit_timestamp).isoformat()})" if first else ""
+        since = f" ({written(first.in_commit_timestamp)})" if first else ""
         older = "older ones have expired, or were not adopted: " if head.earliest_version else ""
         return VersionNotFoundError(
             f"{self.name} has no {wanted}",
             cause=f"{older}its versions are {head.earliest_version}{since} to {head.version} "
-            f"({from_ms(head.last_ict).isoformat()})",
+            f"({written(head.last_ict)})",
             remedy="ask for one of these",
         )

@@ -42,6 +42,11 @@ def from_ms(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
+def written(milliseconds: int) -> str:
+    """The moment as people read it: 2026-11-01 12:00:00.000Z."""
+    return f"{from_ms(milliseconds).replace(tzinfo=None).isoformat(' ', 'milliseconds')}Z"
+
+
 def _malformed(moment: object) -> ValidationError:
     return ValidationError(
         f"{moment!r:.80} is not a point in time",

@@ -37,7 +37,11 @@ class Service:
         """A table that the visitor may see; to them, others don't exist."""
         if not visitor.sees(name):
             raise _missing(name)
-        return self.lake.table(name)
+        try:
+            return self.lake.table(name)
+        except TableNotFoundError:
+            # The lake's own words suggest a name, which the visitor may not know.
+            raise _missing(name) from None
 
     def listing(self, visitor: Visitor, name: str) -> TableListing:
         """A table with its sums."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deltasql.lake.table import Table
 
 app = typer.Typer(
-    name="alter", help="Columns, properties, constraints and features.", no_args_is_help=True
+    name="alter", help="Change columns, properties, constraints and features.", no_args_is_help=True
 )
 
 
@@ -48,7 +48,9 @@ def add_column(
     table: TableName,
     name: Column,
     kind: Annotated[str, _text("TYPE", "Its type, e.g. long, string, decimal(10,2).")],
-    comment: Annotated[str | None, typer.Option("--comment", help="Its comment.")] = None,
+    comment: Annotated[
+        str | None, typer.Option("--comment", help="Its comment.", metavar="TEXT")
+    ] = None,
     first: Annotated[bool, typer.Option("--first", help="Put it first.")] = False,
     after: Annotated[
         str | None, typer.Option("--after", help="Put it after this column.", metavar="COLUMN")
@@ -112,7 +114,10 @@ def comment(
     table: TableName,
     text: Annotated[str, _text("TEXT", "The comment; an empty one removes it.")],
     column: Annotated[
-        str | None, typer.Option("--column", help="The column to comment; the table by default.")
+        str | None,
+        typer.Option(
+            "--column", help="The column to comment; the table by default.", metavar="COLUMN"
+        ),
     ] = None,
 ) -> None:
     """Describe a table or a column."""

@@ -15,7 +15,7 @@ from deltasql.settings.secrets import mask_address, without_secrets
 if TYPE_CHECKING:
     from deltasql.objectstore import ObjectStore
 
-app = typer.Typer(name="config", help="The settings in force.", no_args_is_help=True)
+app = typer.Typer(name="config", help="Show the settings in force.", no_args_is_help=True)
 
 
 def register(root: typer.Typer) -> None:

@@ -13,7 +13,9 @@ from deltasql.cli.session import Session, TableName, command, complete_table
 if TYPE_CHECKING:
     from deltasql.lake.upkeep.checks import CheckProgress
 
-app = typer.Typer(name="db", help="The database that holds the log.", no_args_is_help=True)
+app = typer.Typer(
+    name="db", help="Migrate, check and rebuild the database of the log.", no_args_is_help=True
+)
 
 
 @command(app, "migrate", examples=["deltasql db migrate", "deltasql db migrate --profile prod"])

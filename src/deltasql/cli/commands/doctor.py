@@ -55,8 +55,7 @@ def _spark() -> Iterator[Finding]:
     from deltasql.spark.sessions.filesystems import hadoop_version
 
     try:
-        check_java()
-        yield Finding("java", "ok", "it can run Spark")
+        yield Finding("java", "ok", f"Java {check_java()} can run Spark")
     except ConfigError as error:
         yield Finding("java", "problem", f"{error.problem}: {error.cause}", error.remedy)
     try:

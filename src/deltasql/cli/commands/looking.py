@@ -162,7 +162,7 @@ def _worded(key: str, value: Any) -> Any:
     return f"{value:,}" if key in _NUMBERS else value
 
 
-_NUMBERS = ("rows", "files", "partitions", "old files")
+_NUMBERS = ("rows", "files", "partitions", "old_files")
 
 
 def _sized(table: Table, snapshot: Snapshot) -> dict[str, Any]:
@@ -174,8 +174,8 @@ def _sized(table: Table, snapshot: Snapshot) -> dict[str, Any]:
             "files": sums.files,
             "bytes": sums.size_bytes,
             "partitions": sums.partitions if snapshot.metadata.partition_columns else None,
-            "old files": sums.old_files,
-            "old bytes": sums.old_bytes,
+            "old_files": sums.old_files,
+            "old_bytes": sums.old_bytes,
         }
     count = size = 0
     for batch in snapshot.file_batches():
@@ -190,13 +190,13 @@ def _described(table: Table, snapshot: Snapshot) -> dict[str, Any]:
         "kind": table.kind,
         "location": table.location,
         "sources": [source or "anywhere" for source in table.sources],
-        "read only": table.read_only,
+        "read_only": table.read_only,
         "version": snapshot.version,
         "timestamp": snapshot.timestamp,
-        "partitioned by": list(snapshot.metadata.partition_columns),
+        "partitioned_by": list(snapshot.metadata.partition_columns),
         **_sized(table, snapshot),
-        "reader version": snapshot.protocol.min_reader_version,
-        "writer version": snapshot.protocol.min_writer_version,
+        "reader_version": snapshot.protocol.min_reader_version,
+        "writer_version": snapshot.protocol.min_writer_version,
         "features": sorted(
             {
                 *(snapshot.protocol.reader_features or ()),

@@ -11,7 +11,9 @@ from deltasql.cli.session import Session, command
 if TYPE_CHECKING:
     from deltasql.lake.upkeep.background import MaintenanceJob
 
-app = typer.Typer(name="maintenance", help="Upkeep in the background.", no_args_is_help=True)
+app = typer.Typer(
+    name="maintenance", help="Run the upkeep that is due, or list it.", no_args_is_help=True
+)
 
 _COLUMNS = ("work", "table", "state", "reason", "queued", "started", "ended", "bytes", "outcome",
             "holder")  # fmt: skip

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from deltasql.mirror.validation.validate import ValidationReport
 
 app = typer.Typer(
-    name="mirror", help="The mirror: the _delta_log in object storage.", no_args_is_help=True
+    name="mirror",
+    help="Watch, run and repair the mirror, the _delta_log.",
+    no_args_is_help=True,
 )
 
 Tables = Annotated[

@@ -34,7 +34,8 @@ def register(app: typer.Typer) -> None:
 def serve(
     session: Session,
     host: Annotated[
-        str, typer.Option("--host", help="Address; any but loopback needs tokens.")
+        str,
+        typer.Option("--host", help="Address; any but loopback needs tokens.", metavar="ADDRESS"),
     ] = "127.0.0.1",
     port: Annotated[
         int,

@@ -186,7 +186,8 @@ def _mirror(lake: Lake) -> Iterator[Finding]:
             f"deltasql mirror resume {item.table}" if paused else "deltasql mirror run --once",
         )
     if not failed and not late:
-        yield Finding("mirror", "ok", f"{len(status)} tables, none behind")
+        tables = f"{len(status)} table{'s' * (len(status) != 1)}"
+        yield Finding("mirror", "ok", f"{tables}, none behind")
 
 
 def _drift(lake: Lake) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from html import escape
 from typing import Any, Final, TypeVar
 
 from deltasql.errors import DeltaSqlError
+from deltasql.lake.looking.columns import in_columns
 
 T = TypeVar("T")
 # Nobody reads more in a notebook cell.
@@ -17,7 +18,14 @@ _LONGEST: Final = 200
 
 
 class Listing(list[T]):
-    """A list that a notebook shows as a table."""
+    """A list that a notebook shows as a table, and a prompt in columns."""
+
+    def __repr__(self) -> str:
+        if not self or not is_dataclass(self[0]):
+            return super().__repr__()
+        columns = _columns(self[0])
+        rows = [[_value(item, name) for name in columns] for item in self[:_MOST_ROWS]]
+        return in_columns(columns, rows, note=more(len(self)))
 
     def _repr_html_(self) -> str:
         columns = _columns(self[0]) if self else []

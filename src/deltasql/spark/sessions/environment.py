@@ -27,8 +27,8 @@ TESTED_DELTA = ("4.3", "4.4")
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 
-def check_java() -> None:
-    """Raise unless there is a Java that Spark can run on."""
+def check_java() -> int:
+    """The version of the Java that Spark will run on; raises if there is none that fits."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     remedy = f"install Java {OLDEST_JAVA} or newer, or set JAVA_HOME to one"
@@ -46,6 +46,7 @@ def check_java() -> None:
             cause=f"{program} is Java {version}, and Spark 4 needs {OLDEST_JAVA}",
             remedy=remedy,
         )
+    return version
 
 
 def java_version(text: str) -> int | None:
