@@ -8,6 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow.dataset import dataset
@@ -361,6 +362,27 @@ def test_a_dataset_is_a_source(make):
     table = make()
     table.append(dataset(ROWS))
     assert table.count() == 6
+
+
+def test_polars_categories_are_a_source(make):
+    kinds = {"id": pl.Int64, "c": pl.Categorical, "e": pl.Enum(["a", "b"])}
+    frame = pl.DataFrame({"id": [1, 2, 3], "c": ["x", None, "x"], "e": ["a", "b", None]}, kinds)
+    table = make(frame)
+    table.append(frame)
+    merge = table.merge(frame.lazy(), "target.c = source.c AND target.id = source.id")
+    assert merge.when_matched_update_all().execute().metrics["numTargetRowsUpdated"] == 4
+    assert _rows(table) == sorted(2 * frame.to_dicts(), key=repr)
+
+
+@pytest.mark.parametrize("empty", [list, lambda: iter([])])
+def test_nothing_at_all_has_no_columns(make, empty):
+    table = make()
+    for write in (table.append, table.overwrite, lambda rows: make(rows)):
+        with pytest.raises(ValidationError, match="has no columns"):
+            write(empty())
+    with pytest.raises(ValidationError, match="has no columns"):
+        table.merge(empty(), "target.id = source.id").when_matched_delete().execute()
+    assert table.version == 0
 
 
 def test_tables_in_a_row_are_a_source(make):
