@@ -82,6 +82,45 @@ def test_every_row_is_written_in_bounded_memory(lake: deltasql.Lake, partitions:
         assert source.most < 0.6 * 60 * batch(0, 1).nbytes
 
 
+def _written(source: Source, lake: deltasql.Lake, how: str) -> deltasql.Table:
+    if how == "create":
+        return lake.create_table("s.long", data=source.reader())
+    if how == "replace an absent one":
+        return lake.create_or_replace_table("s.long", data=source.reader())
+    if how != "write to an absent one":
+        lake.create_table("s.long", source.schema)
+    if how == "replace":
+        return lake.create_or_replace_table("s.long", data=source.reader())
+    mode = "overwrite" if how == "write over" else "append"
+    assert lake.write(source.reader(), "s.long", mode).metrics["numOutputRows"] == 200 * ROWS
+    return lake.table("s.long")
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["create", "replace", "replace an absent one", "write to an absent one", "write", "write over"],
+)
+def test_new_tables_and_writes_by_name_stream_as_well(lake: deltasql.Lake, how: str):
+    source = Source(200)
+    table = _written(source, lake, how)
+    # A file is in memory until it is whole; all rows would be twice as much.
+    assert source.most < 0.6 * 200 * batch(0, 1).nbytes
+    assert table.count() == 200 * ROWS
+    assert table.min_max("id") == (0, 200 * ROWS - 1)
+
+
+def test_a_new_table_whose_rows_fail_leaves_no_files(lake: deltasql.Lake, tmp_path):
+    def broken():
+        yield from (batch(number, 1) for number in range(20))
+        raise OSError("the source is gone")
+
+    reader = pa.RecordBatchReader.from_batches(batch(0, 1).schema, broken())
+    with pytest.raises(Exception, match="the source is gone"):
+        lake.create_table("s.failed", data=reader)
+    assert list(tmp_path.rglob("*.parquet")) == []
+    assert lake.create_table("s.failed", data=batch(0, 1)).count() == ROWS
+
+
 def test_rows_of_a_partition_keep_their_order(lake: deltasql.Lake):
     source = Source(40, 3)
     table = lake.create_table("s.ordered", source.schema, partition_by=["p"])

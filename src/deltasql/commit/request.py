@@ -87,6 +87,8 @@ def propose(
 ) -> Proposal:
     """The proposal of a request checked against `state`, which is None for a version 0."""
     given = request.actions if actions is None else actions
+    info = next((action for action in given if type(action) is CommitInfo), None)
+    committer = (info.user_name if info else None) or request.committer
     params = _rendered(tuple(_text_values(request.operation_params).items()))
     return Proposal(
         table_id=request.table_id,
@@ -94,9 +96,9 @@ def propose(
         metadata_version=state.metadata_version if state else 0,
         protocol_version=state.protocol_version if state else 0,
         expected_head=expected_head,
-        body=_body(request, given, params, state),
+        body=_body(request, given, info, params, state, committer),
         rows=to_rows(given, _stats_columns(given, state)),
-        committer=request.committer,
+        committer=committer,
         operation=request.operation,
         operation_params=params,
         transaction_id=request.transaction_id,
@@ -115,9 +117,13 @@ def _stats_columns(actions: Sequence[Action], state: TableState | None) -> Any:
 
 
 def _body(
-    request: CommitRequest, actions: Sequence[Action], params: str, state: TableState | None
+    request: CommitRequest,
+    actions: Sequence[Action],
+    given: CommitInfo | None,
+    params: str,
+    state: TableState | None,
+    committer: str | None,
 ) -> BodyTemplate:
-    given = next((action for action in actions if type(action) is CommitInfo), None)
     others = actions if given is None else [item for item in actions if item is not given]
     read = request.read_version
     start, before_read, middle, before_id, after_id = _info_around(
@@ -125,7 +131,7 @@ def _body(
         params,
         request.engine,
         state.isolation if state else None,
-        request.committer,
+        committer,
         codec.dumps(given.extra) if given else b"{}",
         is_blind_append=request.is_blind_append,
         has_read_version=read is not None,

@@ -76,6 +76,9 @@ def _plain(array: pa.Array) -> pa.Array:
         return array
     if pat.is_run_end_encoded(array.type):
         return _plain(pc.run_end_decode(array))
+    if pat.is_dictionary(array.type) and pat.is_string_view(kind):
+        # Polars' categories: Arrow decodes no dictionary of views.
+        return array.dictionary.cast(pa.string()).take(array.indices)
     return array.cast(kind)
 
 

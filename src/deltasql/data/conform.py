@@ -79,8 +79,14 @@ def _of_items(data: Iterable[Any]) -> pa.Table | pa.RecordBatchReader:
     first = next(items, None)
     if isinstance(first, Mapping) and isinstance(data, Sequence):
         return table_of_dicts(data)
+    if first is None:
+        raise ValidationError(
+            f"an empty {type(data).__qualname__} has no columns",
+            cause="it has no rows that would tell their names and types",
+            remedy="pass an empty table instead: schema.empty_table()",
+        )
     if not isinstance(first, pa.RecordBatch):
-        raise _no_arrow(data if first is None else first)
+        raise _no_arrow(first)
     batches = _alike(chain([first], items), first.schema)
     if isinstance(data, Sequence):
         return pa.Table.from_batches(batches, first.schema)

@@ -229,6 +229,9 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
             try:
                 created = create(self.place(name))
             except LocationTakenError:
+                if rows is not None and not isinstance(rows, pa.Table):
+                    # A long stream can't be read again.
+                    raise
                 # Somebody took the place first: look for another one.
                 created = create(self.place(name))
         if created is None and not exists_ok:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -12,7 +13,7 @@ from deltasql.commit import CommitRequest
 from deltasql.commit.commit_logging import after_commit
 from deltasql.data.arrow_schema import check_names, from_arrow
 from deltasql.data.computing.completing import completed
-from deltasql.data.conform import as_arrow
+from deltasql.data.gathering import gathered
 from deltasql.data.writing.properties import FileOptions
 from deltasql.data.writing.writer import PLAIN, NewFile
 from deltasql.errors import CommitStateUnknownError, DeltaSqlError, ValidationError
@@ -22,6 +23,7 @@ from deltasql.lake.upkeep.sources import absolute_paths, outside
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS, assign_row_ids
 from deltasql.log.validation.commits import validate_commit
 from deltasql.log.validation.identity import check_identity
+from deltasql.log.validation.properties import check_asked
 from deltasql.maintenance.altering.ddl import parse_columns
 from deltasql.places import place_of
 from deltasql.spec.actions import Action, AddFile, Metadata, Protocol
@@ -45,6 +47,7 @@ from deltasql.store.interface import TableRecord
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
+Rows: TypeAlias = pa.Table | pa.RecordBatchReader
 # Lone surrogates stand for bytes that are not text: no database accepts them.
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
 _LONGEST_NAME = 255
@@ -77,6 +80,7 @@ def version_zero(
     """The protocol and the metadata of a new table."""
     _must_be_texts(properties or {})
     configuration = {TIMESTAMPS: "true", **canonical(properties or {})}
+    check_asked(configuration)
     if configuration[TIMESTAMPS].lower() == "false":
         raise ValidationError(
             "a table can't be created without in-commit timestamps",
@@ -115,13 +119,12 @@ def _delta_schema(schema: pa.Schema | StructType, *, mapped: bool) -> StructType
     return schema
 
 
-def rows_of(data: Any) -> pa.Table | None:
-    """All rows of a new table: a stream can be read only once."""
-    rows = None if data is None else as_arrow(data)
-    return rows if rows is None or isinstance(rows, pa.Table) else rows.read_all()
+def rows_of(data: Any) -> Rows | None:
+    """The rows of a new table; a long stream stays one, which can be read only once."""
+    return None if data is None else gathered(data, StructType(()))
 
 
-def schema_of(schema: pa.Schema | StructType | str | None, rows: pa.Table | None) -> Any:
+def schema_of(schema: pa.Schema | StructType | str | None, rows: Rows | None) -> Any:
     """The schema of a new table: as given, perhaps as text, else that of its rows."""
     if isinstance(schema, str):
         return parse_columns(schema)
@@ -137,7 +140,7 @@ def create_filled(
     name: str,
     place: str,
     actions: list[Action],
-    rows: pa.Table | None,
+    rows: Rows | None,
     params: Mapping[str, Any],
     *,
     options: FileOptions = PLAIN,
@@ -152,9 +155,13 @@ def create_filled(
     (metadata,) = (action for action in actions if isinstance(action, Metadata))
     limit = lake.settings.duckdb_memory_limit
     with lake.presence.writing(), completed(metadata, rows, memory_limit=limit) as found:
-        files = writing.write_fitted(lake.objects(place), metadata, found.rows, None, options)
+        files = writing.write_fitted(
+            lake.objects(place), metadata, found.rows, partial(_abandon, lake, place), options
+        )
         actions = writing.numbered(metadata, found.metadata(metadata), actions)
-        told = writing.commit_info(writing.written(files, rows.num_rows), commit_metadata)
+        told = writing.commit_info(
+            writing.written(files, writing.rows_in(rows, files)), commit_metadata
+        )
         return lake.create_with(
             name,
             place,
@@ -163,6 +170,10 @@ def create_filled(
             operation_params=params,
             files=files,
         )
+
+
+def _abandon(lake: Lake, place: str, paths: Sequence[str]) -> None:
+    lake.discarder.discard(place, paths, after=-1)
 
 
 def _must_be_texts(properties: Mapping[str, str]) -> None:

@@ -146,7 +146,8 @@ class Snapshot:
 
     def file_batches(self, where: str | None = None) -> Iterator[pa.RecordBatch]:
         """The same as `files`, batch by batch in bounded memory."""
-        return self.batches(self.bind(where))
+        condition = self.condition(where)
+        return self.batches(None if condition is None else condition.predicate)
 
     def batches(self, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
         """Like `file_batches`, pruned by a bound predicate."""

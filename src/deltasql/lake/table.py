@@ -280,7 +280,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
                 options=options,
                 abandon=self.abandon(state.version),
             )
-            rows = writing.rows_in(data, write)
+            rows = writing.rows_in(data, write.files)
             told = writing.written(write.files, rows)
             if rows >= _TOLD_ROWS:
                 # For a small append, metrics would be a tenth of the work.
@@ -318,6 +318,8 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         merge_schema: bool = False,
         overwrite_schema: bool = False,
         partition_by: Sequence[str] | str | None = None,
+        app_id: str | None = None,
+        app_version: int | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
         max_commit_retries: int = 0,
         writer: WriterProperties | None = None,
@@ -329,14 +331,15 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         `overwrite_schema`, gives the table their schema, and with `partition_by` other partitions.
         `replace_where` and `predicate` are Spark's and delta-rs' names for `where`. After a
         conflict with another writer it is run again on the newer version, up to
-        `max_commit_retries` times. `writer` and `target_file_size` (in bytes) say how files are
-        written.
+        `max_commit_retries` times. `app_id`, `app_version`, `writer` and `target_file_size` are
+        those of `append`.
         """
         condition = one_of(where, replace_where, predicate)
         mode = schema_mode_of(
             schema_mode, merge_schema=merge_schema, overwrite_schema=overwrite_schema
         )
         options = FileOptions(writer, target_file_size)
+        extra = writing.txn_actions(app_id, app_version)
         if retries_of(max_commit_retries, None) and not isinstance(data, pa.Table):
             # A stream can be read only once.
             rows = as_arrow(data)
@@ -355,7 +358,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
                 abandon=self.abandon(snapshot.version),
             )
             try:
-                return self.commit_write(write, metadata=commit_metadata)
+                return self.commit_write(write, extra, commit_metadata)
             except CommitStateUnknownError:
                 raise
             except CommitError:

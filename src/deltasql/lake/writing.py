@@ -51,9 +51,11 @@ from deltasql.telemetry import tracing
 _OWN_INFO = frozenset(
     {
         "timestamp", "inCommitTimestamp", "operation", "operationParameters", "operationMetrics",
-        "engineInfo", "isBlindAppend", "readVersion", "isolationLevel", "txnId", "userName",
+        "engineInfo", "isBlindAppend", "readVersion", "isolationLevel", "txnId",
     }
 )  # fmt: skip
+# Who commits, instead of the lake's committer.
+_USER_NAME = "userName"
 # How much memory the engine may use by default.
 _MEMORY = "1GB"
 # The first digit of a UUID's fourth group has two bits that are always the same.
@@ -117,9 +119,14 @@ def commit_info(
                 remedy="choose another name",
             )
     said: dict[str, Any] = dict(metadata or {})
+    committer = said.pop(_USER_NAME, None)
+    if not isinstance(committer, str | None):
+        raise ValidationError(
+            f"{_USER_NAME} can't be {committer!r:.80}", remedy="give the committer's name as text"
+        )
     if metrics:
         said["operationMetrics"] = {name: str(value) for name, value in metrics.items()}
-    return [CommitInfo(extra=said)]
+    return [CommitInfo(user_name=committer, extra=said)]
 
 
 def append(
@@ -181,11 +188,11 @@ def written(files: Iterable[Any], rows: int) -> dict[str, int]:
     return {"numFiles": len(sizes), "numOutputRows": rows, "numOutputBytes": sum(sizes)}
 
 
-def rows_in(data: pa.Table | pa.RecordBatchReader, write: Write) -> int:
-    """How many rows an append wrote; a stream is exhausted by then, so its files say."""
+def rows_in(data: pa.Table | pa.RecordBatchReader, files: Iterable[NewFile]) -> int:
+    """How many rows were written; a stream is exhausted by then, so its files say."""
     if isinstance(data, pa.Table):
         return int(data.num_rows)
-    adds = (file for file in write.files if isinstance(file, AddFile))
+    adds = (file for file in files if isinstance(file, AddFile))
     return sum(live_rows(add) or 0 for add in adds)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from deltasql.log.removal import every_row, removes
 from deltasql.log.state import TableState
 from deltasql.maintenance.altering.mapping import named_as_in_files
-from deltasql.spec.actions import Action, AddFile, CommitInfo, DomainMetadata
+from deltasql.spec.actions import Action, AddFile, DomainMetadata
 from deltasql.spec.column_mapping import max_column_id
 from deltasql.spec.properties import (
     CLUSTERING_DOMAIN,
@@ -88,9 +88,7 @@ def plan(
         "numOfFilesAfterRestore": len(wanted),
         "tableSizeAfterRestore": sum(add.size for add in wanted.values()),
     }
-    told = {name: str(value) for name, value in metrics.items()}
     actions: list[Action] = [
-        CommitInfo(extra={"operationMetrics": told}),
         *_metadata(now, then),
         *_clustering(domains_now, domains_then),
         *removes(every_row(gone), deletion_timestamp=deletion_timestamp),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow.dataset import dataset
@@ -69,9 +72,33 @@ def test_what_a_mode_does_not_take(lake, make):
     with pytest.raises(ValidationError, match="partitioned by t"):
         lake.write(ROWS, name, partition_by=["id"])
     with pytest.raises(ValidationError, match="app_id has no meaning"):
-        lake.write(ROWS, name, mode="overwrite", app_id="a", app_version=1)
+        lake.write(ROWS, name, mode="ignore", app_id="a", app_version=1)
     with pytest.raises(ValidationError, match="no rows"):
         lake.write(None, name)
+
+
+@pytest.mark.parametrize("where", ["t = 'a'", "upper(t) = 'A'"])
+@pytest.mark.parametrize("rows", [lambda: ROWS, ROWS.to_reader], ids=["table", "stream"])
+def test_the_first_rows_must_satisfy_their_condition_too(lake, where, rows):
+    name = f"first{next(NUMBERS)}"
+    with pytest.raises(SchemaMismatchError, match="2 rows break the overwrite's own condition"):
+        lake.write(rows(), name, "overwrite", where=where)
+    assert name not in {table.name for table in lake.tables()}
+    assert lake.write(ROWS.slice(0, 1), name, "overwrite", where=where) == 0
+
+
+def test_a_column_without_a_type_says_how_to_get_one(make):
+    with pytest.raises(deltasql.UnsupportedFeatureError, match="cast the column to a type"):
+        make(pa.table({"id": [1], "nothing": pa.nulls(1)}))
+
+
+def test_an_overwrite_may_happen_once(lake, make):
+    table = make()
+    for rows in (ROWS.slice(0, 1), ROWS):
+        done = table.overwrite(rows, app_id="job", app_version=7)
+        assert (done, table.count()) == (1, 1)
+        assert lake.write(rows, table.name, "overwrite", app_id="job", app_version=7) == 1
+    assert table.snapshot().txns == {"job": 7}
 
 
 def test_a_write_that_happens_once_makes_its_table(lake):
@@ -230,7 +257,81 @@ def test_an_update_tells_of_files_and_vectors_as_stock_delta(make, where, told):
     assert (metrics["numRemovedFiles"], metrics["numAddedFiles"]) == (1, 1)
 
 
+# --- what a commit is told -------------------------------------------------------------
+
+TOLD: dict[str, Any] = {"userName": "Jane", "userId": "j", "run": {"attempt": 1, "last": None}}
+COMMITS: dict[str, Callable[[deltasql.Table], object]] = {
+    "append": lambda t: t.append(ROWS, commit_metadata=TOLD),
+    "overwrite": lambda t: t.overwrite(ROWS, commit_metadata=TOLD),
+    "delete": lambda t: t.delete("id = 1", commit_metadata=TOLD),
+    "update": lambda t: t.update("id = 1", {"n": "0"}, commit_metadata=TOLD),
+    "merge": lambda t: t.merge(ROWS, "target.id = source.id", commit_metadata=TOLD)
+    .when_matched_delete()
+    .execute(),
+    "optimize": lambda t: (t.append(ROWS), t.optimize(commit_metadata=TOLD)),
+    "z-order": lambda t: t.optimize(zorder_by=["id"], commit_metadata=TOLD),
+    "restore": lambda t: (t.append(ROWS), t.restore(version=0, commit_metadata=TOLD)),
+    "add_column": lambda t: t.add_column("x", "int", commit_metadata=TOLD),
+    "add_columns": lambda t: t.add_columns("x int", commit_metadata=TOLD),
+    "rename_column": lambda t: t.rename_column(
+        "n", "m", enable_column_mapping=True, commit_metadata=TOLD
+    ),
+    "drop_column": lambda t: t.drop_column("n", enable_column_mapping=True, commit_metadata=TOLD),
+    "reorder_columns": lambda t: t.reorder_columns(["n"], commit_metadata=TOLD),
+    "set_nullable": lambda t: t.set_nullable("k", commit_metadata=TOLD),
+    "set_comment": lambda t: t.set_comment("c", "n", commit_metadata=TOLD),
+    "set_comment of the table": lambda t: t.set_comment("c", commit_metadata=TOLD),
+    "widen_type": lambda t: t.widen_type(
+        "k", "long", enable_type_widening=True, commit_metadata=TOLD
+    ),
+    "set_properties": lambda t: t.set_properties({"a": "b"}, commit_metadata=TOLD),
+    "unset_properties": lambda t: (
+        t.set_properties({"a": "b"}), t.unset_properties(["a"], commit_metadata=TOLD)
+    ),
+    "add_constraint": lambda t: t.add_constraint("c", "id > 0", commit_metadata=TOLD),
+    "drop_constraint": lambda t: (
+        t.add_constraint("c", "id > 0"), t.drop_constraint("c", commit_metadata=TOLD)
+    ),
+    "enable_feature": lambda t: t.enable_feature("deletionVectors", commit_metadata=TOLD),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", COMMITS)
+def test_every_commit_says_what_it_was_told(lake, verb):
+    schema = pa.schema([*ROWS.schema, pa.field("k", pa.int32(), nullable=False)])
+    table = lake.create_table(f"h{next(NUMBERS)}", schema)
+    table.append(ROWS.append_column(schema.field("k"), pa.array([1, 2, 3], pa.int32())))
+    # The others may write nulls into k only if it allows them.
+    if verb != "set_nullable":
+        table.set_nullable("k")
+    COMMITS[verb](table)
+    (change,) = table.changes(table.version)
+    info = next(item for item in change.actions if isinstance(item, deltasql.CommitInfo))
+    assert info.user_name == table.history(1)[0].committer == "Jane"
+    assert {key: info.extra[key] for key in ("userId", "run")} == {
+        "userId": "j", "run": TOLD["run"]
+    }  # fmt: skip
+    assert lake.check(table.name).ok
+
+
+def test_who_commits_is_a_text(make):
+    with pytest.raises(ValidationError, match="userName can't be 7"):
+        make().append(ROWS, commit_metadata={"userName": 7})
+
+
 # --- schemas and sources ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["delta.minReaderVersion", "delta.minWriterVersion"])
+def test_versions_of_the_protocol_that_do_not_exist(lake, make, key):
+    table = make()
+    table.set_properties({key: "3"})
+    for properties in ({key: "8"}, {key: "x"}):
+        with pytest.raises(ValidationError, match=f"{key} must be an integer from 1"):
+            table.set_properties(properties)
+        with pytest.raises(ValidationError, match=f"{key} must be an integer from 1"):
+            make(properties=properties)
+    assert key not in table.snapshot().properties
 
 
 def test_columns_are_added_as_a_list_of_fields(make):
@@ -263,11 +364,46 @@ def test_a_dataset_is_a_source(make):
     assert table.count() == 6
 
 
+def test_polars_categories_are_a_source(make):
+    kinds = {"id": pl.Int64, "c": pl.Categorical, "e": pl.Enum(["a", "b"])}
+    frame = pl.DataFrame({"id": [1, 2, 3], "c": ["x", None, "x"], "e": ["a", "b", None]}, kinds)
+    table = make(frame)
+    table.append(frame)
+    merge = table.merge(frame.lazy(), "target.c = source.c AND target.id = source.id")
+    assert merge.when_matched_update_all().execute().metrics["numTargetRowsUpdated"] == 4
+    assert _rows(table) == sorted(2 * frame.to_dicts(), key=repr)
+
+
+@pytest.mark.parametrize("empty", [list, lambda: iter([])])
+def test_nothing_at_all_has_no_columns(make, empty):
+    table = make()
+    for write in (table.append, table.overwrite, lambda rows: make(rows)):
+        with pytest.raises(ValidationError, match="has no columns"):
+            write(empty())
+    with pytest.raises(ValidationError, match="has no columns"):
+        table.merge(empty(), "target.id = source.id").when_matched_delete().execute()
+    assert table.version == 0
+
+
 def test_tables_in_a_row_are_a_source(make):
     table = make()
     table.append([ROWS, ROWS])
     table.append(rows for rows in (ROWS.slice(0, 0), ROWS))
     assert table.count() == 12
+
+
+@pytest.mark.parametrize("by", [[], ["t"]])
+def test_files_are_chosen_by_any_condition(make, by):
+    """As rows are: a number beside a text is compared as Spark does, so no file may be missing."""
+    table = make(ROWS.set_column(2, "t", [["1", "01", "2"]]), partition_by=by)
+    files = table.snapshot().files()
+    for where in ("t = 1", "t IN (1, 2)", "upper(t) = '2'"):
+        found = table.snapshot().files(where).column("path").to_pylist()
+        assert found == files.column("path").to_pylist()
+    assert table.snapshot().files("t = '1' AND length(t) = 1").num_rows == 1
+    assert table.snapshot().files("id > 9 AND t = 1").num_rows == 0
+    with pytest.raises(ValidationError, match="unknown column"):
+        table.snapshot().files("nope = 1")
 
 
 # --- rows --------------------------------------------------------------------------------

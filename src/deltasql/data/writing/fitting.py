@@ -36,7 +36,11 @@ def check_from_arrow(metadata: Metadata) -> None:
 def check_types(layout: Layout) -> None:
     """Raise unless the table's types and rules can be written without Spark."""
     if layout.obstacle is not None:
-        raise _unwritable(layout.obstacle, "write the table with Spark (see docs/features.md)")
+        is_void = layout.obstacle.endswith("of type void")
+        remedy = "cast the column to a type, such as pa.string(), or " if is_void else ""
+        raise _unwritable(
+            layout.obstacle, f"{remedy}write the table with Spark (see docs/features.md)"
+        )
 
 
 def _must_fit_arrow(layout: Layout) -> None:

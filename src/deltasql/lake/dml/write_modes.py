@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from deltasql.data.arrow_schema import from_arrow, to_arrow
-from deltasql.data.conform import conform
+from deltasql.data.conform import as_arrow, conform
+from deltasql.data.expressions.conditions import readable_condition
+from deltasql.data.writing.fitting import must_satisfy
 from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.errors import TableExistsError, ValidationError
 from deltasql.lake import new_table
@@ -51,10 +54,10 @@ class LakeWrites:
 
         For an existing table, `mode` is `append`, `overwrite` (the rows of `where`, which delta-rs
         calls `predicate`), `error`, or `ignore`, which leaves it as it is. `partition_by`,
-        `properties` and `description` are for a new table. With `app_id` and `app_version` an
-        append happens once.
+        `properties` and `description` are for a new table. With `app_id` and `app_version` a
+        write happens once.
         """
-        lake, rows = cast("Lake", self), new_table.rows_of(data)
+        lake, rows = cast("Lake", self), None if data is None else as_arrow(data)
         where = one_of(where, predicate)
         _check(mode, where, app_id)
         if rows is None:
@@ -73,15 +76,18 @@ class LakeWrites:
                     name, schema, asked or (), properties, exists_ok=True, description=description
                 )
             else:
+                rows = new_table.rows_of(rows)
                 try:
-                    made = lake.create_table(
-                        name, None, asked or (), properties,
-                        data=rows, description=description, **how,
-                    )  # fmt: skip
+                    with _satisfying(rows, where) as data:
+                        made = lake.create_table(
+                            name, None, asked or (), properties,
+                            data=data, description=description, **how,
+                        )  # fmt: skip
                     return _first(made)
                 except TableExistsError:
-                    # Somebody else created it first.
-                    if mode in _ERROR:
+                    # Somebody else created it first, and a long stream can't be read again.
+                    is_stream = mode != "ignore" and not isinstance(rows, pa.Table)
+                    if mode in _ERROR or is_stream:
                         raise
         elif mode in _ERROR:
             raise TableExistsError(
@@ -92,14 +98,13 @@ class LakeWrites:
         table = lake.table(name)
         if mode == "ignore":
             return WriteResult(table.version)
+        how |= {"schema_mode": schema_mode, "app_id": app_id, "app_version": app_version}
         if max_commit_retries is not None:
             how["max_commit_retries"] = max_commit_retries
         if mode == "overwrite":
-            return table.overwrite(rows, where, schema_mode=schema_mode, partition_by=asked, **how)
+            return table.overwrite(rows, where, partition_by=asked, **how)
         _check_partitions(table, asked)
-        return table.append(
-            rows, schema_mode=schema_mode, app_id=app_id, app_version=app_version, **how
-        )
+        return table.append(rows, **how)
 
     def create_or_replace_table(
         self,
@@ -133,7 +138,8 @@ class LakeWrites:
                 )  # fmt: skip
             except TableExistsError:
                 # Somebody else created it first: theirs is replaced.
-                if lake.store.table(name) is None:
+                is_stream = rows is not None and not isinstance(rows, pa.Table)
+                if is_stream or lake.store.table(name) is None:
                     raise
         table = lake.table(name)
         new_table.replace_contents(
@@ -149,6 +155,17 @@ class LakeWrites:
         return table
 
 
+@contextmanager
+def _satisfying(rows: new_table.Rows | None, where: str | None) -> Iterator[Any]:
+    """The first rows of a table, each of which must satisfy the overwrite's condition."""
+    if rows is None or where is None:
+        yield rows
+        return
+    schema = from_arrow(rows.schema, column_mapping=True)
+    with readable_condition(schema, where).masking() as mask:
+        yield must_satisfy(conform(rows, schema), mask, where)
+
+
 def _check(mode: str, where: str | None, app_id: str | None) -> None:
     if mode not in _MODES:
         raise ValidationError(
@@ -160,15 +177,15 @@ def _check(mode: str, where: str | None, app_id: str | None) -> None:
             cause="it says which rows are overwritten",
             remedy='pass mode="overwrite", or leave the condition out',
         )
-    if app_id is not None and mode != "append":
+    if app_id is not None and mode not in ("append", "overwrite"):
         raise ValidationError(
             f"app_id has no meaning in mode {mode!r}",
-            cause="it makes an append happen once",
+            cause="it makes a write happen once",
             remedy="leave it out",
         )
 
 
-def _fitted(rows: pa.Table | None, schema: pa.Schema | StructType) -> pa.Table:
+def _fitted(rows: new_table.Rows | None, schema: pa.Schema | StructType) -> new_table.Rows:
     """The rows, perhaps none, in the schema that a table gets with them."""
     is_arrow = isinstance(schema, pa.Schema)
     arrow = schema if is_arrow else to_arrow(schema)

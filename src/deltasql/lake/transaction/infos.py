@@ -16,7 +16,11 @@ def joined_info(first: CommitInfo, second: CommitInfo) -> CommitInfo:
     extra = {**first.extra, **second.extra}
     if metrics:
         extra[_METRICS] = metrics
-    return CommitInfo(engine_info=second.engine_info or first.engine_info, extra=extra)
+    return CommitInfo(
+        engine_info=second.engine_info or first.engine_info,
+        user_name=second.user_name or first.user_name,
+        extra=extra,
+    )
 
 
 def _sums(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from deltasql.commit import CommitRequest
 from deltasql.errors import CommitError, ConfigError, TableNotFoundError, ValidationError
 from deltasql.lake.upkeep import cloning
-from deltasql.lake.upkeep.altering import TableAlter
+from deltasql.lake.upkeep.altering import TableColumns
 from deltasql.lake.upkeep.background import LakeMaintenance
 from deltasql.lake.upkeep.checks import LakeChecks
 from deltasql.lake.upkeep.dropping import TableFeatures
@@ -21,7 +21,8 @@ from deltasql.lake.upkeep.every_table import on_every_table
 from deltasql.lake.upkeep.optimizing import TableOptimize
 from deltasql.lake.upkeep.retaining import LakeRetention, TableRetention
 from deltasql.lake.upkeep.sources import must_be_allowed
-from deltasql.lake.writing import now_ms
+from deltasql.lake.upkeep.table_properties import TableProperties
+from deltasql.lake.writing import commit_info, now_ms
 from deltasql.log.conflict import Reads
 from deltasql.log.retention import tombstone_ms
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms
@@ -156,7 +157,7 @@ class LakeUpkeep(LakeChecks, LakeRetention):
         return cast("Lake", self).store.pins()
 
 
-class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
+class TableUpkeep(TableColumns, TableProperties, TableFeatures, TableOptimize, TableRetention):
     """What a table does to keep in shape."""
 
     __slots__ = ()
@@ -202,7 +203,11 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
         return run.vacuum(lake.store, subject, wish, progress)
 
     def restore(
-        self, version: int | None = None, timestamp: Timestamp | None = None
+        self,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+        *,
+        commit_metadata: Mapping[str, Any] | None = None,
     ) -> RestoreReport:
         """Restore the table to a version or a time, as a new commit.
 
@@ -217,7 +222,8 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
                 remedy="give one of the two",
             )
         table = cast("Table", self)
-        return restore(table, table.base(version, timestamp), version, timestamp)
+        then = table.base(version, timestamp)
+        return restore(table, then, version, timestamp, told=commit_metadata)
 
     def clone(
         self,
@@ -257,7 +263,12 @@ class TableUpkeep(TableAlter, TableFeatures, TableOptimize, TableRetention):
 
 
 def restore(
-    table: Table, then: Snapshot, version: int | None, timestamp: Timestamp | None
+    table: Table,
+    then: Snapshot,
+    version: int | None,
+    timestamp: Timestamp | None,
+    *,
+    told: Mapping[str, Any] | None = None,
 ) -> RestoreReport:
     """See `Table.restore`."""
     lake = table._lake
@@ -276,7 +287,7 @@ def restore(
         )
         must_exist(lake.store, table.objects, table.table_id, wanted.added, what=name)
         request = table.request(
-            wanted.actions,
+            [*commit_info(wanted.metrics, told), *wanted.actions],
             operation="RESTORE",
             operation_params={
                 "version": version,

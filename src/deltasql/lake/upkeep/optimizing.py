@@ -26,7 +26,7 @@ from deltasql.maintenance.optimizing.report import OptimizeReport
 from deltasql.maintenance.optimizing.run import Move, Run
 from deltasql.objectstore import ObjectStore
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, CommitInfo
+from deltasql.spec.actions import Action, AddFile
 from deltasql.spec.properties import CLUSTERING_DOMAIN, TARGET_FILE_SIZE
 from deltasql.spec.schema import ArrayType, MapType, StructType
 from deltasql.store.interface import LockedLog
@@ -55,6 +55,7 @@ class TableOptimize:
         purge: bool = False,
         dead_share: float = DEAD_SHARE,
         progress: Callable[[int, int], None] | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
     ) -> OptimizeReport:
         """Combine small files, and those with many deleted rows, into larger ones; no row changes.
 
@@ -63,7 +64,7 @@ class TableOptimize:
         several columns; a clustered table is ordered by its own. With `purge` every file with
         deleted rows is rewritten, and nothing else. Several processes that ask for the same share
         the work: each bin is one commit, which never disturbs an append. `progress` is called with
-        how many bins are done, and how many were planned.
+        how many bins are done, and how many were planned. `commit_metadata` goes into each commit.
         """
         table = cast("Table", self)
         state = table._lake.states.refresh(table.table_id)
@@ -92,7 +93,9 @@ class TableOptimize:
         if wish.zorder_by and purge:
             raise ValidationError("purge and zorder_by exclude each other", remedy="give one")
         with tracing.span("optimize", table=table.name), table._lake.presence.writing():
-            return Run(_Optimized(table, wish), table._lake.store, wish, progress).run()
+            return Run(
+                _Optimized(table, wish, commit_metadata), table._lake.store, wish, progress
+            ).run()
 
     def reorg(
         self, where: str | None = None, *, progress: Callable[[int, int], None] | None = None
@@ -116,7 +119,8 @@ def files_to_optimize(table: Table) -> int:
 class _Optimized:
     """A table as a run of optimize uses it."""
 
-    def __init__(self, table: Table, wish: Wish) -> None:
+    def __init__(self, table: Table, wish: Wish, told: Mapping[str, Any] | None = None) -> None:
+        self._told = told
         self._table = table
         self._wish = wish
 
@@ -153,12 +157,11 @@ class _Optimized:
 
     def commit(self, move: Move) -> int:
         table, wish = self._table, self._wish
-        told = {name: str(value) for name, value in move.metrics.items()}
         gone = removes(
             rewritten(move.removed), deletion_timestamp=writing.now_ms(), data_change=False
         )
         actions: list[Action] = [
-            CommitInfo(extra={"operationMetrics": told}), *gone, *move.added,
+            *writing.commit_info(move.metrics, self._told), *gone, *move.added,
         ]  # fmt: skip
         request = table.request(
             actions,

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from deltasql.errors import ValidationError
 from deltasql.log.state import TableState
 from deltasql.spec.properties import (
+    MIN_READER_VERSION,
+    MIN_WRITER_VERSION,
     TIMESTAMPS_SINCE,
     TIMESTAMPS_SINCE_TIME,
     closest_key,
@@ -26,6 +28,13 @@ def check_properties(after: TableState, before: TableState | None) -> None:
         if known.get(key) != value:
             _check_one(key, value)
     _check_enablement(after, before)
+
+
+def check_asked(properties: Mapping[str, str]) -> None:
+    """Raise `ValidationError` unless the protocol's versions, which are not stored, exist."""
+    for key in (MIN_READER_VERSION, MIN_WRITER_VERSION):
+        if key in properties:
+            _check_one(key, properties[key])
 
 
 def _check_one(key: str, value: str) -> None:

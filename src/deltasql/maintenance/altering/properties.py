@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.log.state import TableState
+from deltasql.log.validation.properties import check_asked
 from deltasql.maintenance.altering import rules
 from deltasql.maintenance.altering.types import with_mapping
 from deltasql.spec.actions import Action, Metadata
@@ -30,6 +31,7 @@ def with_properties(
     rules.must_be_plain(properties)
     wanted = canonical(properties)
     rules.must_be_plain(wanted)
+    check_asked(wanted)
     if FENCE in wanted:
         rules.fence_must_stay(state, wanted)
     configuration = {**metadata.configuration, **wanted}
