@@ -1,4 +1,4 @@
-"""A process of its own that appends a stream, or prunes, and tells its time and peak memory."""
+"""A process of its own that appends a stream, or commits, and tells its time and peak memory."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 import deltasql
+from bench import ours
 from bench.peak import peak_mb
+from deltasql.spec.actions import AddFile
 
 ROWS = 50_000
 _BATCHES = 4
@@ -44,16 +47,35 @@ def _stream(size: int, partitions: int) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(some[0].schema, batches())
 
 
+def _rows(count: int) -> pa.Table:
+    """A row for each partition, in no order."""
+    numbers = np.random.default_rng(1).permutation(count)
+    return pa.table({"id": numbers, "x": numbers / 2, "p": numbers})
+
+
+def _adds(count: int) -> Iterator[AddFile]:
+    return (ours.add_file(number, partitioned=False) for number in range(count))
+
+
 def main() -> None:
-    url, location, size, partitions = sys.argv[1:]
-    reader = _stream(int(size), int(partitions))
+    """Append a stream of so many bytes to so many partitions; or with `rows`, so many rows to as
+    many partitions; or with `adds`, commit so many adds.
+    """
+    url, location, *what = sys.argv[1:]
     with deltasql.connect(url, location=location) as lake:
-        by = ["p"] if int(partitions) else []
-        table = lake.create_table("bench.stream", reader.schema, partition_by=by)
+        if what[0] == "adds":
+            table = ours.create_files_table(lake, partitioned=False)
+            work = partial(table.commit, _adds(int(what[1])))
+        else:
+            rows = _rows(int(what[1])) if what[0] == "rows" else _stream(*map(int, what))
+            by = ["p"] if int(what[1]) else []
+            table = lake.create_table("bench.stream", rows.schema, partition_by=by)
+            work = partial(table.append, rows)
         started = time.perf_counter()
-        result = table.append(reader)
+        result = work()
         seconds = time.perf_counter() - started
-    print(json.dumps({"seconds": seconds, "peak_mb": peak_mb(), **result.metrics}))
+    metrics = getattr(result, "metrics", {})
+    print(json.dumps({"seconds": seconds, "peak_mb": peak_mb(), **metrics}))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -32,22 +33,60 @@ def append_partitioned(lab: Lab) -> Iterator[Row]:
     yield from _append(lab, "partitioned", partitions=100)
 
 
+def append_to_many(lab: Lab) -> Iterator[Row]:
+    """A row for each of very many partitions."""
+    count = lab.scaled(100_000, least=1_000)
+    answer = _apart(lab, "many", "append_once", "rows", str(count))
+    yield from _told(
+        "many-partitions",
+        f"append {count:,} rows to as many partitions",
+        answer,
+        note=f"{answer['numFiles']:,} files; SQLite, in a process of its own",
+    )
+
+
+def commit_many(lab: Lab) -> Iterator[Row]:
+    count = lab.scaled(200_000, least=10_000)
+    answer = _apart(lab, "adds", "append_once", "adds", str(count))
+    yield from _told(
+        "many-adds",
+        f"one commit of {count:,} given adds",
+        answer,
+        bar=500,
+        note="with statistics; SQLite, in a process of its own, which makes the adds as it goes",
+    )
+
+
 def _append(lab: Lab, name: str, *, partitions: int) -> Iterator[Row]:
     size = lab.scaled(3 * _GB, least=200_000_000)
+    answer = _apart(lab, name, "append_once", str(size), str(partitions))
+    work = f"append a stream of {size / _GB:.1f} GB" + (
+        f" to {partitions} partitions" if partitions else ""
+    )
+    note = f"{answer['numFiles']:,} files; SQLite, in a process of its own"
+    yield from _told(name, work, answer, bar=600, note=note)
+
+
+def _apart(lab: Lab, name: str, module: str, *what: str) -> dict[str, Any]:
+    """What a process says that works on an empty lake of its own."""
     folder = lab.folder(name)
     place = [f"sqlite:///{folder}/lake.db", (folder / "lake").as_uri()]
     done = subprocess.run(
-        [sys.executable, "-m", "bench.append_once", *place, str(size), str(partitions)],
+        [sys.executable, "-m", f"bench.{module}", *place, *what],
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-3000:])
-    answer = json.loads(done.stdout)
-    work = f"append a stream of {size / _GB:.1f} GB" + (
-        f" to {partitions} partitions" if partitions else ""
-    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    shutil.rmtree(folder)
+    return answer
+
+
+def _told(
+    name: str, work: str, answer: dict[str, Any], *, bar: float | None = None, note: str
+) -> Iterator[Row]:
     yield Row(name=name, work=work, ours=answer["seconds"], unit="s", better="less")
     yield Row(
         name=f"{name}-memory",
@@ -55,8 +94,8 @@ def _append(lab: Lab, name: str, *, partitions: int) -> Iterator[Row]:
         ours=answer["peak_mb"],
         unit="MB",
         better="less",
-        bar=600,
-        note=f"{answer['numFiles']:,} files; SQLite, in a process of its own",
+        bar=bar,
+        note=note,
     )
 
 
@@ -105,6 +144,8 @@ def _add(number: int) -> AddFile:
 LINES: dict[str, Line] = {
     "plain": append_plain,
     "partitioned": append_partitioned,
+    "many-partitions": append_to_many,
+    "many-adds": commit_many,
     "prune": prune,
 }
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import statistics
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ from deltalake import DeltaTable
 
 from bench import ours
 from bench.files import SMALL_SCHEMA, three_rows
-from bench.lab import Lab, say
+from bench.lab import Lab, say, timed
 from bench.report import Row
 from deltasql import Lake, Table
 from deltasql.delta_log.names import commit_name
@@ -144,12 +148,15 @@ def checkpoint_bytes(lab: Lab) -> Iterator[Row]:
         ours.connect(url, lab.folder("checkpoints").as_uri(), mirror="async") as lake,
     ):
         table = ours.create_files_table(lake, partitioned=False)
+        place, opened = _place(table), []
         for number in range(commits):
             table.commit([ours.add_file(number, partitioned=False)])
-            if number % 500 == 499:
+            if number % 250 == 249:
                 lake.mirror.run(once=True)
+                if number > commits / 2:
+                    opened.append(_opened(place, lab.folder("densely") / "table"))
         lake.mirror.run(once=True)
-        log = _place(table) / "_delta_log"
+        log = place / "_delta_log"
         sizes = [path.stat().st_size for path in sorted(log.glob("*.checkpoint.parquet"))]
         commit_bytes = sum(path.stat().st_size for path in log.glob("*.json"))
     yield Row(
@@ -163,6 +170,30 @@ def checkpoint_bytes(lab: Lab) -> Iterator[Row]:
         bar=10,
         note=f"{len(sizes)} checkpoints; {commit_bytes / 1e6:.1f} MB of commit files",
     )
+    yield Row(
+        name="checkpoint-open",
+        work="… delta-rs opens the table",
+        ours=1000 * statistics.mean(ours for ours, _ in opened),
+        peer=1000 * statistics.mean(dense for _, dense in opened),
+        peer_name="a checkpoint every 10",
+        unit="ms",
+        better="less",
+        bar=1.2,
+        note=f"mean of {len(opened)} moments in the second half, each the best of 5",
+    )
+
+
+def _opened(place: Path, copy: Path) -> tuple[float, float]:
+    """The seconds that delta-rs takes, and those with a checkpoint at the last tenth version."""
+    shutil.copytree(place, copy, copy_function=os.link)
+    newest = DeltaTable(copy).version()
+    DeltaTable(copy, version=newest - newest % 10).create_checkpoint()
+    found = tuple(
+        min(timed(lambda p=path: pa.table(DeltaTable(p).get_add_actions())) for _ in range(5))
+        for path in (place, copy)
+    )
+    shutil.rmtree(copy)
+    return found[0], found[1]
 
 
 # --- many tables ----------------------------------------------------------------------
@@ -175,10 +206,12 @@ def idle_tables(lab: Lab) -> Iterator[Row]:
         lab.database("tables") as url,
         ours.connect(url, lab.folder("tables").as_uri(), mirror="async") as lake,
     ):
+        alone = _landing(lake, ours.create_small_table(lake, "alone"))
         _make_tables(url, lake, count)
         status = _seconds(lake.mirror.status)
         listed = _seconds(lambda: (lake.store.tables(), lake.store.heads()))
         share = _idle(lake, seconds=max(10.0, 20 * lab.scale))
+        among = _landing(lake, lake.table("alone"))
     yield Row(
         name="idle-tables",
         work=f"{count:,} tables, an idle worker",
@@ -187,6 +220,17 @@ def idle_tables(lab: Lab) -> Iterator[Row]:
         better="less",
         bar=2,
         note="the worker's process, after its first rounds; PostgreSQL's share is not in it",
+    )
+    yield Row(
+        name="one-of-many",
+        work="a commit on one of them until it is mirrored",
+        ours=among,
+        peer=alone,
+        peer_name="without the others",
+        unit="ms",
+        better="less",
+        bar=1.2,
+        note="median of 30, by the database's clock; async, local disk",
     )
     for name, seconds in (("mirror status", status), ("tables", listed)):
         yield Row(
@@ -236,6 +280,19 @@ def _make_tables(url: str, lake: Lake, count: int) -> None:
     say(f"  {len(lake.store.tables()):,} tables")
 
 
+def _landing(lake: Lake, table: Table) -> float:
+    """The median of the milliseconds from commit to mirror while a worker runs."""
+    with _working(lake):
+        versions = []
+        for turn in range(30):
+            versions.append(table.append(pa.table(three_rows(0, turn), schema=SMALL_SCHEMA)))
+            time.sleep(0.1)
+        while table.mirror.status().lag_versions:
+            time.sleep(0.05)
+    landed = lake.store.landed(table.table_id, after=versions[0] - 1, upto=versions[-1], most=100)
+    return statistics.median(waited for _, waited in landed)
+
+
 def _copied(column: str) -> str:
     return "table_id + n" if column == "table_id" else f"{column} || '-' || n"
 
@@ -249,6 +306,16 @@ def _seconds(ask: Any) -> float:
 
 def _idle(lake: Lake, *, seconds: float) -> float:
     """The share of a core that the worker takes, once it has looked around."""
+    with _working(lake):
+        process = psutil.Process()
+        started, used = time.perf_counter(), sum(process.cpu_times()[:2])
+        time.sleep(seconds)
+        return (sum(process.cpu_times()[:2]) - used) / (time.perf_counter() - started)
+
+
+@contextmanager
+def _working(lake: Lake) -> Iterator[None]:
+    """A worker that has looked around."""
     stop, worker = threading.Event(), Worker(lake.engine, lake.store)
     thread = threading.Thread(target=worker.run, args=(stop,))
     thread.start()
@@ -257,10 +324,7 @@ def _idle(lake: Lake, *, seconds: float) -> float:
         time.sleep(2)
         while worker.is_sweeping:
             time.sleep(1)
-        process = psutil.Process()
-        started, used = time.perf_counter(), sum(process.cpu_times()[:2])
-        time.sleep(seconds)
-        return (sum(process.cpu_times()[:2]) - used) / (time.perf_counter() - started)
+        yield
     finally:
         stop.set()
         thread.join()

@@ -144,6 +144,17 @@ def test_a_writer_goes_on_after_a_bridge_and_fills_it(bridged, open_lake):
         assert there.mirror.validate().ok
 
 
+def test_a_pause_ends_the_filling_in(bridged, open_lake, log_of):
+    lake, table, gate = bridged()
+    gate.closed = range(0)
+    before = log_of(table).versions()
+    table.mirror.pause()
+    assert lake.engine.catch_up(table.target) == 0
+    assert log_of(table).versions() == before
+    assert table.mirror.repair().ok, "repair does"
+    assert table.mirror.status().gap_versions == 0
+
+
 def test_a_backlog_that_drains_in_time_is_mirrored_in_order(open_lake):
     for name, settings in (
         ("a", {"lag_alert": "1h"}),

@@ -208,6 +208,36 @@ def test_a_stop_ends_a_checkpoint_and_leaves_nothing_of_it(open_lake, log_of):
     assert table.mirror.validate().checkpoint == 4
 
 
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_a_pause_ends_a_long_backlog(open_lake, log_of, mode):
+    """Also of a run that began before: nothing more is written, until it is resumed."""
+    lake = open_lake(mode="async")
+    table = lake.create_table("t", SCHEMA)
+    for number in range(400):
+        table.commit([add(number)])
+
+    def pauses_at_the_fifth(call):
+        if call.path.endswith("0004.json"):
+            table.mirror.pause()
+        return Fault.SLOW
+
+    with open_lake(mode=mode, sync_timeout="100ms") as other:
+        there = other.table("t")
+        other.objects.wrap(lambda inner: FaultyStore(inner, pauses_at_the_fifth, delay=0.02))
+        if mode == "sync":
+            there.commit([add(400)])
+        else:
+            other.mirror.run(once=True)
+        landed(other)
+    written = log_of(table).versions()
+    assert 5 <= len(written) < 200
+    assert table.mirror.status().mirrored_version == written[-1]
+    table.mirror.resume()
+    lake.mirror.run(once=True)
+    assert table.mirror.validate().ok
+    assert table.mirror.status().lag_versions == 0
+
+
 @pytest.mark.parametrize("name", ["live_keys", "ended_keys", "added_keys"])
 def test_a_stop_ends_the_proof_that_comes_before_a_checkpoint(open_lake, monkeypatch, log_of, name):
     """Of a table with very many files it takes minutes, and nothing is written meanwhile."""

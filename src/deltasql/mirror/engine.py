@@ -239,6 +239,7 @@ class MirrorEngine:
                     partial(self._published.__setitem__, target.table_id),
                     late,
                     bridged_after,
+                    heeds_pauses=True,
                 ),
             )
             try:

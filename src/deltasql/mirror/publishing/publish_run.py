@@ -127,7 +127,7 @@ class PublishRun:
         self.is_waiting = False
         while pending := self._pending(most):
             started = time.monotonic()
-            if not done and self._is_too_early(pending[0]):
+            if self._must_wait(pending[0], is_first=not done):
                 self.is_waiting = True
                 break
             is_long = len(pending) == most
@@ -205,14 +205,14 @@ class PublishRun:
         self.tell()
         return 1
 
-    def _is_too_early(self, item: PendingVersion) -> bool:
-        """Whether the table is paused, or the last attempt failed so recently that the next should
-        wait. A run that somebody waits for skips this check.
+    def _must_wait(self, item: PendingVersion, *, is_first: bool) -> bool:
+        """Whether the table is paused, by now, or the last attempt failed so recently that the next
+        should wait. A run that somebody waits for does not wait.
         """
-        if self._backoff is None:
+        if item.is_paused:
+            return self._beside.heeds_pauses
+        if not is_first or self._backoff is None or item.age_ms is None:
             return False
-        if item.is_paused or item.age_ms is None:
-            return item.is_paused
         # A negative age is an attempt in the future: the database's clock has gone back since.
         return 0 <= item.age_ms < self._backoff(item.retry_count) * 1000
 
@@ -363,7 +363,8 @@ class PublishRun:
         found = self._log.pending(self.lease.table_id, most=self._fill_pace)
         below = [item for item in found if item.version < newest.version]
         self._has_gap = bool(below)
-        return self._fill(runs(below)[0]) if below else 0
+        waits = not below or self._must_wait(below[0], is_first=False)
+        return 0 if waits else self._fill(runs(below)[0])
 
     def _fill(self, part: Sequence[PendingVersion]) -> int:
         started = time.monotonic()
