@@ -377,7 +377,7 @@ def test_polars_categories_are_a_source(make):
 @pytest.mark.parametrize("empty", [list, lambda: iter([])])
 def test_nothing_at_all_has_no_columns(make, empty):
     table = make()
-    for write in (table.append, table.overwrite, lambda rows: make(rows)):
+    for write in (table.append, table.overwrite, make):
         with pytest.raises(ValidationError, match="has no columns"):
             write(empty())
     with pytest.raises(ValidationError, match="has no columns"):
