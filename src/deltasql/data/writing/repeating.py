@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 # Distinct values are counted in this many rows. If their share is larger than this, a column would
-# outgrow the dictionary of a row group, and to begin one is a third of the work of encoding.
-_SAMPLE = 1 << 16
+# outgrow the dictionary of a row group (1 MiB, some 130,000 numbers), and to begin one is a third
+# of the work of encoding.
+_SAMPLE = 1 << 14
 _SHARE = 0.95
 
 

@@ -7,7 +7,7 @@ maximum (Spark and SQL order NaN last), infinities and years beyond 1 to 9999 ha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias
@@ -44,15 +44,16 @@ class Indexed:
 class Collector:
     """Stats of a file that is written table by table."""
 
-    __slots__ = ("_found", "_leaves", "_rows")
+    __slots__ = ("_found", "_leaves", "_rows", "_unknown")
 
     def __init__(self, leaves: Sequence[Indexed]) -> None:
         self._leaves = leaves
         self._rows = 0
         self._found: list[tuple[int, Bounds]] = [(0, _NOTHING)] * len(leaves)
+        self._unknown: set[int] = set()
 
-    def add(self, table: pa.Table) -> None:
-        """Include the table's rows."""
+    def add(self, table: pa.Table, told: Collection[int] = ()) -> None:
+        """Include the table's rows; the bounds of the leaves at the places `told` come later."""
         rows = table.num_rows
         self._rows += rows
         find = _small_bounds if rows <= _SMALL else _large_bounds
@@ -63,18 +64,35 @@ class Collector:
             nulls, before = column.null_count, self._found[position]
             bounds = _NOTHING
             if leaf.bounds is not None and nulls < rows:
-                bounds = find(column, leaf.bounds)
+                bounds = (
+                    _nothing_but_nan(column, leaf.bounds)
+                    if position in told
+                    else find(column, leaf.bounds)
+                )
             self._found[position] = before[0] + nulls, _join(before[1], bounds)
+
+    def learn(self, position: int, low: Any, high: Any) -> None:
+        """Include bounds of one leaf, as the footer of a file has them."""
+        nulls, before = self._found[position]
+        # Parquet has -0.0 as the minimum of zeros.
+        low = low + 0.0 if isinstance(low, float) else low
+        self._found[position] = nulls, _join(before, (low, high, False))
+
+    def forget(self, position: int) -> None:
+        """Leave out the bounds of one leaf: those of some of its rows are unknown."""
+        self._unknown.add(position)
 
     def render(self) -> str:
         """The JSON text."""
         lows: dict[str, Any] = {}
         highs: dict[str, Any] = {}
         nulls: dict[str, Any] = {}
-        for leaf, (count, bounds) in zip(self._leaves, self._found, strict=True):
+        found = zip(self._leaves, self._found, strict=True)
+        for position, (leaf, (count, bounds)) in enumerate(found):
             *structs, name = leaf.path
             (_inner(nulls, structs) if structs else nulls)[name] = count
-            if bounds is not _NOTHING and leaf.bounds is not None:
+            is_known = bounds is not _NOTHING and position not in self._unknown
+            if is_known and leaf.bounds is not None:
                 low, high = _rendered(bounds, leaf.bounds)
                 if low is not None:
                     (_inner(lows, structs) if structs else lows)[name] = low
@@ -181,6 +199,12 @@ def _large_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:
         column = column.filter(pc.invert(pc.is_nan(column)))
     found = pc.min_max(column)
     return found["min"].as_py(), found["max"].as_py(), nan
+
+
+def _nothing_but_nan(column: pa.ChunkedArray, kind: str) -> Bounds:
+    """No bounds, and whether NaN was seen: Parquet's bounds don't say."""
+    nan = kind == "float" and bool(pc.any(pc.is_nan(column)).as_py())
+    return (None, None, True) if nan else _NOTHING
 
 
 def _small_bounds(column: pa.ChunkedArray, kind: str) -> Bounds:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltasql.data.layout import Layout, check_conformed, to_physical
+from deltasql.data.writing.footer_bounds import FooterBounds
 from deltasql.data.writing.growing_buffer import GrowingBuffer
 from deltasql.data.writing.lanes import Lanes, OpenFile
 from deltasql.data.writing.partition_files import PartitionFiles
@@ -37,7 +38,7 @@ _ROW_GROUP = 64 * MIB
 _ROW_GROUP_ROWS = 1 << 20
 _UPLOADS = 8
 # Finished files being uploaded, besides the first: a slow store makes the writer wait.
-_UPLOAD_BYTES = 64 * MIB
+_UPLOAD_BYTES = DEFAULT_FILE_SIZE
 # With this few rows neither a dictionary nor bounds besides those in the log pay off: making them
 # is half of the work.
 _FEW_ROWS = 64
@@ -273,7 +274,7 @@ class _Output:
 class _OpenFile:
     """A Parquet file being written, in memory: stores take whole objects."""
 
-    __slots__ = ("_collector", "_options", "_schema", "_sink", "_writer")
+    __slots__ = ("_collector", "_footer", "_options", "_schema", "_sink", "_told", "_writer")
 
     def __init__(
         self, layout: Layout, schema: pa.Schema, options: dict[str, Any] | None = None
@@ -282,19 +283,26 @@ class _OpenFile:
         self._options = options
         self._sink: Any = None
         self._collector = Collector(layout.leaves)
+        # With the caller's own options the footer may lack what it tells otherwise.
+        self._told = FooterBounds(layout.leaves if options is None else ())
+        self._footer: list[pq.FileMetaData] = []
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, table: pa.Table) -> None:
-        self._collector.add(table)
         if self._writer is None:
             many = table.num_rows > _FEW_ROWS
+            if not many:
+                self._told = FooterBounds(())
             options = self._options
             if options is None:
                 dictionaries = repeating(table) if table.num_rows > _MANY_ROWS else many
                 options = {**_OPTIONS, "use_dictionary": dictionaries, "write_statistics": many}
             is_large = table.nbytes > _LARGE if many else False
             self._sink = GrowingBuffer() if is_large else pa.BufferOutputStream()
-            self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
+            self._writer = pq.ParquetWriter(
+                self._sink, self._schema, metadata_collector=self._footer, **options
+            )
+        self._collector.add(table, self._told.of(table))
         self._writer.write_table(table, row_group_size=table.num_rows)
 
     def size(self) -> int:
@@ -303,6 +311,7 @@ class _OpenFile:
     def finish(self) -> tuple[pa.Buffer, str]:
         if self._writer is not None:
             self._writer.close()
+            self._told.tell(self._footer[0], self._collector)
         return self._sink.getvalue(), self._collector.render()
 
 
