@@ -1,10 +1,11 @@
 """What is shown and written of URLs and options: only what is known to be harmless."""
 
+import re
 import string
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from deltasql.settings.object_store import is_secret, option_names
@@ -100,6 +101,15 @@ def test_no_password_is_shown_however_it_is_spelt(password, is_quoted):
             assert not {piece for piece in pieces if piece in shown and piece not in form}, text
 
 
+@given(passwords)
+def test_no_password_of_an_address_is_shown(password):
+    assume(not re.match(r"\d{1,5}/", password))  # the host and port of a path with an @
+    for form in ("https://me:{}@minio:9000/x", "s3://key:{}@bucket/x?y#z"):
+        shown = mask_address(form.format(password))
+        pieces = {password[at : at + 4] for at in range(len(password) - 3)}
+        assert not {piece for piece in pieces if piece in shown and piece not in form}, shown
+
+
 @pytest.mark.parametrize(
     "told",
     [
@@ -136,6 +146,13 @@ def test_what_a_server_says_is_left():
             "abfss://c@a.dfs.core.windows.net/x?***",
         ),
         ("az://c/x#s3cr3t", "az://c/x"),
+        ("s3://AKIA:s3/cr3t+@bucket/x", "s3://***@bucket/x"),
+        ("https://me:s3?cr3t@minio:9000/x", "https://***@minio:9000/x"),
+        ("https://me:s3@cr/3t@minio:9000?x", "https://***@minio:9000?***"),
+        ("https://minio:9000/me@home", None),
+        ("s3://bucket/me@home:x", None),
+        ("http://[::1]:9000/x", None),
+        ("abfss://c@account:443/me@home", None),
     ],
 )
 def test_addresses_are_shown_without_user_and_query(address, masked):

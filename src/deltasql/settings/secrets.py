@@ -11,6 +11,8 @@ _AUTHORITY = re.compile(r"(?<=://)([^/?#@:]*):(.*)@")
 _MISSPELT = re.compile(r"^(?!.*://).*@", re.DOTALL)
 # In abfss://container@account the part before the @ is not a user.
 _USER_INFO = re.compile(r"(?<=://)(?:(?<!abfs://)(?<!abfss://)[^/]*|[^/]*:[^/]*)@", re.IGNORECASE)
+# A user and the begin of a password; not a host and its port.
+_PASSWORD = re.compile(r"[^/@:\[]*:(?!\d{1,5}(?:/|$))")
 # What comes before a query without an @: hosts with their ports, perhaps, and a path.
 _NO_PASSWORD = re.compile(r"[^:/@]*://(?:[^:/@]*(?::\d*)?(?:,[^:/@]*(?::\d*)?)*)(?:/[^@]*)?")
 _NAME = re.compile(r"[\w%]+")
@@ -83,8 +85,13 @@ def _is_ambiguous(url: str) -> bool:
 
 def mask_address(address: str) -> str:
     """The address of an object or a service without user, password, token or query."""
-    if "://" not in address:
+    scheme, separator, rest = address.partition("://")
+    if not separator:
         return address
+    if _PASSWORD.match(rest) and "@" in rest:
+        # It may have any sign in it, as keys of S3 have slashes.
+        after = re.split(r"[?#]", rest.rpartition("@")[2], maxsplit=1)
+        return f"{scheme}://{_HIDDEN}@{after[0]}" + (f"?{_HIDDEN}" if after[1:] else "")
     bare, mark, _ = _USER_INFO.sub(f"{_HIDDEN}@", address).partition("?")
     return bare.partition("#")[0] + (mark and f"?{_HIDDEN}")
 
