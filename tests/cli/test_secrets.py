@@ -1,5 +1,6 @@
 """Secrets on the command line: what init writes, what config show prints, where URLs come from."""
 
+import json
 import os
 import signal
 import subprocess
@@ -85,7 +86,24 @@ def test_a_url_comes_from_a_command():
 def test_a_command_that_gives_no_url_says_why_and_not_what(command, why):
     with pytest.raises(ConfigError, match=why) as caught:
         resolve({"url_command": command}).text("url")
-    assert SECRET not in caught.value.cause
+    assert SECRET not in caught.value.cause + caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (f"vault read --token={SECRET}", "vault ***"),
+        ("/usr/bin/lake-url", "/usr/bin/lake-url"),
+        (f"TOKEN={SECRET} lake-url", "*** ***"),
+        (f"echo 'postgresql://u:{SECRET}@h/db", "***"),
+    ],
+)
+def test_of_a_command_only_its_program_is_shown(program, command, shown):
+    ran = program("config", "show", "--set", f"url_command={command}", "--output", "json")
+    assert ran.code == 0, ran.err
+    values = {row["key"]: row["value"] for row in json.loads(ran.out)}
+    assert values["url_command"] == shown
+    assert SECRET not in ran.out + ran.err
 
 
 def test_a_command_of_a_file_that_just_lies_here_is_not_run(tmp_path, monkeypatch):

@@ -71,6 +71,41 @@ def test_connect_fails_without_telling(form, tmp_path, caplog, capfd):
     assert SECRET not in "".join(capfd.readouterr())
 
 
+# Where hosts, ports and tokens begin and end depends on signs like these.
+ODD = [
+    "a1-b2+c3.d4", "a/b?c#d@e:f", 'a"b" c\'d', "a[b]c%d&e=f", "ab@cd..ef", "%ff%00%zz", "a\ud800b"
+]  # fmt: skip
+FORMS = [
+    "postgresql://u:{0}@127.0.0.1:{1}/db",
+    "postgresql://u:{0}@[::1/db",
+    "postgresql://u:{0}@127.0.0.1:x/db",
+    "postgresql://127.0.0.1:{1}/db?user=u&password={0}",
+    "postgresql://127.0.0.1:{1}/db?user=u&password={0}&port=x",
+    "postgresql://u:{0}@a..b/db",
+    "postgresql://u:{0}@h\ud800/db",
+    "duckdb:///x.db?password={0}",
+    "sqlite://u:{0}@h/x.db",
+]
+
+
+@pytest.mark.parametrize("password", ODD)
+def test_no_sign_in_a_password_tells_the_rest_of_it(password, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    settings = {"sql.timeout": "1s"}
+    for form in FORMS:
+        url = form.format(password, free_port())
+        for given in (
+            {"url": url, "settings": settings},
+            {"url": "sqlite:///x.db", "settings": {**settings, "sql.read_url": url}},
+        ):
+            with pytest.raises(DeltaSqlError) as failure:
+                deltasql.connect(location=tmp_path.as_uri(), **given)
+            told = "".join(traceback.format_exception(failure.value)) + repr(vars(failure.value))
+            assert password not in told + caplog.text, form
+            for start in range(len(password) - 4):
+                assert password[start : start + 5] not in told + caplog.text, (form, start)
+
+
 def _tells_nothing(error: BaseException) -> None:
     shown = {
         "str": str(error),

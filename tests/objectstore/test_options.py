@@ -1,11 +1,12 @@
 """Options are checked by name, go to the store they are for, and stay secret."""
 
+import re
 from datetime import timedelta
 
 import pytest
 
-from deltasql.errors import ConfigError
-from deltasql.objectstore import open_store
+from deltasql.errors import ConfigError, StoreError
+from deltasql.objectstore import ObjectStore, open_store
 from deltasql.objectstore.sources import Sources
 from deltasql.settings.object_store import (
     is_option,
@@ -123,6 +124,85 @@ def test_a_broken_secret_is_not_shown():
     with pytest.raises(ConfigError) as caught:
         open_store("gs://bucket", {"gcs.service_account_key": '{"private_key": "S3CRET"'})
     assert "S3CRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("s3.access_key_id", "S3CRET\n"),
+        ("s3.session_token", "S3CRET\r\n"),
+        ("s3.region", "S3CRET\0"),
+        ("s3.endpoint", "http://127.0.0.1:1/S3CRET x"),
+        ("s3.endpoint", "http://é.S3CRET"),
+        ("azure.token", "S3CRET\n"),
+        ("azure.account_name", "S3CRET\n"),
+        ("gcs.bearer_token", "S3CRET\n"),
+        ("gcs.base_url", " S3CRET"),
+    ],
+)
+def test_what_no_header_can_hold_is_refused(key, value):
+    """A key read from a file ends in a line break; obstore panics where it would send it."""
+    location = {"s3": "s3://b", "azure": "az://b", "gcs": "gs://b"}[key.partition(".")[0]]
+    with pytest.raises(ConfigError, match=re.escape(key)) as caught:
+        open_store(location, {key: value})
+    assert "S3CRET" not in str(caught.value)
+
+
+def test_certificates_have_lines():
+    text = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
+    parsed = parse_options({"s3.root_certificate": text}, "s3")
+    assert parsed.client["root_certificate"] == text
+
+
+def test_a_panic_over_a_variable_of_the_stores_own_is_an_error(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA\n")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S3CRET")
+    given = {"s3.endpoint": "http://127.0.0.1:1", "s3.allow_http": "true", "s3.region": "x"}
+    store = open_store("s3://b", {**given, "s3.max_retries": 0})
+    for call in (
+        lambda: store.put("x", b""),
+        lambda: store.read("x"),
+        lambda: list(store.list()),
+        lambda: store.delete(["x"]),
+        lambda: store.put_if_absent("x", b""),
+        lambda: _put_much(store),
+    ):
+        with pytest.raises(StoreError, match=r"can't \w+ the object") as caught:
+            call()
+        assert "S3CRET" not in str(caught.value)
+
+
+def _put_much(store: ObjectStore) -> None:
+    with store.open_output("x") as output:
+        for _ in range(8):
+            output.write(bytes(4 << 20))
+
+
+@pytest.mark.parametrize(
+    ("location", "given"),
+    [
+        ("s3://b", {"s3.endpoint": "http://u:S3CRET@127.0.0.1:1", "s3.allow_http": "true"}),
+        ("s3://b", {"s3.endpoint": "http://u:S3/CRET@127.0.0.1:1", "s3.allow_http": "true"}),
+        (
+            "abfss://c@a.dfs.core.windows.net",
+            {
+                "azure.authority_host": "http://u:S3CRET@127.0.0.1:1",
+                "azure.client_id": "x",
+                "azure.client_secret": "y",
+                "azure.tenant_id": "t",
+            },
+        ),
+    ],
+)
+def test_a_password_in_an_endpoint_is_in_no_error(location, given, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    kind = next(iter(given)).partition(".")[0]
+    store = open_store(location, {**given, f"{kind}.max_retries": 0, f"{kind}.timeout": "2s"})
+    with pytest.raises(StoreError) as caught:
+        store.put("x", b"")
+    assert caught.value.cause
+    assert "CRET" not in str(caught.value)
 
 
 def test_absolute_paths_find_their_credentials():

@@ -50,13 +50,18 @@ def other_print(row: Row) -> bytes:
     return _print(tuple(int(value) if isinstance(value, bool) else value for value in row))
 
 
-def _numbers(values: Any) -> tuple[float | int | None, ...] | None:
-    """A list of keys; in SQLite it is JSON, which has neither infinity nor minus zero."""
+def _numbers(values: Any) -> tuple[float | int | None, ...] | str | None:
+    """A list of keys; in SQLite it is JSON, which has neither infinity nor minus zero.
+
+    What somebody has made of it that is no such list differs from every list, and so is found.
+    """
     if values is None:
         return None
-    if isinstance(values, str):
-        values = orjson.loads(values)
-    return tuple(_number(value) for value in values)
+    try:
+        found = orjson.loads(values) if isinstance(values, str) else values
+        return tuple(_number(value) for value in found)
+    except (ValueError, TypeError):
+        return str(values)
 
 
 def _number(value: float | None) -> float | None:

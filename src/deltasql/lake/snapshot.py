@@ -258,9 +258,8 @@ class Snapshot:
         schema, names = self._state.schema, self._state.partition_columns
         # An index leaves few partitions to check one by one.
         found = self._reader.partitions(self._table_id, partition_ranges(predicate, schema, names))
-        return matching_partitions(
-            predicate, schema, names, ((key, codec.loads(values)) for key, values in found)
-        )
+        partitions = ((key, codec.load_partition_values(values)) for key, values in found)
+        return matching_partitions(predicate, schema, names, partitions)
 
     def _exactly(self, files: pa.Table, predicate: Predicate | None) -> pa.Table:
         if predicate is None:
@@ -272,7 +271,7 @@ class Snapshot:
             strict=True,
         )
         keep = [
-            pruner.may_match(partition_values=codec.loads(values), stats=stats)
+            pruner.may_match(partition_values=codec.load_partition_values(values), stats=stats)
             for values, stats in texts
         ]
         return files if all(keep) else files.filter(pa.array(keep, pa.bool_()))

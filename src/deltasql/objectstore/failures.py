@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
@@ -33,6 +35,8 @@ _TRANSIENT_TEXT = re.compile(
 _REFUSED_TEXT = re.compile(r"status code: 40[13]")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
 _QUERY = re.compile(r"\?[^\s\"')]+")
+# An endpoint may have a password.
+_USER_INFO = re.compile(r"(?<=://)[^\s\"'?#]*@")
 _CODE = re.compile(r"<Code>(.*?)</Code>", re.DOTALL)
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _PERMISSIONS = "docs/permissions.md lists what the store must allow"
@@ -104,6 +108,22 @@ def is_bucket_missing(error: Exception) -> bool:
     return _NO_BUCKET.search(str(error)) is not None
 
 
+@contextmanager
+def panics_told() -> Iterator[None]:
+    """Turn a panic of obstore's, which no `except Exception` would catch, into a `ValueError`.
+
+    It panics where a header or an address can't be made of what it was given, such as a key with a
+    line break from a variable of AWS's.
+    """
+    try:
+        yield
+    except BaseException as error:
+        # Its class can't be imported.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"the client of the store gave up: {error}") from None
+
+
 def clean(error: Exception) -> str:
     """The message without the query of a signed URL, the signed text or obstore's debug dump."""
     text = str(error).partition("\n\nDebug source")[0]
@@ -112,4 +132,4 @@ def clean(error: Exception) -> str:
         text = text.partition("<")[0] + " ".join(
             found[1].partition("\n")[0] for found in (code, message) if found
         )
-    return _QUERY.sub("?…", text).strip()
+    return _QUERY.sub("?…", _USER_INFO.sub("…@", text)).strip()

@@ -16,7 +16,13 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
 from deltasql.errors import ConfigError, StoreError
-from deltasql.objectstore.failures import clean, is_bucket_missing, missing, remote_failure
+from deltasql.objectstore.failures import (
+    clean,
+    is_bucket_missing,
+    missing,
+    panics_told,
+    remote_failure,
+)
 from deltasql.objectstore.names import check_key, is_hidden, is_temporary
 from deltasql.objectstore.output import Output, publishing
 from deltasql.objectstore.sources import Sources
@@ -56,7 +62,10 @@ class RemoteStore:
             given["retry_config"] = parsed.retry
         try:
             opened: Any = from_url
-            self._store = opened(location, **{name: value or None for name, value in given.items()})
+            with panics_told():
+                self._store = opened(
+                    location, **{name: value or None for name, value in given.items()}
+                )
         except (BaseError, ValueError) as error:
             raise ConfigError(
                 f"can't open the object store {self._location}",
@@ -159,7 +168,7 @@ class RemoteStore:
             with publishing(send, publish) as output:
                 yield output
         finally:
-            with suppress(BaseError, OSError, ValueError):
+            with suppress(BaseError, OSError, ValueError), panics_told():
                 upload.discard()
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -254,7 +263,8 @@ class RemoteStore:
     @contextmanager
     def _calling(self, verb: str, path: str) -> Iterator[None]:
         try:
-            yield
+            with panics_told():
+                yield
         except FileNotFoundError as error:
             if is_bucket_missing(error):
                 raise remote_failure(verb, path, self._location, error) from None
@@ -266,7 +276,8 @@ class RemoteStore:
     def _writing(self, path: str) -> Iterator[None]:
         """If a write finds something missing, it is not the object."""
         try:
-            yield
+            with panics_told():
+                yield
         except (BaseError, OSError, ValueError) as error:
             raise remote_failure("write", path, self._location, error) from None
 

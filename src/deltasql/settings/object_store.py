@@ -10,6 +10,7 @@ service.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -80,6 +81,14 @@ _HARMLESS = _names(
     " virtual_hosted_style_request"
 )
 
+# Texts of many lines.
+_DOCUMENTS = _names(
+    "application_credentials proxy_ca_certificate root_certificate service_account_key"
+)
+_ADDRESSES = _names("authority_host base_url endpoint metadata_endpoint msi_endpoint sts_endpoint")
+_UNSENDABLE = re.compile(r"[\x00-\x1f\x7f]")
+_ADDRESS = re.compile(r"[!-~]*")
+
 # By itself, obstore would retry for three minutes, longer than any caller here wants to wait.
 _RETRY_TIMEOUT = 30.0
 
@@ -113,7 +122,9 @@ def parse_options(given: Mapping[str, Any], kind: str) -> StoreOptions:
         if name in _RETRY:
             parsed.retry[name] = _retry_value(str(key), name, value)
         else:
-            (parsed.client if name in _CLIENT else parsed.config)[name] = _text(value)
+            (parsed.client if name in _CLIENT else parsed.config)[name] = _text(
+                str(key), name, value
+            )
     return parsed
 
 
@@ -178,8 +189,19 @@ def _retry_value(key: str, name: str, value: Any) -> Any:
     return int(value)
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _text(key: str, name: str, value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    # What can't be sent as a header or an address; a key read from a file may end in a line break.
+    if name not in _DOCUMENTS and _UNSENDABLE.search(text):
+        raise _unsendable(key, "it contains a control character, perhaps a line break at its end")
+    if name in _ADDRESSES and not _ADDRESS.fullmatch(text):
+        raise _unsendable(key, "it contains a blank, or a letter that is not ASCII")
+    return text
+
+
+def _unsendable(key: str, cause: str) -> ConfigError:
+    # Without the value, which may be secret.
+    return ConfigError(f"{key} can't be sent to a store", cause=cause, remedy="correct its value")
 
 
 def _unknown(key: str, kind: str) -> ConfigError:

@@ -43,6 +43,8 @@ class Value:
         """The value for display, with secrets masked."""
         if self.key in ("url", keys.READ_URL):
             return mask(str(self.given))
+        if self.key == url_command.KEY:
+            return url_command.shown(str(self.given))
         return "***" if is_secret(self.key) else mask_address(_text(self.given))
 
 

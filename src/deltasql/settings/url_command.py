@@ -25,6 +25,17 @@ def url_from(command: str) -> str:
     return lines[0].strip()
 
 
+def shown(command: str) -> str:
+    """The command for display: its program, without arguments, which may be secret."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return "***"
+    # VARIABLE=value is no program.
+    program = ["***" if "=" in word else word for word in words[:1]]
+    return " ".join([*program, "***"] if words[1:] else program)
+
+
 def _why(error: Exception) -> str:
     if isinstance(error, subprocess.CalledProcessError):
         return f"it ended with {error.returncode}"
@@ -39,5 +50,5 @@ def _failed(command: str, why: str) -> ConfigError:
     return ConfigError(
         f"{KEY} gave no URL",
         cause=why,
-        remedy=f"run it by hand: {command:.200}",
+        remedy=f"run it by hand; it is {shown(command)!r:.200}",
     )

@@ -158,6 +158,30 @@ def loads(line: bytes | str, *, source: str = "") -> Any:
         ) from None
 
 
+def load_object(text: str, *, what: str) -> dict[str, Any]:
+    """An object that a row of the log holds as JSON; somebody may have changed the row by hand."""
+    found = loads(text, source=what)
+    if not isinstance(found, dict):
+        raise LogFormatError(
+            f"{what}: {text:.80} is not a JSON object",
+            cause="the row that holds it was changed by hand",
+            remedy="lake.check() shows what is damaged, lake.rebuild() mends it",
+        )
+    return found
+
+
+def load_partition_values(text: str) -> dict[str, str | None]:
+    """The partition values that a row of the log holds."""
+    found = load_object(text, what="partition values")
+    if not all(value is None or isinstance(value, str) for value in found.values()):
+        raise LogFormatError(
+            f"partition values: {text:.80} has values that are no strings",
+            cause="the row that holds them was changed by hand",
+            remedy="lake.check() shows what is damaged, lake.rebuild() mends it",
+        )
+    return found
+
+
 def _must_be_flat(value: Any) -> None:
     level, depth = [value], 0
     while level := [item for item in level if type(item) in (dict, list)]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any, NoReturn
@@ -36,6 +36,17 @@ class UnrepresentableValueError(UnsupportedFeatureError):
 
     Pruning knows on which side of all other values it lies.
     """
+
+
+def text_in(values: Mapping[str, str | None], name: str, *, file: str) -> str | None:
+    """The text of a column, by its physical name, in a file's partition values."""
+    if name not in values:
+        raise LogFormatError(
+            f"the file {file} has no value for the partition column {name!r}",
+            cause="its partitionValues lack the column",
+            remedy="correct the add action",
+        )
+    return values[name]
 
 
 def parse_value(text: str | None, type: Primitive) -> Any:  # noqa: A002 (the schema's word)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from deltasql.errors import ConfigError, DeltaSqlError
 from deltasql.settings.keys import DEFAULTS, Settings
-from deltasql.settings.secrets import scrubbed
+from deltasql.settings.secrets import mask, scrubbed
 from deltasql.store.interface import LogStore
 
 _FORMS = "postgresql://user@host/database, sqlite:///lake.db or duckdb:///lake.duckdb"
@@ -41,6 +41,13 @@ def open_log(
     """
     try:
         return _open(url, replica, pool_size=pool_size, timeout=timeout, schema=schema)
+    except UnicodeError:
+        # Its message may quote the whole URL.
+        raise ConfigError(
+            "the URL of the database has characters that can't be sent",
+            cause="the name of its host is none that can be resolved, or it is not UTF-8",
+            remedy=f"write {_FORMS}, and other characters as in %C3%A9",
+        ) from None
     except DeltaSqlError as error:
         # Drivers quote what they can't parse, and that may contain a password.
         for secret in (url, *([replica.url] if replica else [])):
@@ -112,7 +119,7 @@ def _path(url: str) -> str:
     scheme, _, rest = url.partition("://")
     if not rest.startswith("/") or rest == "/":
         raise ConfigError(
-            f"{url!r} does not name a file",
+            f"{mask(url)!r} does not name a file",
             cause="a host was given, or nothing, where a path belongs",
             remedy=f"write {scheme}:///relative.db or {scheme}:////path/from/the/root.db",
         )
@@ -125,7 +132,7 @@ def _path(url: str) -> str:
         )
     if "?" in path or "#" in path:
         raise ConfigError(
-            f"{url!r} has options, and {scheme} URLs take none",
+            f"{mask(url)!r} has options, and {scheme} URLs take none",
             remedy="leave out what begins with ? or #; settings are in deltasql.toml",
         )
     return path

@@ -22,15 +22,15 @@ def from_batch(batch: pa.RecordBatch) -> Iterator[AddFile]:
             path=row["path"],
             size=row["size"],
             modification_time=row["modification_time"],
-            partition_values=codec.loads(row["partition_values"]),
+            partition_values=codec.load_partition_values(row["partition_values"]),
             data_change=row["data_change"],
             stats=row["stats"],
-            tags=_loads(row["tags"]),
+            tags=_object(row["tags"], "tags"),
             deletion_vector=None if vector is None else codec.vector_from_wire(codec.loads(vector)),
             base_row_id=row["base_row_id"],
             default_row_commit_version=row["default_row_commit_version"],
             clustering_provider=row["clustering_provider"],
-            extra=_loads(row["extra"]) or {},
+            extra=_object(row["extra"], "further fields") or {},
         )
 
 
@@ -59,5 +59,5 @@ def _row(add: AddFile, version: int) -> dict[str, Any]:
     }
 
 
-def _loads(text: str | None) -> Any:
-    return None if text is None else codec.loads(text)
+def _object(text: str | None, what: str) -> dict[str, Any] | None:
+    return None if text is None else codec.load_object(text, what=what)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+import deltasql
 from deltasql.lake.database import grants
+from deltasql.mirror.checkpoints.soundness import live_sums
+from deltasql.store.checking.interface import Origin, TrustedVersion
 from tests.cli.grants.statements import (
     FORGED,
     FORGED_STATUSES,
@@ -76,6 +79,34 @@ def test_a_version_that_contradicts_its_rows_gets_no_checkpoint(
     assert not list(tmp_path.rglob("*.checkpoint*"))
     (checked,) = mirror.check("t").tables.values()
     assert [found.path for found in checked.findings] == ["forged.parquet"]
+
+
+@pytest.mark.parametrize("strict", [True])
+def test_a_strict_writer_does_not_say_what_is_proven(connect_as, postgres_url, names, tmp_path):
+    """Rows that it made up would be in the next checkpoint, and checks would begin after them."""
+    with psycopg.connect(as_role(postgres_url, names["writer"]), autocommit=True) as forger:
+        _commit_without_its_row(forger)
+    writer = connect_as("writer")
+    sums = live_sums(writer.store, 1, 2)
+    for origin in Origin:
+        with pytest.raises(deltasql.DatabaseError, match="permission denied"):
+            writer.store.trust(TrustedVersion(1, origin, 2, sums))
+    for _ in range(9):
+        writer.table("t").append(ROWS)
+    writer.close()
+    connect_as("mirror").mirror.run(once=True)
+    assert not list(tmp_path.rglob("*.checkpoint*"))
+
+
+@pytest.mark.parametrize("strict", [True])
+def test_a_strict_writer_writes_checkpoints_where_there_is_no_worker(connect_as, tmp_path):
+    """It can't write down what it proved on the way, and the next one proves it again."""
+    writer = connect_as("writer")
+    for _ in range(20):
+        writer.table("t").append(ROWS)
+    assert writer.mirror.run(once=True) >= 0
+    assert len(list(tmp_path.rglob("*.checkpoint.parquet"))) == 2
+    assert connect_as("owner").check("t", full=True).ok
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -86,7 +86,7 @@ def _write_file(url: str, location: str | None) -> str | None:
     path = Path(FILE_NAME)
     public = without_secrets(url)
     if path.exists():
-        found = resolve(environment={}, file=path).text("url")
+        found = resolve(environment={}, file=path).text("url") or ""
         if found in (url, public):
             return None
         raise ConfigError(
@@ -94,7 +94,7 @@ def _write_file(url: str, location: str | None) -> str | None:
             cause="the database is ready; the file was left as it is",
             remedy="pass --no-file, or move the file away",
         )
-    lines = [f"url = {_quoted(public)}"]
+    lines = [f"url = {_quoted(public)}"] if public else []
     if location and mask_address(location) == location:
         lines.append(f"location = {_quoted(location)}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -14,7 +14,7 @@ from deltasql.errors import UnsupportedFeatureError
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile
-from deltasql.spec.partition_values import parse_value
+from deltasql.spec.partition_values import parse_value, text_in
 from deltasql.spec.schema import Primitive
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _condition(state: TableState, add: AddFile) -> Any:
         item = state.schema.field(name)
         assert item is not None
         assert isinstance(item.type, Primitive)
-        value = parse_value(add.partition_values[item.name], item.type)
+        value = parse_value(text_in(add.partition_values, item.name, file=add.path), item.type)
         column = ds.field(item.name)
         if value is None:
             found &= column.is_null()

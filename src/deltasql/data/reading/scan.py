@@ -22,7 +22,7 @@ from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.pruning.files import Match, Pruner
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile
-from deltasql.spec.partition_values import parse_value
+from deltasql.spec.partition_values import parse_value, text_in
 from deltasql.spec.schema import Primitive, StructField, StructType
 
 # Spark before 3.0 wrote old dates in another calendar; files that still do are marked.
@@ -307,13 +307,7 @@ def _constants(add: AddFile, scan: Scan) -> Mapping[str, pa.Scalar]:
     for item, wanted in zip(scan.needed.fields, scan.arrow, strict=True):
         if item.name.lower() not in scan.partition or not isinstance(item.type, Primitive):
             continue
-        if item.physical_name not in add.partition_values:
-            raise LogFormatError(
-                f"the file {add.path} has no value for the partition column {item.name!r}",
-                cause="its partitionValues lack the column",
-                remedy="correct the add action",
-            )
-        text = add.partition_values[item.physical_name]
+        text = text_in(add.partition_values, item.physical_name, file=add.path)
         found[item.name] = pa.scalar(parse_value(text, item.type), wanted.type)
     return found
 

@@ -26,6 +26,7 @@ from deltasql.log.feed import CHANGE_FOLDER
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.store import Bytes
 from deltasql.spec.actions import AddFile, PartitionValues
+from deltasql.spec.partition_values import text_in
 from deltasql.spec.paths import encode_path, hive_directory
 
 MIB = 1 << 20
@@ -128,7 +129,8 @@ def write_partition(
         naming=ROWS,
         abandon=abandon,
     )
-    values = tuple(partition_values[item.physical_name] for item in layout.partition)
+    names = [item.physical_name for item in layout.partition]
+    values = tuple(text_in(partition_values, name, file="that is rewritten") for name in names)
     return output.write_stored(groups, values)
 
 

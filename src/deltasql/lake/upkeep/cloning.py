@@ -85,7 +85,7 @@ def _actions(snapshot: Snapshot, files: list[AddFile]) -> list[Action]:
     features = {
         feature
         for feature in implied_features(state.protocol)[1] | features_of(files)
-        if feature != FENCE_FEATURE and FEATURES[feature].commit
+        if feature != FENCE_FEATURE and feature in FEATURES and FEATURES[feature].commit
     }
     more = upgraded(protocol, state.schema, configuration, also=features)
     metadata = replace(

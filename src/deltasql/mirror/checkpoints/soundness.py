@@ -8,13 +8,14 @@ afterwards, what was written from damaged rows can't be told from the truth.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from typing import Final, TypeAlias
 
-from deltasql.errors import DamagedLogError
+from deltasql.errors import DamagedLogError, DatabaseError
 from deltasql.log.file_sums import FileHashes, FileSum, FileSums
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, Txn
@@ -28,6 +29,8 @@ from deltasql.store.checking.content import (
 from deltasql.store.checking.interface import Origin, TrustedVersion
 from deltasql.store.interface import CommitRecord, LogStore
 from deltasql.store.rows import key_of, to_rows
+
+logger = logging.getLogger("deltasql.mirror")
 
 # How many files are followed at a time, and how many versions.
 _MOST_FILES: Final = 100_000
@@ -100,8 +103,16 @@ def trust_first_state(
     else:
         sums = files.with_others_of(other_sums(log, table_id, earliest))
     found = TrustedVersion(table_id, Origin.ADOPTED, earliest, sums)
-    log.trust(found)
+    _record(log, found)
     return found
+
+
+def _record(log: LogStore, found: TrustedVersion) -> None:
+    try:
+        log.trust(found)
+    except DatabaseError as error:
+        # Others begin where the last who might write it down has ended.
+        logger.info("what was proven of version %s is not recorded: %s", found.version, error.cause)
 
 
 def must_be_sound(
@@ -139,7 +150,7 @@ def must_be_sound(
             raise damaged(log, table_id, version, expected, actual)
     found = TrustedVersion(table_id, Origin.CHECKPOINT, version, actual)
     if version > max(item.version for item in known):
-        log.trust(found)
+        _record(log, found)
     return found
 
 

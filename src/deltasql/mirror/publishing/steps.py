@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from deltasql.delta_log.checksum import actions_in, added_by, render_checksum
 from deltasql.delta_log.names import LOG, crc_name
+from deltasql.errors import DamagedLogError
 from deltasql.log.checkpoint_rule import Growth, grown, is_due
 from deltasql.log.retention import checkpoint_interval
 from deltasql.log.state import TableState
@@ -129,7 +130,14 @@ class Track:
         assert item.in_commit_timestamp is not None
         if self._state is None or self._state.version != item.version - 1 or is_change:
             record = self._log.state(self._lease.table_id, item.version)
-            assert record is not None, "a pending version is in SQL"
+            if record is None:
+                raise DamagedLogError(
+                    f"version {item.version} can't be mirrored",
+                    cause="its metadata and protocol are not in SQL: its table was purged "
+                    "meanwhile, or somebody changed the rows",
+                    remedy="lake.check() shows what is damaged",
+                    version=item.version,
+                )
             self._state = record.parsed()
             warn_of_faults(self._log, self._lease.table_id, self._state.properties)
         else:

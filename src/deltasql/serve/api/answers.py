@@ -11,6 +11,7 @@ from deltasql.lake.history import HistoryEntry
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.timestamps import from_ms
 from deltasql.objectstore.store import public
+from deltasql.spec import codec
 from deltasql.store.browsing.interface import ListedFile, ListedVersion, TableListing
 
 
@@ -120,7 +121,7 @@ class FileItem:
             path=item.path,
             size=item.size,
             modification_time=from_ms(item.modification_time),
-            partition_values=json.loads(item.partition_values),
+            partition_values=codec.load_partition_values(item.partition_values),
             stats=_stats(item.stats),
             records=item.num_records,
             has_deletion_vector=item.deletion_vector is not None,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from deltasql.delta_log.checksum import added_by
+from deltasql.spec import codec
 from deltasql.store.browsing.interface import Growth, ListedPartition, TableListing
 
 WIDTH: Final = 600
@@ -62,7 +62,8 @@ class Partition:
 def partition(item: ListedPartition, names: Mapping[str, str]) -> Partition:
     """A partition, and the condition that finds its files."""
     values = {
-        names.get(key, key): value for key, value in json.loads(item.partition_values).items()
+        names.get(key, key): value
+        for key, value in codec.load_partition_values(item.partition_values).items()
     }
     where = " AND ".join(
         f"{_quoted(name, '`')} IS NULL"

@@ -117,4 +117,4 @@ def _sum(group: list[Any]) -> tuple[int, int, int]:
 
 def _deleted(vector: str | None) -> int:
     """How many rows a deletion vector deletes."""
-    return 0 if vector is None else int(codec.loads(vector)["cardinality"])
+    return 0 if vector is None else codec.vector_from_wire(codec.loads(vector)).cardinality

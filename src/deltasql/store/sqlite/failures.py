@@ -41,8 +41,9 @@ def translated(doing: str, path: str) -> Iterator[None]:
 def translate(error: Exception, doing: str, path: str, *, at_commit: bool = False) -> DeltaSqlError:
     """Our error for one of sqlite3's; `at_commit` says that it answers a COMMIT."""
     code = getattr(error, "sqlite_errorname", "")
-    # What sqlite3 itself refuses, such as a wrong number of parameters, never reached SQLite.
-    misused = isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError) and not code
+    # What sqlite3 itself refuses, such as a number of more than 64 bits, never reached SQLite.
+    misuse = sqlite3.InterfaceError | sqlite3.ProgrammingError | OverflowError
+    misused = isinstance(error, misuse) and not code
     is_refusal = not at_commit and (misused or code.startswith(_REFUSING))
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreTimeoutError(

@@ -64,7 +64,7 @@ class SqliteSession:
     ) -> list[Row]:
         try:
             return self._connection.execute(statement, parameters).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise translate(error, self._doing, self._path) from None
 
     def transaction(self) -> bool:
@@ -122,7 +122,7 @@ class SqliteSession:
         """Run a statement for each row; returns how many rows it touched in all."""
         try:
             return self._connection.executemany(SQL[name], rows).rowcount
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise translate(error, self._doing, self._path) from None
 
 

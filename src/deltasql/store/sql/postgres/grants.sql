@@ -65,6 +65,7 @@ TO {writer};
 GRANT UPDATE, DELETE ON {schema}.dl_table_heads TO {writer};
 GRANT UPDATE ON {schema}.dl_tables, {schema}.dl_places TO {writer};
 GRANT DELETE ON {schema}.dl_active_files TO {writer};
+GRANT INSERT, UPDATE ON {schema}.dl_trusted_versions TO {writer};
 -- ]
 -- [strict
 -- Nothing else: what earlier grants gave beyond it goes. Large commits then are sent to the functions
@@ -76,6 +77,9 @@ REVOKE INSERT, UPDATE, DELETE ON
     {schema}.dl_domain_metadata, {schema}.dl_cdc_files, {schema}.dl_places
 FROM {writer};
 GRANT UPDATE (mirror_paused) ON {schema}.dl_tables TO {writer};
+-- What was proven of the rows: checkpoints and checks begin there, and rows that a writer made up
+-- would pass for proven.
+REVOKE INSERT, UPDATE ON {schema}.dl_trusted_versions FROM {writer};
 -- ]
 
 -- Empty schemas of the catalog are no part of the log.
@@ -92,8 +96,8 @@ GRANT INSERT, DELETE ON {schema}.dl_moved_rows, {schema}.dl_row_orders TO {write
 
 -- The mirror: its status, its leases, what its checkpoints rest on, and the switch that pauses a
 -- table.
-GRANT INSERT, UPDATE ON {schema}.dl_mirror_leases, {schema}.dl_trusted_versions
-TO {writer}, {mirror};
+GRANT INSERT, UPDATE ON {schema}.dl_mirror_leases TO {writer}, {mirror};
+GRANT INSERT, UPDATE ON {schema}.dl_trusted_versions TO {mirror};
 -- But not the digest, by which a changed commit file is known; earlier releases granted it.
 REVOKE UPDATE ON {schema}.dl_mirror_status FROM {writer}, {mirror};
 GRANT INSERT, UPDATE (status, json_written, checkpoint_written, error_message, retry_count,
