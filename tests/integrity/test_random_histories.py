@@ -48,7 +48,8 @@ def _compare(
     store: LogStore, objects: ObjectStore, commits: list[dict[str, tuple[str, str]]]
 ) -> None:
     table_id = create(store)
-    target = Target(table_id, "t", objects.location)
+    (place,) = (table.location for table in store.tables() if table.table_id == table_id)
+    target = Target(table_id, "t", place)
     live: dict[tuple[str, str], tuple[AddFile, int]] = {}
     for version, steps in enumerate(commits, start=1):
         actions: list[Action] = []

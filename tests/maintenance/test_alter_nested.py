@@ -116,7 +116,7 @@ def test_fields_are_added_to_the_struct_that_is_named(place: str):
     way = place.partition("#")[0]
     after = columns.add(schema, way, [StructField("x", INT)])
     assert leaves(after).keys() - leaves(schema).keys() == {(*way.split("."), "x")}
-    with pytest.raises(ValidationError, match="no struct"):
+    with pytest.raises(ValidationError, match="not a struct"):
         columns.add(schema, f"{way}.value", [StructField("x", INT)])
 
 
@@ -159,7 +159,7 @@ def test_the_verbs_of_a_table(sqlite_url: str, tmp_path: Path):
         assert isinstance(inner.type, StructType)
         assert inner.type.fields[0].metadata["comment"] == "how much"
         assert "comment" not in inner.metadata
-        with pytest.raises(ValidationError, match="no struct"):
+        with pytest.raises(ValidationError, match="not a struct"):
             table.add_column("s.amount.x", "int")
 
 
