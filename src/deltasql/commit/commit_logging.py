@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from deltasql.commit.request import CommitRequest
 from deltasql.store.interface import Committed, TxnSeen
@@ -30,15 +29,33 @@ def log_created(request: CommitRequest, attempt: int) -> None:
     logger.info("committed", extra={**_facts(request), "version": 0, "attempt": attempt})
 
 
-@contextmanager
-def after_commit(what: str, *names: str) -> Iterator[None]:
+def after_commit(what: str, *names: str) -> AfterCommit:
     """A block that follows a commit, which it can't undo: its failures are only logged."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - whatever it is, the commit stands
+    return AfterCommit(what, names)
+
+
+# A class, because a generator costs a small commit three times as much.
+class AfterCommit:
+    """The block of `after_commit`."""
+
+    __slots__ = ("_names", "_what")
+
+    def __init__(self, what: str, names: Sequence[str]) -> None:
+        self._what = what
+        self._names = names
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        # Whatever it is, the commit stands; Ctrl-C goes on.
+        if not isinstance(error, Exception):
+            return False
+        names = ", ".join(self._names)
         message = "%s: committed, but %s failed afterwards: %s"
-        facts = {"table": ", ".join(names), "error": error}
-        logger.warning(message, ", ".join(names), what, error, extra=facts)
+        facts = {"table": names, "error": error}
+        logger.warning(message, names, self._what, error, extra=facts)
+        return True
 
 
 def tell(

@@ -16,7 +16,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -96,18 +96,24 @@ class Presence:
 
     # --- writing ------------------------------------------------------------------------
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[None]:
         """A write, from its first file to its commit: vacuum spares what it has written."""
+        return _Writing(self)
+
+    def begin_write(self, token: object) -> None:
+        """Note a write as `writing` does, until it is ended."""
         self._here()
-        token = object()
         self._writes[token] = clock()
-        try:
-            if not self._is_known:
+        if not self._is_known:
+            try:
                 self._become_known()
-            yield
-        finally:
-            self._writes.pop(token, None)
+            except BaseException:
+                self.end_write(token)
+                raise
+
+    def end_write(self, token: object) -> None:
+        """Forget a write."""
+        self._writes.pop(token, None)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -320,3 +326,19 @@ def _beat_until(
             logger.debug("heartbeat: %s", error)
         beats += 1
         del living
+
+
+# A class, because a generator costs a small write three times as much.
+class _Writing:
+    """The block of `Presence.writing`; it is the token of its write, too."""
+
+    __slots__ = ("_presence",)
+
+    def __init__(self, presence: Presence) -> None:
+        self._presence = presence
+
+    def __enter__(self) -> None:
+        self._presence.begin_write(self)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._presence.end_write(self)
