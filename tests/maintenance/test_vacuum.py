@@ -9,6 +9,7 @@ import pytest
 
 import deltasql
 from deltasql.errors import MirrorError, ValidationError
+from deltasql.spark.cut import Cut
 from tests.maintenance.tables import (
     AT_ONCE,
     SCHEMA,
@@ -125,6 +126,20 @@ def test_a_long_read_holds_its_version(lake: deltasql.Lake):
     assert ids(table.snapshot(version=2).scan().to_arrow()) == [1] == first.column("id").to_pylist()
     assert list(batches) == []
     assert lake.pins() == []
+
+
+def test_a_cut_holds_what_was_read_in_it(lake_url: str, lake: deltasql.Lake, tmp_path: Path):
+    """`db.snapshot()`, as soon as the table is first read there."""
+    table, cut = churned(lake), Cut(lake)
+    with deltasql.connect(lake_url, location=str(tmp_path / "lake")) as other:
+        with cut.taken():
+            assert cut.version_of(table) == 3
+            table.overwrite(rows(9))
+            lake.store.beat(lake.presence.session_id or "", writing=None)
+            assert other.table("a.t").vacuum(**AT_ONCE, dry_run=False).dead == 2
+            assert ids(table.snapshot(version=cut.version_of(table)).scan().to_arrow()) == [2]
+        assert lake.pins() == []
+        assert other.table("a.t").vacuum(**AT_ONCE, dry_run=False).dead == 1
 
 
 def test_orphans_go_when_they_are_old(lake: deltasql.Lake):
