@@ -9,6 +9,7 @@ import pytest
 
 import deltasql
 from deltasql.errors import MirrorError, ValidationError
+from deltasql.objectstore.local import LocalStore
 from deltasql.spark.cut import Cut
 from tests.maintenance.tables import (
     AT_ONCE,
@@ -45,6 +46,20 @@ def test_dead_files_go_and_the_table_stays(any_lake: deltasql.Lake):
     assert ids(table.scan().to_arrow()) == [2]
     assert table.vacuum(**AT_ONCE, dry_run=False).count == 0, "they are gone already"
     assert lake.check().ok
+
+
+def test_dead_files_are_found_without_a_listing(
+    lake: deltasql.Lake, monkeypatch: pytest.MonkeyPatch
+):
+    table = churned(lake)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a listing")
+
+    monkeypatch.setattr(LocalStore, "list", refuse)
+    monkeypatch.setattr(LocalStore, "folders", refuse)
+    assert table.vacuum(**AT_ONCE, find_orphans=False).dead == 2
+    assert table.vacuum(**AT_ONCE, find_orphans=False, dry_run=False).dead == 2
 
 
 def test_no_retention_is_not_a_matter_of_clocks(any_lake: deltasql.Lake):
