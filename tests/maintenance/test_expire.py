@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -204,6 +205,23 @@ def test_rows_of_files_wait_for_vacuum(lake: deltasql.Lake):
     assert (report.versions, report.files) == (0, 0)
     table.set_properties(TOMBSTONES)
     assert table.expire(**NOW, dry_run=False).files == 7
+    must_be_right(lake, table)
+
+
+def test_what_vacuum_deleted_is_told_as_long_as_the_history(lake: deltasql.Lake):
+    table = aged(lake)
+    table.set_properties(TOMBSTONES)
+    assert table.vacuum(**NOW, dry_run=False).dead == 11
+    told = "SELECT count(*) FROM dl_vacuum_files"
+    table.expire(**NOW, dry_run=False)
+    assert execute(lake, told) == [(11,)], "younger than the table's own retention"
+    table.set_properties({"delta.logRetentionDuration": "interval 0 seconds"})
+    time.sleep(0.01)
+    table.expire(**NOW, dry_run=False)
+    # The others were removed by versions that are still there.
+    assert execute(lake, told) == [(4,)]
+    assert execute(lake, "SELECT count(*) FROM dl_vacuums") == [(1,)]
+    assert table.vacuum(**NOW, dry_run=False).count == 0, "what is gone is not found again"
     must_be_right(lake, table)
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import deltasql
 from deltasql.errors import MirrorError, ValidationError
+from deltasql.objectstore.local import LocalStore
+from deltasql.spark.cut import Cut
 from tests.maintenance.tables import (
     AT_ONCE,
     SCHEMA,
@@ -44,6 +46,20 @@ def test_dead_files_go_and_the_table_stays(any_lake: deltasql.Lake):
     assert ids(table.scan().to_arrow()) == [2]
     assert table.vacuum(**AT_ONCE, dry_run=False).count == 0, "they are gone already"
     assert lake.check().ok
+
+
+def test_dead_files_are_found_without_a_listing(
+    lake: deltasql.Lake, monkeypatch: pytest.MonkeyPatch
+):
+    table = churned(lake)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a listing")
+
+    monkeypatch.setattr(LocalStore, "list", refuse)
+    monkeypatch.setattr(LocalStore, "folders", refuse)
+    assert table.vacuum(**AT_ONCE, find_orphans=False).dead == 2
+    assert table.vacuum(**AT_ONCE, find_orphans=False, dry_run=False).dead == 2
 
 
 def test_no_retention_is_not_a_matter_of_clocks(any_lake: deltasql.Lake):
@@ -125,6 +141,20 @@ def test_a_long_read_holds_its_version(lake: deltasql.Lake):
     assert ids(table.snapshot(version=2).scan().to_arrow()) == [1] == first.column("id").to_pylist()
     assert list(batches) == []
     assert lake.pins() == []
+
+
+def test_a_cut_holds_what_was_read_in_it(lake_url: str, lake: deltasql.Lake, tmp_path: Path):
+    """`db.snapshot()`, as soon as the table is first read there."""
+    table, cut = churned(lake), Cut(lake)
+    with deltasql.connect(lake_url, location=str(tmp_path / "lake")) as other:
+        with cut.taken():
+            assert cut.version_of(table) == 3
+            table.overwrite(rows(9))
+            lake.store.beat(lake.presence.session_id or "", writing=None)
+            assert other.table("a.t").vacuum(**AT_ONCE, dry_run=False).dead == 2
+            assert ids(table.snapshot(version=cut.version_of(table)).scan().to_arrow()) == [2]
+        assert lake.pins() == []
+        assert other.table("a.t").vacuum(**AT_ONCE, dry_run=False).dead == 1
 
 
 def test_orphans_go_when_they_are_old(lake: deltasql.Lake):

@@ -35,6 +35,8 @@ Progress = Callable[[int], None]
 
 # How many versions expire, or lose their rows, in one transaction.
 _STRETCH: Final = 500
+# How many records of deleted files.
+_BATCH: Final = 1000
 # Kinds in which a later row replaces one of the same name; of the others any later row does.
 _NAMED: Final = frozenset({"txns", "domains"})
 
@@ -98,6 +100,7 @@ def expire(
         store.sweep()
         kept_from = _advance(store, head, plan.horizon, wish.committer, progress)
         files = _drop(store, table_id, store.clock_ms() - tombstone_ms(state.properties))
+        _forget_deletions(store, table_id, max(plan.kept_ms, log_ms(state.properties)))
         facts = {"table": name, "versions": kept_from - head.earliest_version}
         logger.info("expired", extra=facts)
     pinned = "" if kept_from == plan.horizon else "an older version is now held"
@@ -230,3 +233,9 @@ def _drop(store: LogStore, table_id: int, tombstones: int) -> int:
     store.drop_changes(table_id)
     store.end_expiration(table_id)
     return files
+
+
+def _forget_deletions(store: LogStore, table_id: int, kept_ms: int) -> None:
+    """Delete what is told of files that vacuum deleted before the history that stays."""
+    while store.drop_deletions(table_id, seconds=kept_ms / 1000, most=_BATCH):
+        pass

@@ -58,6 +58,11 @@ class ExpiryLog(Protocol):
     def drop_changes(self, table_id: int) -> int:
         """Delete the rows of change files that vacuum has deleted; returns how many."""
 
+    def drop_deletions(self, table_id: int, *, seconds: float, most: int) -> int:
+        """Delete up to `most` records of files that vacuum deleted longer than `seconds` ago and
+        that no row names any more; returns how many. After the last ones, those of their vacuums.
+        """
+
     def end_expiration(self, table_id: int) -> None:
         """Record that the rows of what expired are gone."""
 

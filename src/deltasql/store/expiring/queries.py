@@ -91,6 +91,13 @@ class ExpiryQueries:
     def drop_changes(self, table_id: int) -> int:
         return len(self._change("expire_changes", table_id=table_id))
 
+    def drop_deletions(self, table_id: int, *, seconds: float, most: int) -> int:
+        kept = -round(seconds * 1000)
+        gone = self._change("expire_deletions", table_id=table_id, kept=kept, most=most)
+        if not gone:
+            self._change("expire_vacuums", table_id=table_id, kept=kept)
+        return len(gone)
+
     def end_expiration(self, table_id: int) -> None:
         self._change("expire_end", table_id=table_id)
 

@@ -11,6 +11,7 @@ from deltasql.store.checking.interface import Origin, TrustedVersion
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Work
 from deltasql.store.upkeep.interface import WORKER, JournalRow, Kind
+from deltasql.testing.contracts.jobs import OVER
 from deltasql.testing.contracts.leases import LONG, take
 from deltasql.testing.proposals import OpenStore, add, commit, create, remove
 
@@ -118,6 +119,26 @@ class ExpiryContract:
         assert store.drop_files(table_id, after=-1, most=9, tombstones=LATE) == (9, 1)
         assert store.drop_changes(table_id) == 1
         assert store.drop_files(table_id, after=1, most=9, tombstones=LATE) == (10, 0)
+
+    def test_what_was_deleted_is_told_for_a_while(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = _history(store)
+        assert _advance(store, table_id, 3)
+        kinds = [("a.parquet", Kind.DEAD), ("o.parquet", Kind.ORPHAN), (CHANGES, Kind.CHANGE)]
+        for vacuum_id, names in ("v", kinds), ("w", [("p.parquet", Kind.ORPHAN)]):
+            store.begin_vacuum(
+                vacuum_id, table_id, committer=None, host="h", retention_ms=0, kept_since=0
+            )
+            with store.vacuuming([table_id]) as log:
+                log.journal(vacuum_id, 0, table_id, [JournalRow(*item) for item in names])
+        assert store.drop_deletions(table_id, seconds=OVER, most=9) == 0, "not deleted yet"
+        store.mark_deleted("v", 0)
+        assert store.drop_deletions(table_id, seconds=60.0, most=9) == 0, "a moment ago"
+        assert store.drop_deletions(table_id, seconds=OVER, most=9) == 1, "the orphan"
+        assert store.drop_files(table_id, after=-1, most=9, tombstones=LATE) == (9, 1)
+        assert store.drop_deletions(table_id, seconds=OVER, most=9) == 1, "whose row is gone"
+        assert store.drop_deletions(table_id, seconds=OVER, most=9) == 0, "changes of a version"
+        assert [item.row.path for item in store.pending_deletes(table_id)] == ["p.parquet"]
 
     def test_a_worker_is_known_for_a_while(self, log_store: OpenStore) -> None:
         store, other = log_store(), log_store()

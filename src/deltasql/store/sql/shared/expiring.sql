@@ -109,6 +109,33 @@ WHERE table_id = :table_id AND version < (
         AND j.path = dl_cdc_files.path AND j.deleted_at IS NOT NULL)
 RETURNING version;
 
+-- name: expire_deletions
+-- What vacuum deleted, some at a time, once no row names it that vacuum would find again: a data file
+-- by its path, changes and vectors by versions that have all gone.
+DELETE FROM dl_vacuum_files
+WHERE (vacuum_id, path_key) IN (
+    SELECT j.vacuum_id, j.path_key
+    FROM dl_vacuum_files AS j
+    WHERE j.table_id = :table_id AND j.deleted_at < @in_ms(:kept)
+      AND NOT EXISTS (
+          SELECT 1 FROM dl_dead_files AS f
+          WHERE f.table_id = :table_id AND f.path_key = j.path_key)
+      AND (j.kind NOT IN ('CHANGE', 'VECTOR') OR j.at_version < (
+          SELECT earliest_version FROM dl_table_heads WHERE table_id = :table_id))
+      AND (j.kind <> 'VECTOR' OR NOT EXISTS (
+          SELECT 1 FROM dl_dead_files AS f
+          WHERE f.table_id = :table_id AND f.deletion_vector IS NOT NULL
+            AND f.removed_version <= j.at_version))
+    LIMIT :most)
+RETURNING path;
+
+-- name: expire_vacuums
+DELETE FROM dl_vacuums
+WHERE table_id = :table_id AND ended_at < @in_ms(:kept)
+  AND NOT EXISTS (
+      SELECT 1 FROM dl_vacuum_files AS j WHERE j.vacuum_id = dl_vacuums.vacuum_id)
+RETURNING vacuum_id;
+
 -- name: expirations_all
 SELECT e.table_id, t.name, e.horizon, e.first_version, e.committer, e.host, @ms(e.started_at),
        @ms(e.ended_at)
