@@ -53,7 +53,7 @@ def test_keys_and_flags_are_taken_in_any_case(lake):
     properties = lake.create_table("t", ORDERS, properties=given).snapshot().properties
     assert properties["delta.checkpointInterval"] == "3"
     assert "delta.rowTracking.materializedRowIdColumnName" in properties
-    with pytest.raises(ValidationError, match="text to text"):
+    with pytest.raises(ValidationError, match="strings to text"):
         lake.create_table("u", ORDERS, properties={"delta.checkpointInterval": 3})
 
 
