@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import shutil
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from deltalake import write_deltalake
 
 import deltasql
+from deltasql.spec.deletion_vectors import z85_encode
 from tests.adoption.forms import FORMS
 from tests.adoption.logs import commit_file
 from tests.adoption.test_hostile_corpus import LARGEST_SEED, SEED, Log, broken
@@ -134,6 +137,46 @@ def test_partition_values_that_are_not_the_columns(lake: deltasql.Lake, tmp_path
     _change(tmp_path / "t", change)
     table = lake.adopt(str(tmp_path / "t"), "t", validate=False)
     _use(lake, table, tmp_path, values)
+
+
+def _with_vector(root: Path, vector: dict[str, Any], stats: str) -> None:
+    write_deltalake(root, pa.table({"id": [1, 2]}))
+    lines = [json.loads(line) for line in commit_file(root, 0).read_text().splitlines()]
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    for line in lines:
+        if "protocol" in line:
+            line["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+        if "add" in line:
+            line["add"] |= {"deletionVector": vector, "stats": stats}
+    commit_file(root, 0).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_what_a_vector_and_its_stats_claim_together_takes_no_memory(
+    lake: deltasql.Lake, tmp_path: Path
+):
+    """2^32 rows in runs of 2^16: 0.8 MB of log, 34 GB as numbers."""
+    runs = 1 << 16
+    bitmap = struct.pack("<IQII", 1681511377, 1, 0, 12347 | (runs - 1) << 16)
+    bitmap += bytes([255]) * (runs // 8)
+    bitmap += b"".join(struct.pack("<HH", number, 65535) for number in range(runs))
+    bitmap += bytes(4 * runs) + struct.pack("<HHH", 1, 0, 65535) * runs
+    padded = bitmap + bytes(-len(bitmap) % 4)
+    claimed = {"sizeInBytes": len(bitmap), "cardinality": runs << 16}
+    vector = {"storageType": "i", "pathOrInlineDv": z85_encode(padded), **claimed}
+    _with_vector(tmp_path / "t", vector, json.dumps({"numRecords": runs << 16}))
+    table = lake.adopt(str(tmp_path / "t"), "t", validate=False)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(deltasql.UnsupportedFeatureError, match="deletes 4294967296 rows"):
+        table.snapshot().deletion_vectors()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
+    _use(lake, table, tmp_path, "a bomb")
+
+
+def test_no_fewer_rows_than_none_are_deleted(lake: deltasql.Lake, tmp_path: Path):
+    vector = {"storageType": "i", "pathOrInlineDv": "00000", "sizeInBytes": 4, "cardinality": -1}
+    _with_vector(tmp_path / "t", vector, '{"numRecords": 2}')
+    with pytest.raises(deltasql.LogFormatError, match="deletes -1 rows"):
+        lake.adopt(str(tmp_path / "t"), "t", validate=False)
 
 
 def test_a_clone_leaves_out_what_only_its_source_demands(lake: deltasql.Lake, tmp_path: Path):

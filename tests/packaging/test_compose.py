@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import jsonschema
@@ -64,6 +65,26 @@ def test_no_password_has_a_default(compose):
     assert len(re.findall(r"\$\{(?:POSTGRES_PASSWORD|S3_SECRET):\?", text)) == 4
 
 
+def test_images_are_those_of_a_digest(compose):
+    images = {service["image"] for service in compose["services"].values() if "image" in service}
+    foreign = images - {"deltasql"}
+    assert len(foreign) == 2
+    assert all(re.fullmatch(r"[\w/.-]+:[\w.]+@sha256:[0-9a-f]{64}", image) for image in foreign)
+
+
+def test_its_first_line_makes_passwords_of_ones_own(tmp_path):
+    """As the head of the file says; twice, and never the same."""
+    head = (ROOT / "compose.yaml").read_text().partition("name:")[0]
+    (line,) = re.findall(r"^#\s+(printf .* > \.env)$", head, re.MULTILINE)
+    made = []
+    for _ in range(2):
+        subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
+        made.append((tmp_path / ".env").read_text())
+        pattern = r"POSTGRES_PASSWORD=[0-9a-f]{48}\nS3_SECRET=[0-9a-f]{48}\n"
+        assert re.fullmatch(pattern, made[-1])
+    assert made[0] != made[1]
+
+
 def test_the_image_installs_by_hash():
     text = (ROOT / "Dockerfile").read_text()
     assert "--no-deps --require-hashes -r /build/requirements.lock" in text
@@ -75,3 +96,8 @@ def test_the_image_is_built_from_what_is_there():
     copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
     assert copied
     assert all((ROOT / name).exists() for name in copied)
+
+
+def test_what_it_keeps_secret_is_not_committed():
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert {"/.env", "/tokens.toml"} <= set(ignored)

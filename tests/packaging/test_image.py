@@ -21,6 +21,7 @@ def test_nothing_is_installed_that_the_lock_does_not_name():
     assert "--no-index --find-links /packages" in install
     bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
     assert set(bases) == {"${BASE}"}
+    assert re.search(r"^ARG BASE=python:3\.13-slim@sha256:[0-9a-f]{64}$", DOCKERFILE, re.MULTILINE)
 
 
 if FULL:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from deltasql.data.arrow_schema import described
 from deltasql.data.expressions.conditions import Condition, readable_condition
-from deltasql.data.reading.deletion import deleted_in
+from deltasql.data.reading.deletion import deleted_in, lists_of
 from deltasql.lake.arguments import checked
 from deltasql.lake.looking.html import html_record, schema_html
 from deltasql.lake.scan import Scan
@@ -219,7 +219,7 @@ class Snapshot:
         return pa.table(
             {
                 "path": pa.array([add.path for add in marked], pa.string()),
-                "deleted_rows": pa.array([list(item) for item in rows], pa.list_(pa.uint64())),
+                "deleted_rows": lists_of(rows),
             }
         )
 

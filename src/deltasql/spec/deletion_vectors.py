@@ -45,6 +45,8 @@ class Inline:
 def locate(vector: DeletionVector) -> InFile | Inline:
     """Where the bitmap of a descriptor is; a file's path is relative, or `paths.is_elsewhere`."""
     text = vector.path_or_inline_dv
+    if vector.cardinality < 0:
+        raise _broken(f"a deletion vector deletes {vector.cardinality} rows")
     match vector.storage_type:
         case "i":
             raw = z85_decode(text)

@@ -55,7 +55,7 @@ class PathRules:
 
     def look_at_vector(self, vector: DeletionVector, source: str) -> None:
         """Note where a deletion vector is."""
-        if vector.storage_type == "i":
+        if vector.storage_type == "i" and vector.cardinality >= 0:
             return
         place = locate(vector)
         if isinstance(place, InFile):

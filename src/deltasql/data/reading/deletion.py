@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltasql.errors import LogFormatError
+from deltasql.errors import LogFormatError, UnsupportedFeatureError
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.objectstore import ObjectStore
 from deltasql.places import uri_of
 from deltasql.spec.actions import AddFile, DeletionVector, RemoveFile
 from deltasql.spec.deletion_vectors import Inline, decode, locate, unframe
 from deltasql.spec.paths import is_elsewhere, object_key
+
+# 512 MB of them: what a file says of its own rows may be made up, too.
+_MOST_ROWS: Final = 1 << 26
 
 
 def find_object(objects: ObjectStore, path: str) -> tuple[ObjectStore, str]:
@@ -34,6 +40,12 @@ def deleted_rows(
             cause=f"the file has {rows}",
             remedy="restore the data file and the log from copies that belong together",
         )
+    if vector.cardinality > _MOST_ROWS:
+        raise UnsupportedFeatureError(
+            f"the deletion vector of {path} deletes {vector.cardinality} rows",
+            cause=f"more than {_MOST_ROWS:,} are not held in memory: a small file may claim them",
+            remedy="read it with Spark, or purge its deleted rows there",
+        )
     place = locate(vector)
     if isinstance(place, Inline):
         return decode(place.bitmap, cardinality=vector.cardinality)
@@ -49,6 +61,18 @@ def deleted_rows(
         frame, version=version[0] if version else 0, size=vector.size_in_bytes, source=place.path
     )
     return decode(bitmap, cardinality=vector.cardinality)
+
+
+def lists_of(rows: Sequence[array[int]]) -> pa.ListArray:
+    """Deleted rows of several files as Arrow, without an object for each of them."""
+    ends = accumulate((len(item) for item in rows), initial=0)
+    pieces = [
+        pa.Array.from_buffers(pa.uint64(), len(item), [None, pa.py_buffer(item)]) for item in rows
+    ]
+    values = pa.concat_arrays(pieces) if pieces else pa.array([], pa.uint64())
+    return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), values).cast(
+        pa.list_(pa.uint64())
+    )
 
 
 def deleted_in(objects: ObjectStore, file: AddFile | RemoveFile) -> array[int]:
