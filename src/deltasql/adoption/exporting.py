@@ -295,6 +295,6 @@ def _copy(source: ObjectStore, place: ObjectStore, key: str, size: int) -> None:
     if there is None or there.size != size:
         raise StoreError(
             f"{key} was not copied",
-            cause="there is another object of that name",
+            cause="another object has that name",
             remedy="export to an empty place",
         )
