@@ -89,7 +89,9 @@ class Program:
         out, err = process.communicate(timeout=60)
         return Ended(process.returncode, out, err)
 
-    def on_terminal(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Ended:
+    def on_terminal(
+        self, *arguments: str, environment: Mapping[str, str] | None = None, typed: str = ""
+    ) -> Ended:
         """Run on a pseudo-terminal of 100 columns; stdout and stderr come as one."""
         controller, terminal = pty.openpty()
         process = subprocess.Popen(
@@ -103,6 +105,7 @@ class Program:
             stderr=terminal,
         )
         os.close(terminal)
+        os.write(controller, typed.encode())
         shown = _read_all(controller, deadline=time.monotonic() + 60)
         os.close(controller)
         return Ended(process.wait(timeout=10), shown.decode().replace("\r\n", "\n"), "")

@@ -18,7 +18,8 @@ ESCAPE = "\x1b["
 
 
 def test_tables_are_drawn_and_coloured(program, orders):
-    shown = program.on_terminal("tables")
+    # As wide as the folders of tests are long.
+    shown = program.on_terminal("tables", environment={"COLUMNS": "160"})
     assert shown.code == 0
     assert ESCAPE in shown.out
     assert "─" in shown.out
@@ -69,6 +70,13 @@ def test_long_work_has_a_bar(program, orders, command, doing):
     assert f"{doing} " in program.on_terminal(*words).out
     again = [*words[:3], "copy2", *words[4:]] if "export" in words else words
     assert doing not in program(*again).err
+
+
+def test_a_no_is_no_interruption(program, orders):
+    refused = program.on_terminal("drop", "sales.orders", typed="n\n")
+    assert refused.code == 1
+    assert refused.out.endswith("nothing was done\n")
+    assert orders.version == 2, "it is still there"
 
 
 @pytest.mark.parametrize(

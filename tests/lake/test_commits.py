@@ -258,9 +258,9 @@ def test_what_rests_on_a_version_to_come_is_refused(sqlite_url, tmp_path):
         table.commit([remove("a"), add("b")])
         for actions in ([remove("a")], [add("c")]):
             for pinned in (None, 3):
-                with pytest.raises(deltasql.ValidationError, match="version 3 can.t have been read"):
+                with pytest.raises(deltasql.ValidationError, match="version 3 can't"):
                     table.commit(actions, read_version=3, reads="all", expected_version=pinned)
-        with pytest.raises(deltasql.ValidationError, match="version 9 can.t have been read"):
+        with pytest.raises(deltasql.ValidationError, match="version 9 can't"):
             table.commit([add("c")], read_version=9)
         with deltasql.connect(sqlite_url, location=(tmp_path / "lake").as_uri()) as other:
             other.table("t").commit([add("d")])

@@ -53,3 +53,37 @@ def test_everything_that_a_cell_ends_with(sqlite_url, tmp_path):
         assert "\\x1b[2J" in repr(lake.audit(table="sales.*")), "shown, not obeyed"
         lake.drop_table("sales.orders")
         assert "there is no table" in table._repr_html_(), "showing never fails"
+
+
+def test_what_operations_did_is_short(sqlite_url, tmp_path):
+    with deltasql.connect(sqlite_url, location=str(tmp_path / "lake")) as lake:
+        table = lake.create_table("sales.orders", "id BIGINT")
+        for number in range(3):
+            table.append([{"id": number}])
+        reports = [
+            table.optimize(),
+            table.vacuum(),
+            table.expire(),
+            table.mirror.repair(),
+            table.mirror.cleanup(dry_run=True),
+            table.mirror.validate(),
+            table.restore(version=1),
+            table.mirror.export(str(tmp_path / "copy")),
+            lake.rebuild("sales.orders"),
+        ]
+        for report in reports:
+            text, html = repr(report), report._repr_html_()
+            assert text.startswith(type(report).__name__ + "(")
+            assert "\n" not in text
+            assert "<table>" in html
+            for nothing in ("=[]", "=None", "=0,", "=''", "={}", "=()"):
+                assert nothing not in text
+        assert "'numRemovedFiles': 3" in repr(reports[0])
+        assert "numRemovedFiles</th><td>3</td>" in reports[0]._repr_html_()
+        assert "retention=7 days" in repr(reports[1])
+        assert repr(reports[5]).startswith("ValidationReport(ok=True, table='sales.orders'")
+        for report in (lake.check(), lake.mirror.validate(), lake.recover()):
+            lines = repr(report).splitlines()
+            assert lines[0].startswith(type(report).__name__)
+            assert "sales.orders" in lines[-1]
+            assert "<table>" in report._repr_html_()

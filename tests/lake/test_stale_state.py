@@ -88,7 +88,7 @@ def test_appends_that_rest_on_each_other_are_known_to_be_there(lake, elsewhere, 
     changed = there.commit([with_column(there, "extra")], read_version=second)
     with pytest.raises(deltasql.MetadataChangedError):
         orders.commit([add("c")], read_version=second)
-    with pytest.raises(deltasql.ValidationError, match="version 99 can.t have been read"):
+    with pytest.raises(deltasql.ValidationError, match="version 99 can't have been read"):
         orders.commit([add("d")], read_version=99)
     assert orders.commit([add("e")], read_version=changed) == changed + 1
     assert paths(orders.snapshot()) == ["a", "b", "e"]

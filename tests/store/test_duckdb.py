@@ -156,7 +156,7 @@ def test_file_that_is_no_database(tmp_path: Path):
 def test_directory_that_is_not_there(tmp_path: Path):
     with pytest.raises(DatabaseError, match="can't be opened"):
         open_log(f"duckdb:///{tmp_path}/nowhere/lake.duckdb")
-    with pytest.raises(SchemaVersionError, match="schema version 0"):
+    with pytest.raises(SchemaVersionError, match="there is no lake in this database"):
         open_log(f"duckdb:///{tmp_path}/lake.duckdb", schema="error")
     assert list(tmp_path.iterdir()) == []
 

@@ -272,7 +272,7 @@ def test_directory_in_place_of_a_file(tmp_path: Path):
 
 
 def test_missing_file_is_not_created_to_be_checked(tmp_path: Path):
-    with pytest.raises(SchemaVersionError, match="schema version 0"):
+    with pytest.raises(SchemaVersionError, match="there is no lake in this database"):
         open_log(f"sqlite:///{tmp_path}/lake.db", schema="error")
     assert list(tmp_path.iterdir()) == []
 

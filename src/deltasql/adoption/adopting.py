@@ -35,6 +35,7 @@ from deltasql.mirror.checkpoints.soundness import begins_with_state, trust_first
 from deltasql.mirror.engine import MirrorEngine, Target
 from deltasql.mirror.leases import held_lease
 from deltasql.objectstore import ObjectStore
+from deltasql.showing.report import Report
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
 from deltasql.store.checking.queries import VERSION_COLUMNS
@@ -290,8 +291,8 @@ class _Adoption:
 # --- without writing anything ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptionReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class AdoptionReport(Report):
     """What an adoption would find: a dry run reads the whole log and writes nothing.
 
     `versions` can be read, the oldest being `earliest_version`; `files` are live at `version`.

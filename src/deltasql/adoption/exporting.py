@@ -26,6 +26,7 @@ from deltasql.mirror.checkpoints.soundness import must_be_sound
 from deltasql.mirror.engine import Target
 from deltasql.mirror.publishing.commit_files import publish
 from deltasql.objectstore import ObjectStore
+from deltasql.showing.report import Report
 from deltasql.spec import codec
 from deltasql.spec.deletion_vectors import InFile, locate
 from deltasql.spec.paths import encode_path, is_elsewhere, object_key
@@ -38,8 +39,8 @@ _CHUNK: Final = 4 * 1024 * 1024
 _NOTHING: Final = FileHashes(b"", b"", 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ExportReport(Report):
     """What was written: versions, and with `copy_data` files, some of which were gone."""
 
     location: str
@@ -295,6 +296,6 @@ def _copy(source: ObjectStore, place: ObjectStore, key: str, size: int) -> None:
     if there is None or there.size != size:
         raise StoreError(
             f"{key} was not copied",
-            cause="there is another object of that name",
+            cause="another object has that name",
             remedy="export to an empty place",
         )

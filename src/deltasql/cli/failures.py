@@ -89,7 +89,7 @@ def report(error: BaseException, *, as_json: bool, debug: bool) -> None:
     for name, text in (("cause", cause), ("remedy", remedy)):
         if text:
             # Further lines are indented further, so that none of them can pass for another part.
-            lines = printable(text, keep="\n").replace("\n", "\n    ")
+            lines = printable(text.replace("\n\t", "\n"), keep="\n").replace("\n", "\n    ")
             print(f"  {name}: {lines}", file=sys.stderr)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from deltasql.cli.failures import PipeClosedError
+from deltasql.cli.failures import FAILED, PipeClosedError
 from deltasql.cli.output import Format, Output
 from deltasql.errors import ConfigError, DeltaSqlError
 
@@ -111,6 +112,23 @@ class Session:
             tracing.switch_on(exporting=True)
         with open_lake(configuration) as lake:
             yield lake
+
+    def confirm(self, question: str) -> None:
+        """Ask; end the command unless the answer is yes."""
+        try:
+            agreed = typer.confirm(question)
+        except typer.Abort:
+            if sys.stdin.isatty():
+                raise
+            print(file=sys.stderr)
+            raise ConfigError(
+                "nobody confirmed this, so nothing was done",
+                cause="there is no terminal to ask at",
+                remedy="pass --yes",
+            ) from None
+        if not agreed:
+            print("nothing was done", file=sys.stderr)
+            raise typer.Exit(FAILED)
 
 
 def _pair(text: str) -> tuple[str, str]:

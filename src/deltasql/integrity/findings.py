@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from deltasql.showing.report import Report
+
 # Further findings of one table are counted, not kept.
 MOST_FINDINGS: Final = 1_000
 
@@ -112,8 +114,8 @@ class TableCheck:
             self.omitted += 1
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class CheckReport(Report):
     """What a check found, by the tables' names."""
 
     tables: Mapping[str, TableCheck] = field(default_factory=dict)

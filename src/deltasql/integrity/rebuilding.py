@@ -24,6 +24,7 @@ from deltasql.mirror.checkpoints.soundness import (
 )
 from deltasql.mirror.engine import Target
 from deltasql.objectstore import ObjectStore
+from deltasql.showing.report import Report
 from deltasql.spec import codec
 from deltasql.store.checking.interface import Origin, RebuildLog, RebuiltHead, TableColumns
 from deltasql.store.interface import LogStore
@@ -33,8 +34,8 @@ _FIRST: Final = -1
 _MOST_VERSIONS: Final = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class RebuildReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class RebuildReport(Report):
     """What was rebuilt: the rows of `versions` commits, up to `version`."""
 
     table: str

@@ -11,7 +11,6 @@ from deltasql.adoption.exporting import ExportReport, export
 from deltasql.errors import DeltaSqlError, TableNotFoundError
 from deltasql.lake.arguments import checked
 from deltasql.lake.locations import check
-from deltasql.lake.looking.html import Listing
 from deltasql.lake.upkeep.background import upkeep_beside
 from deltasql.maintenance.presence import Presence
 from deltasql.mirror.checkpoints.now import checkpoint_now
@@ -24,6 +23,8 @@ from deltasql.mirror.validation.validate import ValidationReport, validate
 from deltasql.mirror.validation.watching import DriftWatch
 from deltasql.mirror.worker import Worker
 from deltasql.places import place_of
+from deltasql.showing.html import Listing
+from deltasql.showing.report import Report
 from deltasql.store.claims import taken
 from deltasql.store.upkeep.interface import WORKER
 
@@ -65,8 +66,8 @@ class _StoppedError(Exception):
 Progress: TypeAlias = Callable[[int, int, ValidationReport], None]
 
 
-@dataclass(frozen=True, slots=True)
-class LakeValidationReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class LakeValidationReport(Report):
     """What validation found, by the tables' names."""
 
     tables: Mapping[str, ValidationReport] = field(default_factory=dict)

@@ -16,10 +16,10 @@ from deltasql.data.reading.reader import output_schema, read_files
 from deltasql.data.writing.vectors import live_rows
 from deltasql.errors import DeltaSqlError, ValidationError
 from deltasql.lake.arguments import checked
-from deltasql.lake.looking.html import failed, html_table
 from deltasql.log.predicates.predicate import And, Constant, Predicate
 from deltasql.log.removal import Sorted, sort_by_match
 from deltasql.objectstore import ObjectStore
+from deltasql.showing.html import failed, html_table
 from deltasql.spec.actions import AddFile
 
 if TYPE_CHECKING:

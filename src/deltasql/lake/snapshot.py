@@ -16,7 +16,6 @@ from deltasql.data.arrow_schema import described
 from deltasql.data.expressions.conditions import Condition, readable_condition
 from deltasql.data.reading.deletion import deleted_in, lists_of
 from deltasql.lake.arguments import checked
-from deltasql.lake.looking.html import html_record, schema_html
 from deltasql.lake.scan import Scan
 from deltasql.log.predicates.predicate import Predicate, bind, columns, parse
 from deltasql.log.pruning.files import Pruner, is_partition_only, matching_partitions
@@ -26,6 +25,7 @@ from deltasql.log.pruning.ranges import Everything
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import from_ms
 from deltasql.objectstore import ObjectStore
+from deltasql.showing.html import html_record, schema_html
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, Metadata, Protocol
 from deltasql.store.file_rows import from_batch, to_table

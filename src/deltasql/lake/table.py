@@ -31,7 +31,6 @@ from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.verbs import TableVerbs, retries_of
 from deltasql.lake.dml.words import names_of, one_of, schema_mode_of
 from deltasql.lake.history import Change, HistoryEntry
-from deltasql.lake.looking.html import Listing
 from deltasql.lake.looking.table import TableLooks
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.scan import Scan
@@ -40,6 +39,7 @@ from deltasql.lake.table_commits import TableCommits
 from deltasql.lake.upkeep.maintaining import TableUpkeep, gone, writes
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import Timestamp, from_ms, to_ms, written
+from deltasql.showing.html import Listing
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
 from deltasql.store.expiring.expired import has_expired

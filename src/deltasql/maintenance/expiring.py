@@ -24,6 +24,7 @@ from deltasql.maintenance.vacuuming.journal import read_only
 from deltasql.maintenance.vacuuming.report import retention_ms
 from deltasql.mirror.checkpoints.soundness import first_trusted, follow, must_be_sound
 from deltasql.mirror.retained import cutoff_ms
+from deltasql.showing.report import Report
 from deltasql.spec.properties import EXPIRED_LOG_CLEANUP, LOG_RETENTION
 from deltasql.store.checking.content import OTHER_KINDS, other_hash
 from deltasql.store.checking.interface import Origin, TrustedVersion
@@ -41,8 +42,8 @@ _BATCH: Final = 1000
 _NAMED: Final = frozenset({"txns", "domains"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ExpireReport(Report):
     """What expired or, in a dry run, would expire.
 
     Versions before `kept_from` are gone, `versions` of them this time; `files` counts the deleted

@@ -14,6 +14,7 @@ from typing import Final
 from deltasql.log.removal import every_row, removes
 from deltasql.log.state import TableState
 from deltasql.maintenance.altering.mapping import named_as_in_files
+from deltasql.showing.report import Report
 from deltasql.spec.actions import Action, AddFile, DomainMetadata
 from deltasql.spec.column_mapping import max_column_id
 from deltasql.spec.properties import (
@@ -45,8 +46,8 @@ _KEPT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RestoreReport(Report):
     """What a restore did; `metrics` are those of stock Delta's RESTORE."""
 
     version: int

@@ -17,6 +17,7 @@ from deltasql.mirror.repairing.checkpoints import delete_with_checksum, point_at
 from deltasql.mirror.retained import cutoff_ms
 from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
+from deltasql.showing.report import Report
 from deltasql.spec.properties import EXPIRED_LOG_CLEANUP
 from deltasql.spec.protocol import check_writable
 from deltasql.store.interface import LogStore
@@ -33,8 +34,8 @@ _BELOW = frozenset(
 _UP_TO = frozenset({LogKind.COMPACTION, LogKind.STAGED_COMMIT})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CleanupReport(Report):
     """What cleanup deleted or, in a dry run, would delete; names are relative to `_delta_log`.
 
     Everything from the checkpoint of version `kept_from` on stays. If it is None, nothing is

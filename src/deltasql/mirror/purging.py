@@ -31,6 +31,7 @@ from deltasql.mirror.validation.digests import commit_digests, differing
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name, lock_name
 from deltasql.places import LOCAL, place_of
+from deltasql.showing.report import Report
 from deltasql.spec import codec
 from deltasql.spec.deletion_vectors import InFile, locate
 from deltasql.spec.paths import is_elsewhere, object_key
@@ -44,8 +45,8 @@ _BATCH: Final = 1000
 _MOST_TOLD: Final = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurgeReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PurgeReport(Report):
     """What a purge did.
 
     `files` of data, deletion vectors and changes were deleted or already gone, as were `log_files`

@@ -73,7 +73,9 @@ class Upload:
         start = self._size - len(self._tail)
         end = obstore.get_range(self._store, self._path, start=start, length=len(self._tail))
         if bytes(end) != self._tail:
-            raise TimeoutError("the object is not what was uploaded: still copied, or another's")
+            raise TimeoutError(
+                "the object is not what was uploaded: it is still being copied, or another's"
+            )
 
     def discard(self) -> None:
         """Leave nothing: parts of an upload can't be listed, so it is completed and deleted."""

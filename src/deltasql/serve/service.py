@@ -79,7 +79,7 @@ class Service:
 def _missing(name: str) -> TableNotFoundError:
     return TableNotFoundError.named(
         f"{name:.255}",
-        cause="it was never created, or was dropped or renamed, or is not yours to see",
+        cause="it was never created, or was dropped or renamed, or you may not see it",
     )
 
 

@@ -114,7 +114,7 @@ class TokenFile:
                 if error.cause != self._told:
                     self._told = error.cause
                     logger.error(
-                        "%s, the tokens of before stay in force: %s", error.problem, error.cause
+                        "%s, the previous tokens stay in force: %s", error.problem, error.cause
                     )
             return self._entries
 
@@ -129,7 +129,7 @@ class TokenFile:
             raise _bad(self._path, str(error), "give a TOML file with [[tokens]]") from None
         found = content.get("tokens", [])
         if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-            raise _bad(self._path, "tokens is no list of tables", "begin each with [[tokens]]")
+            raise _bad(self._path, "tokens is not a list of tables", "begin each with [[tokens]]")
         self._entries = tuple(_entry(self._path, item) for item in found)
         self._stamp = stamp
 

@@ -125,7 +125,7 @@ class Settings:
     mirror_checkpoint_interval: int = _setting(
         COUNT,
         "10",
-        "versions between checkpoints, at least; with the table property "
+        "the least number of versions between checkpoints; with the table property "
         "`delta.checkpointInterval`, exactly that many",
     )
     mirror_checkpoint_rate: int = _setting(

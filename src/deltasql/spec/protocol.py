@@ -141,7 +141,7 @@ def check_well_formed(protocol: Protocol) -> None:
         raise LogFormatError(
             "the protocol action is malformed",
             cause=fault,
-            remedy="correct the protocol; `deltasql.spec.protocol.protocol_for` builds a right one",
+            remedy="correct the protocol; `deltasql.spec.protocol.protocol_for` builds one",
         )
 
 

@@ -269,7 +269,7 @@ def hold_sources(ask: Ask, sources: Sources) -> None:
             raise TableNotFoundError(
                 f"table {table_id} is gone, and the new table would refer to its files",
                 cause="it was dropped in the meantime",
-                remedy="nothing was created; clone a table that is there",
+                remedy="nothing was created; clone a table that exists",
             )
         if pin_id is not None and not ask("pin_alive", pin_id=pin_id):
             raise CommitError(

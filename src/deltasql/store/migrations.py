@@ -77,9 +77,13 @@ def _statements(script: str, dialect: str) -> Iterator[str]:
 def behind(found: int, dialect: str) -> SchemaVersionError:
     """The error for a database that may not be migrated; 0 stands for one that does not exist."""
     expected = queries.migrations(dialect)[-1][0]
+    told = f"the database has schema version {found}; this release needs {expected}"
+    cause = "an older release of deltasql made it, and sql.schema is error"
+    if not found:
+        told, cause = "there is no lake in this database", "it has no log, and sql.schema is error"
     return SchemaVersionError(
-        f"the database has schema version {found}; this release needs {expected}",
-        cause="it is empty or from an older release, and sql.schema is error",
+        told,
+        cause=cause,
         remedy="connect once with sql.schema set to create, as a role that may create tables",
         found=found,
         expected=expected,

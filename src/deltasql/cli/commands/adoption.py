@@ -189,7 +189,7 @@ def release(
     with session.lake() as lake:
         released = lake.table(table)
         if not yes:
-            typer.confirm(f"Hand {table!r} back? deltasql will no longer write it", abort=True)
+            session.confirm(f"Hand {table!r} back? deltasql will no longer write it")
         version = released.release()
         told = {"table": table, "version": version, "location": released.location}
     session.out.done(f"{table} is plain Delta again, from version {version}", told)

@@ -58,7 +58,7 @@ def drop(
         found = lake.table(table)
         if not yes:
             what = "Drop {!r}, and delete its log and files?" if purge else "Drop {!r}?"
-            typer.confirm(what.format(found.name), abort=True)
+            session.confirm(what.format(found.name))
         report = lake.drop_table(table, purge=purge)
     if report is None:
         session.out.done(
@@ -82,7 +82,7 @@ def purge(
     with session.lake() as lake:
         chosen = _chosen(lake, table)
         if not yes:
-            typer.confirm(f"Delete the log and the files of {table!r} for good?", abort=True)
+            session.confirm(f"Delete the log and the files of {table!r} for good?")
         report = lake.purge(chosen)
     _tell(session, report)
 

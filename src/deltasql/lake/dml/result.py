@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from deltasql.lake.looking.html import html_record
+from deltasql.showing.html import html_record
 
 
 class WriteResult(int):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from deltasql.errors import ValidationError
 from deltasql.lake.history import HistoryEntry
-from deltasql.lake.looking.html import Listing
 from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.settings.keys import parse_duration
+from deltasql.showing.html import Listing
 from deltasql.store.browsing.audit_place import BEFORE_ALL, AuditPlace
 from deltasql.store.browsing.sums import VersionSums
 from deltasql.store.interface import VersionRecord

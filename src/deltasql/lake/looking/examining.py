@@ -117,14 +117,14 @@ def _replica(lake: Lake) -> Iterator[Finding]:
 
 def _grants(lake: Lake) -> Iterator[Finding]:
     role = lake.store.role()
-    who = f"the role {role}" if role else "whoever may open the file"
+    who = f"the role {role}" if role else "anyone who can open the file"
     if not lake.store.may_commit():
         yield Finding(
             "grants", "note", f"{who} may read only", "deltasql db grants prints what writers need"
         )
     elif not lake.store.may_purge():
         yield Finding(
-            "grants", "ok", f"{who} may commit; adopting, recovering and purging is for the owner"
+            "grants", "ok", f"{who} may commit; only the owner may adopt, recover and purge"
         )
     else:
         yield Finding("grants", "ok", f"{who} may do everything")

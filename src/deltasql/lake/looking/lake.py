@@ -10,11 +10,11 @@ from deltasql.errors import DeltaSqlError
 from deltasql.lake import new_table
 from deltasql.lake.looking import auditing
 from deltasql.lake.looking.auditing import AuditEntry
-from deltasql.lake.looking.html import Listing, failed, html_table, more
 from deltasql.lake.looking.public import LAKE
 from deltasql.lake.table import Table
 from deltasql.lake.upkeep import purging
 from deltasql.log.timestamps import Timestamp, from_ms
+from deltasql.showing.html import Listing, failed, html_table, more
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake

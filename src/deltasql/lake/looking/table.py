@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from deltasql.errors import DeltaSqlError
 from deltasql.lake.looking import plotting
 from deltasql.lake.looking.details import detail_of, kind_of
-from deltasql.lake.looking.html import failed, html_record, schema_html
 from deltasql.lake.looking.public import TABLE
+from deltasql.showing.html import failed, html_record, schema_html
 from deltasql.store.browsing.sums import TableSums
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from deltasql.errors import (
 )
 from deltasql.lake import writing
 from deltasql.lake.arguments import checked
-from deltasql.lake.looking.html import html_table
 from deltasql.lake.table import Table
 from deltasql.lake.transaction.table import TransactionTable
 from deltasql.lake.upkeep.maintaining import must_be_ready
 from deltasql.lake.writing import txn_actions
+from deltasql.showing.html import html_table
 from deltasql.spec.actions import Metadata
 from deltasql.store.interface import LockedLog
 from deltasql.store.statements import refuse_transaction_control

@@ -45,8 +45,8 @@ def clone(
     if not same_scheme(place, table.location):
         raise ValidationError(
             f"{table.name} can't be cloned to {place}",
-            cause=f"its files are at {table.location}; a table reads no files in another kind of "
-            "store than its own",
+            cause=f"its files are at {table.location}; a table can't read files in "
+            "another kind of store than its own",
             remedy="choose a location in the same kind of store, or copy the rows",
         )
     with lake.presence.pinned(table.table_id, snapshot.version, f"clone to {name}") as pin_id:

@@ -15,6 +15,7 @@ from deltasql.adoption.finding import Findings, find_inside, find_tables
 from deltasql.errors import ConfigError, DeltaSqlError, StoreError, TableNotFoundError
 from deltasql.lake.locations import absolute
 from deltasql.places import place_of
+from deltasql.showing.report import Report
 
 if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
@@ -46,8 +47,8 @@ class RecoveredTable:
 RecoveryProgress: TypeAlias = Callable[[int, int, RecoveredTable], None]
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class RecoveryReport(Report):
     """What was found below a location, by place."""
 
     location: str

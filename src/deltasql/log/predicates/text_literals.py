@@ -26,7 +26,7 @@ def value_of(literal: str) -> str:
         # Two escapes may be the two halves of one character.
         found = found.encode("utf-16", "surrogatepass").decode("utf-16")
     except (UnicodeError, ValueError, OverflowError):
-        raise _refused(literal, "an escape in it is no character") from None
+        raise _refused(literal, "an escape in it is not a character") from None
     if "\0" in found:
         raise _refused(literal, "it has a NUL character")
     return found

@@ -172,7 +172,7 @@ def _check_type(name: str) -> None:
     if not fits:
         raise ValidationError(
             f"{name!r:.60} is not a type a column can have",
-            cause="a decimal has 1 to 38 digits, and no more of them after the point",
+            cause="a decimal has 1 to 38 digits, its scale included",
             remedy="use decimal(38,18), or a double",
         )
 
@@ -299,7 +299,7 @@ def _check_mapping_change(after: TableState, before: TableState) -> None:
     if old != new and (old, new) != ("none", "name"):
         raise ValidationError(
             f"{COLUMN_MAPPING_MODE} can't go from {old} to {new}",
-            cause="the data files there are could no longer be read",
+            cause="existing data files could no longer be read",
             remedy="keep the mode; a table without one may change to name",
         )
     largest = _max_column_id(after.metadata)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deltasql.showing.report import Report
 from deltasql.spec.actions import AddFile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizeReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class OptimizeReport(Report):
     """What optimize did: one commit for each bin.
 
     `versions` are its commits, `version` is the newest one of the table that it knows of. `metrics`

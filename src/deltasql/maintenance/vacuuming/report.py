@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from deltasql.errors import ValidationError
+from deltasql.showing.report import Report
 from deltasql.spec.intervals import parse_interval
 from deltasql.store.upkeep.interface import JournalRow, Kind
 
@@ -33,8 +34,8 @@ class Candidate:
     modified: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VacuumReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class VacuumReport(Report):
     """What a vacuum deleted or, in a dry run, would delete.
 
     `dead` data files, `vectors` (files of deletion vectors) and `changes` (files of the change

@@ -28,7 +28,7 @@ def checkpoint_now(
         raise MirrorError(
             f"{target.name} gets no checkpoint from here",
             cause=f"its log belongs to others: {reason}",
-            remedy="let those write it who write the table",
+            remedy="let the writers of the table write it",
         )
     with held_lease(engine, log, target, Work.CHECKPOINTS) as lease:
         head = log.head(target.table_id)

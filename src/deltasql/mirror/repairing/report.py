@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from deltasql.showing.report import Report
 
-@dataclass(slots=True, kw_only=True)
-class RepairReport:
+
+@dataclass(slots=True, kw_only=True, repr=False)
+class RepairReport(Report):
     """What repair found and did.
 
     `restored` versions got their commit file back; `checkpoints` were written again; `conflicts`

@@ -21,14 +21,15 @@ from deltasql.mirror.validation.by_sums import SumComparison, Summer
 from deltasql.mirror.validation.digests import Advance, commit_digests, differing
 from deltasql.mirror.validation.second_reader import IndependentView, independent_view
 from deltasql.objectstore import ObjectStore
+from deltasql.showing.report import Report
 from deltasql.store.checking.content import file_hashes
 from deltasql.store.checking.queries import tuples
 from deltasql.store.checking.scratch import Scratch
 from deltasql.store.interface import LogStore
 
 
-@dataclass(slots=True, kw_only=True)
-class ValidationReport:
+@dataclass(slots=True, kw_only=True, repr=False)
+class ValidationReport(Report):
     """How the mirror of a table differs from SQL, at the newest mirrored version or another.
 
     `missing` files are live in SQL only, `extra` ones in the mirror only, `different` ones differ

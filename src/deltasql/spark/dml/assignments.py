@@ -218,6 +218,6 @@ def _refuse_twice(key: str, is_set: bool) -> None:  # noqa: FBT001
 def _no_nested_insert(key: str) -> ValidationError:
     return ValidationError(
         f"an inserted row can't have {key!r} alone",
-        cause="there is no struct yet that it could be a field of",
+        cause="the struct that it belongs to does not exist yet",
         remedy="set the whole column",
     )

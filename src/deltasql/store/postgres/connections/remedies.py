@@ -69,7 +69,7 @@ _REFUSED: Final = tuple(
                 "could not translate host name|name or service not known|nodename nor servname|"
                 "name resolution"
             ),
-            "correct the host in the URL; nobody knows its name here",
+            "correct the host in the URL: its name can't be resolved here",
         ),
         (
             "connection refused|no such file or directory",

@@ -46,7 +46,7 @@ def _told(value: Any) -> str:
     if isinstance(value, datetime):
         moment = value.astimezone(UTC).replace(tzinfo=None)
         return f"{moment.isoformat(' ', 'milliseconds')}Z"
-    text = str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     # What a terminal would obey is written out.
     text = text if text.isprintable() else repr(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any, Final, TypeVar
 
 from deltasql.errors import DeltaSqlError
-from deltasql.lake.looking.columns import in_columns
+from deltasql.showing.columns import in_columns
 
 T = TypeVar("T")
 # Nobody reads more in a notebook cell.
@@ -102,5 +102,5 @@ def _text(value: Any) -> str:
         value = value.isoformat(sep=" ", timespec="seconds")
     elif isinstance(value, int) and not isinstance(value, bool):
         value = f"{value:,}"
-    text = str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     return escape(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")

@@ -1,0 +1,1 @@
+"""What notebooks and prompts show of values: HTML, columns, and reports in short."""
