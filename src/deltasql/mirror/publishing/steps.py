@@ -134,7 +134,7 @@ class Track:
                 raise DamagedLogError(
                     f"version {item.version} can't be mirrored",
                     cause="its metadata and protocol are not in SQL: its table was purged "
-                    "meanwhile, or somebody changed the rows",
+                    "while it was read, or somebody changed the rows",
                     remedy="lake.check() shows what is damaged",
                     version=item.version,
                 )
