@@ -118,6 +118,12 @@ FURTHER_CASES = (
          "X'01', true, 2.5, CAST(3.5 AS FLOAT), TIMESTAMP_NTZ'2026-01-01 10:00:00')",
          setup=(("CREATE TABLE {t} (a DECIMAL(5,2), b DATE, c TIMESTAMP, d BINARY, e BOOLEAN, "
                 "f DOUBLE, g FLOAT, h TIMESTAMP_NTZ) USING delta"),)),
+    Case("auto compaction", "INSERT INTO {t} VALUES (3, 'c')",
+         setup=(("CREATE TABLE {t} (id BIGINT, v STRING) USING delta "
+                 "TBLPROPERTIES ('delta.autoOptimize.autoCompact' = 'true')"),
+                "INSERT INTO {t} VALUES (1, 'a')", "INSERT INTO {t} VALUES (2, 'b')"),
+         check="SELECT version, operation FROM (DESCRIBE HISTORY {t})",
+         confs={"spark.databricks.delta.autoCompact.minNumFiles": "3"}),
     same("clone a version", "CREATE TABLE {u} SHALLOW CLONE {t} VERSION AS OF 1",
          setup=(*TWO, "DELETE FROM {t}"), check="SELECT * FROM {u}"),
     Case("replace and read before", "SELECT * FROM {t} VERSION AS OF 1",

@@ -41,6 +41,7 @@ SEAMS = [
     ("LakeCatalog", f"{DELTA}.catalog.DeltaCatalogV1", {
         ("loadTable", 1), ("tableExists", 1), ("createTable", 4), ("stageCreate", 4),
         ("stageReplace", 4), ("stageCreateOrReplace", 4), ("initialize", 2), ("name", 0),
+        ("loadCatalogTable", 2),
     }),
     ("LakeCatalog", f"{CONNECTOR}.catalog.ProcedureCatalog", {
         ("loadProcedure", 1), ("listProcedures", 1),
@@ -88,6 +89,21 @@ def test_every_log_comes_from_the_cache(spark, attached):
     conf = spark._jsparkSession.sessionState().conf()
     module = getattr(getattr(spark._jvm.org.apache.spark.sql.delta, "DeltaLog$"), "MODULE$")
     assert module.getOrCreateCache(conf).getClass().getName() == f"{OURS}.LogCache"
+
+
+@pytest.mark.parametrize(
+    "name", ["io.delta.tables.DeltaTableBuilder", "org.apache.spark.sql.classic.DataStreamWriter"]
+)
+def test_callers_that_are_refused_have_the_names_we_know_them_by(spark, name):
+    assert _class(spark, name).getName() == name
+
+
+def test_auto_compaction_takes_what_it_goes_by(spark):
+    known = _methods(_class(spark, f"{DELTA}.OptimisticTransaction"))
+    assert {
+        ("collectAutoOptimizeStatsAndFinalize", "scala.collection.immutable.Seq java.lang.String"),
+        ("partitionsAddedToOpt_$eq", "scala.Option"),
+    } <= known
 
 
 def test_releases_that_were_not_tested_are_refused_by_name(spark, lake, monkeypatch):

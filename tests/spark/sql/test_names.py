@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
+
+import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 
 import deltasql
 import deltasql.spark
 
+SCHEMA = pa.schema([("id", pa.int64())])
 NAMES = ["plain", "one.t", "one.two.three.t"]
 
 
@@ -120,3 +124,69 @@ def test_what_namespaces_cannot_do_is_refused(spark, db, lake, statement, words)
     assert lake.store.namespaces() == before
     spark.sql("DROP NAMESPACE IF EXISTS lake.`n.m` CASCADE")
     assert lake.table("n.m.t").version == 0
+
+
+def test_a_session_compares_names_without_case(spark, db, lake):
+    """As with any other catalog of Spark's, so that a pipeline may write Sales.Orders."""
+    spark.sql("CREATE TABLE lake.Case1.Orders (id INT)")
+    spark.sql("INSERT INTO lake.case1.ORDERS VALUES (1)")
+    spark.sql("CREATE TABLE IF NOT EXISTS lake.CASE1.orders (other INT)")
+    spark.sql("CREATE OR REPLACE TABLE lake.case1.orders AS SELECT 2 AS id")
+    spark.sql("CREATE TABLE lake.case1.Lines AS SELECT 3 AS id")
+    spark.createDataFrame([(3,)], "id INT").write.mode("append").saveAsTable("lake.CASE1.ORDERS")
+    assert {table.name for table in lake.tables() if table.name.lower().startswith("case1.")} == {
+        "Case1.Orders", "Case1.Lines",
+    }  # fmt: skip
+    assert sorted(row.id for row in spark.table("lake.case1.orders").collect()) == [2, 3]
+    with pytest.raises(PySparkException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        spark.sql("CREATE TABLE lake.case1.orders (id INT)")
+    with pytest.raises(PySparkException, match="SCHEMA_ALREADY_EXISTS"):
+        spark.sql("CREATE NAMESPACE lake.CASE1")
+    assert spark.sql("SHOW TABLES IN lake.CASE1").count() == 2
+    spark.sql("ALTER TABLE lake.case1.lines RENAME TO lake.case1.lines")
+    assert lake.table("case1.lines").version == 0
+    with pytest.raises(PySparkException, match="already exists"):
+        spark.sql("ALTER TABLE lake.case1.lines RENAME TO lake.case1.ORDERS")
+    spark.sql("DROP TABLE lake.CASE1.LINES")
+    spark.sql("DROP NAMESPACE lake.case1 CASCADE")
+    assert not spark.catalog.tableExists("lake.Case1.Orders")
+
+
+def test_case_counts_where_it_must(spark, db, lake):
+    for name in ("case2.t", "case2.T"):
+        lake.create_table(name, SCHEMA)
+    spark.sql("INSERT INTO lake.case2.T VALUES (1)")
+    assert (lake.table("case2.t").version, lake.table("case2.T").version) == (0, 1)
+    lake.create_table("case3.T", SCHEMA)
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert not spark.catalog.tableExists("lake.case3.t")
+        assert not spark.catalog.databaseExists("lake.CASE3")
+        spark.sql("CREATE TABLE lake.case3.t (id INT)")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    # Neither is the one that is meant.
+    lake.create_table("case4.one", SCHEMA)
+    lake.create_table("case4.ONE", SCHEMA)
+    assert not spark.catalog.tableExists("lake.case4.One")
+    assert lake.table("case3.t").version == 0
+
+
+def test_what_delta_would_not_find_again_is_not_created(spark, db, lake):
+    """Its builder takes no names of three parts, and looks others up in Spark's own catalog."""
+    word = f"t{uuid.uuid4().hex[:8]}"
+    lake.create_table(f"built.{word}_there", SCHEMA)
+    tables = spark._jvm.io.delta.tables.DeltaTable
+    spark.sql("USE lake")
+    try:
+        for make in (tables.create, tables.createIfNotExists, tables.createOrReplace):
+            builder = make(spark._jsparkSession).tableName(f"built.{word}")
+            with pytest.raises(IllegalArgumentException, match="CREATE TABLE in SQL"):
+                builder.addColumn("id", "INT").execute()
+        builder = tables.replace(spark._jsparkSession).tableName(f"built.{word}_there")
+        with pytest.raises(IllegalArgumentException, match="CREATE TABLE in SQL"):
+            builder.addColumn("other", "INT").execute()
+    finally:
+        spark.sql("USE spark_catalog.default")
+    assert lake.store.table(f"built.{word}") is None
+    assert lake.table(f"built.{word}_there").version == 0

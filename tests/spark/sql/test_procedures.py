@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -61,8 +62,34 @@ def test_verbs_of_a_table(spark, db, lake, name):
     (told,) = _call(spark, f"mirror_status('{name}')")
     assert (told.version, told.lag_versions) == (3, 0)
     assert any(row.kind == "spark" and row.is_alive for row in _call(spark, "sessions()"))
-    with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"):
+    with pytest.raises(IllegalArgumentException, match=r"there is no table no\.where\n") as caught:
         _call(spark, "history('no.where')")
+    assert caught.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    spark.sql(f"DELETE FROM {CATALOG}.{name}")
+    with pytest.raises(IllegalArgumentException, match="enforce_retention_duration"):
+        _call(spark, f"vacuum('{name}', retention => '0 hours')")
+    (told,) = _call(spark, f"vacuum('{name}', '0 hours', enforce_retention_duration => false)")
+    assert (told.dry_run, told.dead) == (True, 2)
+
+
+@pytest.mark.parametrize("form", ["'{}'", "TIMESTAMP'{}'"])
+def test_a_time_is_that_of_the_session(spark, db, lake, name, form):
+    """As RESTORE … TO TIMESTAMP AS OF has it: a text without a zone is in the session's."""
+    for number in (2, 3):
+        spark.sql(f"INSERT INTO {CATALOG}.{name} VALUES ({number})")
+    then = lake.table(name).history()[1].timestamp
+    assert lake.table(name).version == 3
+    for zone in ("America/New_York", "Asia/Tokyo"):
+        local = then.astimezone(ZoneInfo(zone)).replace(tzinfo=None).isoformat(" ")
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        try:
+            (told,) = _call(spark, f"restore('{name}', timestamp => {form.format(local)})")
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", "UTC")
+        assert told.restored_version == 2
+        assert _ids(spark, name) == [1, 2]
+    with pytest.raises(PySparkException, match=r"CAST_INVALID_INPUT|is not a point in time"):
+        _call(spark, f"restore('{name}', timestamp => 'yesterday noon')")
 
 
 def test_small_files_are_written_together(spark, db, lake):
@@ -99,6 +126,18 @@ def test_tables_come_and_go(spark, db, lake, tmp_path):
     spark.sql(f"DROP TABLE {CATALOG}.{name}")
     (told,) = [row for row in _call(spark, "dropped()") if row.table == name]
     assert told.location.endswith("stock")
+
+
+def test_a_dropped_table_is_purged_by_the_name_it_had(spark, db, lake):
+    """A namespace may be called as the catalog is."""
+    for name in (f"{CATALOG}.purged", "purged"):
+        spark.sql(f"CREATE TABLE {CATALOG}.{name} AS SELECT 1 AS id")
+        spark.sql(f"DROP TABLE {CATALOG}.{name}")
+    (told,) = _call(spark, f"purge('{CATALOG}.purged')")
+    assert told.table == f"{CATALOG}.purged"
+    assert [item.name for item in lake.dropped() if "purged" in item.name] == ["purged"]
+    (told,) = _call(spark, f"purge('{CATALOG}.purged')")
+    assert told.table == "purged"
 
 
 def test_a_transaction_in_sql_alone(spark, db, lake, name):
@@ -165,3 +204,20 @@ def test_rolled_back_and_lost(spark, db, lake, name):
     assert _ids(spark, name) == [5, 6]
     with db.transaction(), pytest.raises(IllegalArgumentException, match="not begun in SQL"):
         _call(spark, "commit()")
+
+
+def test_a_stream_that_writes_is_refused(spark, db, lake, name, tmp_path):
+    """It would commit by itself, from a session of its own."""
+    target = f"{name}_target"
+    spark.sql(f"CREATE TABLE {CATALOG}.{target} (id BIGINT)")
+    rows = spark.readStream.table(f"{CATALOG}.{name}").writeStream.format("delta")
+    query = rows.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+    _call(spark, "begin()")
+    try:
+        with pytest.raises(IllegalArgumentException, match="a stream can't be part of"):
+            query.toTable(f"{CATALOG}.{target}").awaitTermination()
+    finally:
+        _call(spark, "rollback()")
+    assert lake.table(target).version == 0
+    query.toTable(f"{CATALOG}.{target}").awaitTermination()
+    assert _ids(spark, target) == [1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -368,6 +369,38 @@ def test_the_change_feed_is_complete(spark, db, lake):
         (2, 0, "update_preimage"), (2, 1, "update_postimage"),
         (4, 4, "delete"), (4, 4, "insert"),
     ]  # fmt: skip
+
+
+def test_the_change_feed_of_rows_without_ids_is_complete(spark, db, lake):
+    """Rows that the transaction wrote itself, and then marked as deleted: Delta reads no file
+    with vectors and without row ids, and those come with the commit.
+    """
+    pair = Pair(
+        spark,
+        lake,
+        "TBLPROPERTIES ('delta.enableRowTracking' = 'true', "
+        "'delta.enableDeletionVectors' = 'true', 'delta.enableChangeDataFeed' = 'true')",
+    )
+    with db.transaction() as tx:
+        spark.sql(f"DELETE FROM {pair.a} WHERE id = 1")
+        spark.sql(f"UPDATE {pair.a} SET v = v + 5 WHERE id IN (2, 3)")
+        spark.sql(f"DELETE FROM {pair.a} WHERE id = 2")
+        read = tx.read(pair.names[0]).collect()
+        assert [(row.id, row.v) for row in read] == [(3, 5)]
+    assert pair.committed()[0] == [(3, 5)]
+    assert _replayed(spark, pair.a, pair.versions()[0]) == [(3, 5)]
+
+
+def _replayed(spark, table: str, last: int) -> list[tuple[int, int]]:
+    """The rows that a table's change feed comes to."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for row in spark.sql(
+        f"SELECT id, v, _change_type FROM table_changes('{table}', 0, {last})"
+    ).collect():
+        is_new = row._change_type in ("insert", "update_postimage")
+        counts[row.id, row.v] += 1 if is_new else -1
+    assert set(counts.values()) <= {0, 1}
+    return sorted(+counts)
 
 
 def test_row_ids_columns_and_identities(spark, db, lake):

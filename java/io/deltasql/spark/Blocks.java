@@ -19,6 +19,7 @@ public final class Blocks {
   /** In the options of a log: the constructor of Delta's asks before any field of ours is set. */
   static final String OPTION = "deltasql.block";
 
+  private static final String STREAMS = "org.apache.spark.sql.classic.DataStreamWriter";
   private static final Map<String, String> SESSIONS = new ConcurrentHashMap<>();
   private static final Map<String, String> CATALOGS = new ConcurrentHashMap<>();
   private static final Map<String, Map<DeltaLog.DeltaLogCacheKey, SqlDeltaLog>> LOGS =
@@ -136,6 +137,17 @@ public final class Blocks {
       }
     }
     return null;
+  }
+
+  /** A stream outlasts the statement that starts it, in a session of its own: it is in no one. */
+  static void checkNoStream() {
+    boolean isStarted =
+        current() != null
+            && StackWalker.getInstance()
+                .walk(frames -> frames.anyMatch(frame -> frame.getClassName().equals(STREAMS)));
+    if (isStarted) {
+      throw refused("a stream");
+    }
   }
 
   /** What was opened outside does not see the transaction: raise, unless Spark's cache asks. */

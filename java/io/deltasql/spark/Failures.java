@@ -13,7 +13,6 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
-import org.apache.spark.sql.connector.catalog.Identifier;
 
 /** What the lake refuses, in the classes that pipelines catch. */
 final class Failures {
@@ -24,9 +23,14 @@ final class Failures {
     String[] name = error.has("name") ? Names.parts(error.get("name").asText()) : new String[0];
     switch (error.get("kind").asText()) {
       case "TableNotFoundError":
-        return new NoSuchTableException(identifier(name, message));
+        // Of a procedure: what it did not find need not be a table by its name.
+        return name.length == 0
+            ? new LakeException("TABLE_OR_VIEW_NOT_FOUND", message)
+            : new NoSuchTableException(Names.identifier(name));
       case "TableExistsError":
-        return new TableAlreadyExistsException(identifier(name, message));
+        return name.length == 0
+            ? new LakeException("TABLE_OR_VIEW_ALREADY_EXISTS", message)
+            : new TableAlreadyExistsException(Names.identifier(name));
       case "NamespaceNotFound":
         return new NoSuchNamespaceException(name);
       case "NamespaceExists":
@@ -78,9 +82,5 @@ final class Failures {
     LakeException error = new LakeException(condition, message);
     error.initCause(cause);
     return error;
-  }
-
-  private static Identifier identifier(String[] name, String message) {
-    return name.length == 0 ? Identifier.of(name, message) : Names.identifier(name);
   }
 }

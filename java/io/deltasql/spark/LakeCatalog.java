@@ -20,6 +20,7 @@ import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.delta.catalog.DeltaCatalogV1;
+import org.apache.spark.sql.delta.catalog.DeltaTableV2;
 import org.apache.spark.sql.delta.commands.TableCreationModes;
 import org.apache.spark.sql.delta.tablefeatures.DropFeature;
 import org.apache.spark.sql.types.StructType;
@@ -37,6 +38,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
   private static final String STORAGE = "org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat";
   private static final String TABLE = "org.apache.spark.sql.catalyst.catalog.CatalogTable";
 
+  private static final String BUILDER = "io.delta.tables.DeltaTableBuilder";
   private static final String ANALYSIS = "org.apache.spark.sql.delta.DeltaAnalysis";
 
   private final Map<String, CatalogTable> replaced = new ConcurrentHashMap<>();
@@ -74,6 +76,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
 
   @Override
   public Table loadTable(Identifier ident) {
+    Blocks.checkNoStream();
     if (isPathIdentifier(ident)) {
       return loadPathTable(ident);
     }
@@ -97,7 +100,22 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     if (known != null && known.getKey().equals(ident)) {
       return known.getValue();
     }
-    return lake().ask(Bridge.question("table").put("name", Names.of(ident)));
+    return lake().ask(Names.question("table", ident));
+  }
+
+  /**
+   * Delta gives a table its name without the catalog, and what looks it up again by that name finds
+   * another catalog's: DETAIL, GENERATE, SET LOCATION … Without a name they take the path.
+   */
+  @Override
+  public Table loadCatalogTable(Identifier ident, CatalogTable table) {
+    return DeltaTableV2.apply(
+        spark(),
+        new Path(table.location()),
+        Scala.some(table),
+        Scala.none(),
+        scala.collection.immutable.Map$.MODULE$.<String, String>empty(),
+        Scala.none());
   }
 
   private Identifier qualified(Identifier ident) {
@@ -136,6 +154,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     if (isPathIdentifier(ident)) {
       return super.alterTable(ident, changes);
     }
+    mustStay(ident, changes);
     altered.set(Map.entry(ident, find(ident)));
     try {
       boolean isFeature = changes.length == 1 && changes[0] instanceof DropFeature;
@@ -147,12 +166,26 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     }
   }
 
+  /** Delta's SET LOCATION is a change of the session's own catalog. */
+  private static void mustStay(Identifier ident, TableChange[] changes) {
+    for (TableChange change : changes) {
+      if (change instanceof TableChange.SetProperty
+          && ((TableChange.SetProperty) change).property().equals(TableCatalog.PROP_LOCATION)) {
+        throw new LakeException(
+            "DELTASQL_VALIDATION",
+            "the location of " + Names.of(ident) + " can't be changed\n"
+                + "  cause: the log in the database is that of the files at one place\n"
+                + "  remedy: adopt the Delta table at the other place under a name of its own");
+      }
+    }
+  }
+
   /** A feature goes by the lake's own verb: Delta's would rest on checkpoints of its own. */
   private boolean dropFeature(Identifier ident, DropFeature wanted) {
     if (find(ident).isNull()) {
       return false;
     }
-    var question = Bridge.question("drop_feature").put("name", Names.of(ident));
+    var question = Names.question("drop_feature", ident);
     question.put("feature", wanted.featureName()).put("truncate", wanted.truncateHistory());
     return lake().ask(question.put("block", Blocks.current())).asBoolean();
   }
@@ -240,6 +273,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
 
   /** Where the table is, or will be; a new one's path is promised to its name. */
   private Path promise(Identifier ident, Map<String, String> properties, boolean mayExist) {
+    mustBeFoundAgain(ident);
     String provider = properties.getOrDefault(TableCatalog.PROP_PROVIDER, "delta");
     // `saveAsTable` without a format names the session's default, whatever the catalog.
     boolean isSaid = !provider.equalsIgnoreCase(
@@ -251,7 +285,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
           "the catalog " + name + " has Delta tables only, and " + Names.of(ident) + " is USING "
               + provider + ". Write USING delta, or leave it out");
     }
-    var question = Bridge.question("place").put("name", Names.of(ident)).put("may_exist", mayExist);
+    var question = Names.question("place", ident).put("may_exist", mayExist);
     question.put("is_name", Names.areWords(ident));
     String location = properties.get(TableCatalog.PROP_LOCATION);
     if (location != null) {
@@ -260,11 +294,25 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     JsonNode found = lake().ask(question.put("block", Blocks.current()));
     Path place = new Path(found.get("location").asText());
     if (found.get("is_new").asBoolean()) {
-      Homes.promise(place, lake(), Names.of(ident));
+      Homes.promise(place, lake(), found.get("name").asText());
     } else {
       replaced.put(place.toString(), describe(ident, find(ident)));
     }
     return place;
+  }
+
+  /** Delta's builder looks the table that it has made up in Spark's own catalog, and fails. */
+  private static void mustBeFoundAgain(Identifier ident) {
+    boolean isBuilt =
+        StackWalker.getInstance()
+            .walk(frames -> frames.anyMatch(frame -> frame.getClassName().equals(BUILDER)));
+    if (isBuilt) {
+      throw new LakeException(
+          "DELTASQL_VALIDATION",
+          "DeltaTable.create and its kin can't make " + Names.of(ident) + "\n"
+              + "  cause: Delta would look for the new table in spark_catalog, and not find it\n"
+              + "  remedy: CREATE TABLE in SQL, or frame.writeTo(name).create()");
+    }
   }
 
   /** Delta must know that there is a table to be replaced: it would not ask by its path. */

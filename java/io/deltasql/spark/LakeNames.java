@@ -50,7 +50,7 @@ final class LakeNames implements CatalogExtension {
   public Identifier[] listTables(String[] namespace) {
     mustBeWords(namespace);
     List<Identifier> found = new ArrayList<>();
-    for (JsonNode item : ask(Bridge.question("tables").put("namespace", Names.of(namespace)))) {
+    for (JsonNode item : ask(Names.question("tables", namespace))) {
       found.add(Identifier.of(namespace, item.asText()));
     }
     return found.toArray(new Identifier[0]);
@@ -86,14 +86,13 @@ final class LakeNames implements CatalogExtension {
     if (!Names.areWords(ident)) {
       return false;
     }
-    return ask(Bridge.question("drop").put("name", Names.of(ident)).put("purge", purge))
-        .asBoolean();
+    return ask(Names.question("drop", ident).put("purge", purge)).asBoolean();
   }
 
   @Override
   public void renameTable(Identifier ident, Identifier renamed) {
     Identifier to = target(ident, renamed);
-    ObjectNode question = Bridge.question("rename").put("name", Names.of(ident));
+    ObjectNode question = Names.question("rename", ident);
     ask(question.put("to", Names.of(to)).put("is_name", Names.areWords(to)));
   }
 
@@ -140,7 +139,7 @@ final class LakeNames implements CatalogExtension {
   public String[][] listNamespaces(String[] namespace) {
     mustBeWords(namespace);
     List<String[]> found = new ArrayList<>();
-    for (JsonNode item : ask(Bridge.question("namespaces").put("namespace", Names.of(namespace)))) {
+    for (JsonNode item : ask(Names.question("namespaces", namespace))) {
       found.add(Names.parts(item.asText()));
     }
     return found.toArray(new String[0][]);
@@ -149,7 +148,7 @@ final class LakeNames implements CatalogExtension {
   @Override
   public boolean namespaceExists(String[] namespace) {
     return Names.areWords(namespace)
-        && !ask(Bridge.question("namespace").put("namespace", Names.of(namespace))).isNull();
+        && !ask(Names.question("namespace", namespace)).isNull();
   }
 
   /** A namespace with a dot inside one of its words is not there, whatever the nested one is. */
@@ -163,7 +162,7 @@ final class LakeNames implements CatalogExtension {
   public Map<String, String> loadNamespaceMetadata(String[] namespace) {
     mustBeWords(namespace);
     JsonNode found =
-        ask(Bridge.question("namespace").put("namespace", Names.of(namespace)).put("must", true));
+        ask(Names.question("namespace", namespace).put("must", true));
     Map<String, String> properties = new java.util.HashMap<>();
     found.fields().forEachRemaining(item -> properties.put(item.getKey(), item.getValue().asText()));
     return properties;
@@ -171,8 +170,7 @@ final class LakeNames implements CatalogExtension {
 
   @Override
   public void createNamespace(String[] namespace, Map<String, String> properties) {
-    ObjectNode question =
-        Bridge.question("create_namespace").put("namespace", Names.of(namespace));
+    ObjectNode question = Names.question("create_namespace", namespace);
     question.put("is_name", Names.areWords(namespace));
     properties.forEach(question.putObject("properties")::put);
     ask(question);
@@ -181,7 +179,7 @@ final class LakeNames implements CatalogExtension {
   @Override
   public void alterNamespace(String[] namespace, NamespaceChange... changes) {
     mustBeWords(namespace);
-    ObjectNode question = Bridge.question("alter_namespace").put("namespace", Names.of(namespace));
+    ObjectNode question = Names.question("alter_namespace", namespace);
     ObjectNode properties = question.putObject("properties");
     for (NamespaceChange change : changes) {
       if (change instanceof NamespaceChange.SetProperty) {
@@ -197,11 +195,7 @@ final class LakeNames implements CatalogExtension {
   @Override
   public boolean dropNamespace(String[] namespace, boolean cascade) {
     mustBeWords(namespace);
-    return ask(
-            Bridge.question("drop_namespace")
-                .put("namespace", Names.of(namespace))
-                .put("cascade", cascade))
-        .asBoolean();
+    return ask(Names.question("drop_namespace", namespace).put("cascade", cascade)).asBoolean();
   }
 
   // --- functions: a lake has none -----------------------------------------------------

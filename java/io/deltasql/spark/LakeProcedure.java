@@ -130,6 +130,9 @@ final class LakeProcedure implements UnboundProcedure, BoundProcedure {
         arguments.put(name, input.getBoolean(i));
       } else if (type.equals(DataTypes.LongType)) {
         arguments.put(name, input.getLong(i));
+      } else if (type.equals(DataTypes.TimestampType)) {
+        // The log's times are milliseconds.
+        arguments.put(name, Math.floorDiv(input.getLong(i), 1000L));
       } else if (type instanceof ArrayType) {
         ArrayNode words = arguments.putArray(name);
         for (Object word : input.getArray(i).toObjectArray(DataTypes.StringType)) {

@@ -63,6 +63,7 @@ final class LogCache extends ForwardingCache<DeltaLog.DeltaLogCacheKey, DeltaLog
   @Override
   public DeltaLog get(DeltaLog.DeltaLogCacheKey key, Callable<? extends DeltaLog> load)
       throws ExecutionException {
+    Blocks.checkNoStream();
     String block = Blocks.current();
     DeltaLog own = block == null ? null : Blocks.log(block, key);
     if (own != null) {

@@ -1,6 +1,8 @@
 package io.deltasql.spark;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
 /** A table's name in the lake, words with dots between them, and Spark's identifiers. */
@@ -14,6 +16,21 @@ final class Names {
 
   static String of(String[] namespace) {
     return String.join(".", namespace);
+  }
+
+  /** A question about a table, whose name counts as the session compares names. */
+  static ObjectNode question(String verb, Identifier ident) {
+    return compared(Bridge.question(verb).put("name", of(ident)));
+  }
+
+  /** The same about a namespace. */
+  static ObjectNode question(String verb, String[] namespace) {
+    return compared(Bridge.question(verb).put("namespace", of(namespace)));
+  }
+
+  private static ObjectNode compared(ObjectNode question) {
+    var spark = (org.apache.spark.sql.classic.SparkSession) SparkSession.active();
+    return question.put("any_case", !spark.sessionState().conf().caseSensitiveAnalysis());
   }
 
   static String[] parts(String name) {

@@ -264,7 +264,8 @@ public final class SqlDeltaLog extends DeltaLog {
           "DELTASQL_VACUUM",
           "VACUUM does not delete the files of a lake's table\n"
               + "  cause: held versions, writers at work and clones are known to the lake alone\n"
-              + "  remedy: lake.table(name).vacuum() in Python, or `deltasql vacuum`");
+              + "  remedy: CALL " + home().bridge.catalog() + ".system.vacuum(…) in SQL,"
+              + " lake.table(name).vacuum() in Python, or `deltasql vacuum`");
     }
     super.protocolWrite(protocol);
   }

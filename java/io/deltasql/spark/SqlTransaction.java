@@ -85,7 +85,30 @@ public final class SqlTransaction extends OptimisticTransaction {
       lines.add(action.json());
     }
     JsonNode committed = send(question, lines);
-    return new Tuple3<>(version(committed), after(committed), info);
+    Snapshot after = after(committed);
+    noteForCompaction(info.finalActionsToCommit());
+    return new Tuple3<>(version(committed), after, info);
+  }
+
+  /** Auto compaction looks only where files were added; Delta counts them in what is overridden. */
+  private void noteForCompaction(Seq<Action> actions) {
+    if (log.block() != null) {
+      return;
+    }
+    var partitions = new scala.collection.mutable.HashSet<Map<String, String>>();
+    for (Action action : Scala.list(actions)) {
+      if (action instanceof AddFile) {
+        partitions.add(((AddFile) action).partitionValues());
+      }
+    }
+    try {
+      partitionsAddedToOpt_$eq(Scala.some(partitions));
+      collectAutoOptimizeStatsAndFinalize(actions, log.unsafeVolatileTableId());
+    } catch (RuntimeException error) {
+      // The commit stands: files stay as small as they are.
+      System.getLogger("io.deltasql.spark")
+          .log(System.Logger.Level.WARNING, "auto compaction has nothing to go by", error);
+    }
   }
 
   /** A predicate on Delta's own form of partition values has no words that we know. */

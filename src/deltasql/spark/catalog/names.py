@@ -1,7 +1,8 @@
 """Names for Spark: tables, where they are or will be, and namespaces.
 
 Names in a lake have dots: a namespace exists while there is a table below it, or once somebody has
-created it.
+created it. In a lake case counts; to a session it does not, unless `spark.sql.caseSensitive` is
+set: a name that is not there as it is spelt is another spelling of the only one that is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from deltasql.spark.catalog.places import Places, plain
 from deltasql.spark.catalog.staging import refused
 from deltasql.spec import codec
 from deltasql.spec.features import FENCE
+from deltasql.store.interface import TableRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,8 +68,32 @@ class Names:
         found = self._places.at(question["path"])
         return None if found is None else found.name
 
+    def _found(self, question: Mapping[str, Any]) -> TableRecord | None:
+        """The table that a session means by a name."""
+        name, store = question["name"], self._lake.store
+        found = store.table(name)
+        if found is not None or not question["any_case"]:
+            return found
+        alike = [record for record in store.tables() if record.name.lower() == name.lower()]
+        return alike[0] if len(alike) == 1 else None
+
+    def _name(self, question: Mapping[str, Any]) -> str:
+        """Its name as the lake has it; of a table that is not there, as it was spelt."""
+        found = self._found(question)
+        name: str = question["name"] if found is None else found.name
+        return name
+
+    def _spelt(self, question: Mapping[str, Any]) -> str:
+        """A namespace as the lake has it; one that is not there, as it was spelt."""
+        namespace: str = question["namespace"]
+        if not question["any_case"] or not namespace:
+            return namespace
+        known = set(self._all_namespaces())
+        alike = [item for item in known if item.lower() == namespace.lower()]
+        return alike[0] if namespace not in known and len(alike) == 1 else namespace
+
     def _table(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
-        record = self._lake.store.table(question["name"])
+        record = self._found(question)
         if record is None:
             return None
         root = self._lake.location
@@ -78,7 +104,7 @@ class Names:
         }
 
     def _tables(self, question: Mapping[str, Any]) -> list[str]:
-        namespace = question["namespace"]
+        namespace = self._spelt(question)
         self._must_exist(namespace)
         parts = (record.name.rpartition(".") for record in self._lake.store.tables())
         return [name for space, _, name in parts if space == namespace]
@@ -89,8 +115,9 @@ class Names:
         if not question["is_name"]:
             raise _dotted(name, "table")
         new_table.check_name(name)
-        existing = self._lake.store.table(name)
+        existing = self._found(question)
         if existing is not None:
+            name = existing.name
             if not question["may_exist"]:
                 raise TableExistsError(f"there is already a table {name}")
             if location and place_of(plain(location)) != place_of(existing.location):
@@ -99,25 +126,31 @@ class Names:
                     cause=f"the table is at {existing.location}, and stays there",
                     remedy="leave the location out, or drop the table first",
                 )
-            return {"location": self._places.hadoop_path(existing.location), "is_new": False}
+            path = self._places.hadoop_path(existing.location)
+            return {"location": path, "is_new": False, "name": name}
         if question.get("block") is not None:
             raise refused("CREATE TABLE")
+        space, dot, word = name.rpartition(".")
+        name = f"{self._spelt({**question, 'namespace': space})}{dot}{word}"
         place = (
             locations.check_new(self._lake, plain(location)) if location else self._lake.place(name)
         )
-        return {"location": self._places.promise(place), "is_new": True}
+        return {"location": self._places.promise(place), "is_new": True, "name": name}
 
     def _drop(self, question: Mapping[str, Any]) -> bool:
         try:
-            self._lake.drop_table(question["name"], purge=question["purge"])
+            self._lake.drop_table(self._name(question), purge=question["purge"])
         except TableNotFoundError:
             return False
         return True
 
     def _rename(self, question: Mapping[str, Any]) -> None:
-        name, to = question["name"], question["to"]
+        name, to = self._name(question), question["to"]
         if not question["is_name"]:
             raise _dotted(to, "table")
+        taken = self._found({**question, "name": to})
+        if taken is not None and taken.name != name:
+            raise TableExistsError(f"there is already a table {taken.name}")
         try:
             self._lake.rename_table(name, to)
         except TableExistsError:
@@ -127,7 +160,7 @@ class Names:
         """Drop a feature with the lake's own operation; False if the table lacks it, which Delta
         reports.
         """
-        table, feature = self._lake.table(question["name"]), question["feature"]
+        table, feature = self._lake.table(self._name(question)), question["feature"]
         state = table.snapshot().state
         if feature == FENCE or feature not in state.reader_features | state.writer_features:
             return False
@@ -145,7 +178,7 @@ class Names:
                 space = space.rpartition(".")[0]
 
     def _list_namespaces(self, question: Mapping[str, Any]) -> list[str]:
-        parent = question["namespace"]
+        parent = self._spelt(question)
         self._must_exist(parent)
         return sorted(
             {item for item in self._all_namespaces() if item.rpartition(".")[0] == parent}
@@ -159,7 +192,7 @@ class Names:
             raise NamespaceProblem("NamespaceNotFound", namespace)
 
     def _namespace(self, question: Mapping[str, Any]) -> dict[str, str] | None:
-        namespace = question["namespace"]
+        namespace = self._spelt(question)
         if not self._exists(namespace):
             if question.get("must"):
                 raise NamespaceProblem("NamespaceNotFound", namespace)
@@ -171,7 +204,7 @@ class Names:
         return found
 
     def _create_namespace(self, question: Mapping[str, Any]) -> None:
-        namespace = question["namespace"]
+        namespace = self._spelt(question)
         if not question["is_name"]:
             raise _dotted(namespace, "namespace")
         new_table.check_name(namespace)
@@ -182,7 +215,7 @@ class Names:
             raise NamespaceProblem("NamespaceExists", namespace)
 
     def _alter_namespace(self, question: Mapping[str, Any]) -> None:
-        namespace = question["namespace"]
+        namespace = self._spelt(question)
         self._must_exist(namespace)
         _must_have_no_place(namespace, question["properties"])
         known = self._described(namespace)
@@ -194,7 +227,7 @@ class Names:
         self._lake.store.describe_namespace(namespace, codec.dumps(known).decode())
 
     def _drop_namespace(self, question: Mapping[str, Any]) -> bool:
-        namespace = question["namespace"]
+        namespace = self._spelt(question)
         if not namespace:
             raise ValidationError(
                 "a lake can't be dropped",
@@ -210,7 +243,7 @@ class Names:
         if below and not question["cascade"]:
             raise NamespaceProblem("NamespaceNotEmpty", namespace)
         for name in below:
-            self._drop({"name": name, "purge": False})
+            self._drop({"name": name, "purge": False, "any_case": False})
         self._lake.store.drop_namespace(namespace)
         return True
 

@@ -23,7 +23,8 @@ from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.state import TableState
 from deltasql.spark.catalog.fitting import fitted
-from deltasql.spark.catalog.row_ids import moves_new_rows, with_row_ids
+from deltasql.spark.catalog.row_ids import moves_new_rows
+from deltasql.spark.native.file_transfer import with_row_ids
 from deltasql.spec.actions import (
     Action,
     AddFile,

@@ -19,6 +19,9 @@ import pyarrow.compute as pc
 # What JSON requires to be escaped; paths are URIs and contain none of it, except from odd foreign
 # writers.
 _TO_ESCAPE = r'["\\\x00-\x1f]'
+# Above every row id that was assigned, so that a commit assigns new ones.
+_FIRST = 2**52
+_ROWS_PER_FILE = 2**32
 
 
 @contextmanager
@@ -104,3 +107,28 @@ def _joined(lines: pa.Array) -> memoryview:
     # Each line begins with a comma; the first line's is dropped.
     parted = pc.binary_join_element_wise("", lines, ",")
     return memoryview(parted.buffers()[2])[1 : pc.sum(pc.binary_length(parted)).as_py()]
+
+
+def with_row_ids(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Files of a table that tracks its rows, each with a first row id: Delta reads none without.
+
+    Those that a transaction has written get theirs when it commits.
+    """
+    ids = batch.column("base_row_id").to_pylist()
+    if None not in ids:
+        return batch
+    found = [
+        _FIRST + number * _ROWS_PER_FILE if value is None else value
+        for number, value in enumerate(ids)
+    ]
+    versions = batch.column("default_row_commit_version").to_pylist()
+    columns = {
+        "base_row_id": found,
+        "default_row_commit_version": [0 if value is None else value for value in versions],
+    }
+    for name, values in columns.items():
+        place = batch.schema.get_field_index(name)
+        batch = batch.set_column(
+            place, batch.schema.field(place), pa.array(values, batch.schema.field(place).type)
+        )
+    return batch

@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltasql.lake.snapshot import Snapshot
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.state import TableState
-from deltasql.spark.native.file_transfer import handed_over
+from deltasql.spark.native.file_transfer import handed_over, with_row_ids
 from deltasql.spark.native.gateway import Gateway
 from deltasql.spark.native.guard import Guard
 from deltasql.spark.native.skipping import decidable
@@ -72,5 +72,8 @@ class Reader:
         """The rows of some files of a table, as SQL returned them."""
         check_readable(state.protocol)
         table = self._gateway.table(location, state.metadata, state.protocol, to_read=True)
+        if state.row_tracking:
+            # A transaction's own files get their ids when it commits.
+            batches = map(with_row_ids, batches)
         with handed_over(batches) as files:
             return self._guard.read_only(self._gateway.frame(table, files))

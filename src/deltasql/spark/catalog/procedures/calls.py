@@ -107,11 +107,18 @@ class Procedures:
     def _name(self, name: str, catalog: str, wanted: Procedure) -> str:
         """A table's name as the lake knows it, given with or without the catalog's name."""
         short = name.removeprefix(f"{catalog}.")
-        if wanted.name in ("adopt", "purge") or self._lake.store.table(name) is None:
-            name = short
-        if wanted.name not in ("adopt", "purge") and self._lake.store.table(name) is None:
-            raise TableNotFoundError.named(name)
-        return name
+        if wanted.name == "adopt":
+            return short
+        if wanted.name == "purge":
+            return name if name in {item.name for item in self._lake.dropped()} else short
+        for spelt in (name, short):
+            if self._lake.store.table(spelt) is not None:
+                return spelt
+        raise TableNotFoundError.named(
+            short,
+            cause="it was never created under this name, or was dropped",
+            remedy=f"SHOW TABLES IN {catalog}.NAMESPACE lists those that there are",
+        )
 
     # --- transactions -------------------------------------------------------------------
 

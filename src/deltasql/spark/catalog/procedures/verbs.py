@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _TABLE = Parameter("table")
 _ANY_TABLE = Parameter("table", default="CAST(NULL AS STRING)")
 _VERSION = Parameter("version", "BIGINT", "CAST(NULL AS BIGINT)")
+# Not a text: Spark reads one in the session's time zone, as in RESTORE … TO TIMESTAMP AS OF.
+_TIMESTAMP = Parameter("timestamp", "TIMESTAMP", "CAST(NULL AS TIMESTAMP)")
 # From stock Delta's metrics.
 _OPTIMIZED = (
     "numRemovedFiles", "numAddedFiles", "numRemovedBytes", "numAddedBytes",
@@ -68,7 +70,11 @@ def _check(lake: Lake, given: Mapping[str, Any]) -> Iterator[Row]:
 def _vacuum(lake: Lake, given: Mapping[str, Any]) -> Iterator[Row]:
     for table in _some(lake, given):
         if given["table"] is not None or table.read_only is None:
-            told = table.vacuum(given["retention"], given["dry_run"])
+            told = table.vacuum(
+                given["retention"],
+                given["dry_run"],
+                enforce_retention_duration=given["enforce_retention_duration"],
+            )
             found = told.dead, told.vectors, told.changes, told.orphans
             yield told.table, told.dry_run, *found, told.bytes, told.kept_since
 
@@ -197,6 +203,7 @@ VERBS = (
             _ANY_TABLE,
             Parameter("retention", default="CAST(NULL AS STRING)"),
             Parameter("dry_run", "BOOLEAN", "true"),
+            Parameter("enforce_retention_duration", "BOOLEAN", "true"),
         ),
         columns="table STRING, dry_run BOOLEAN, dead BIGINT, vectors BIGINT, changes BIGINT, "
         "orphans BIGINT, bytes BIGINT, kept_since TIMESTAMP",
@@ -222,7 +229,7 @@ VERBS = (
     Procedure(
         name="restore",
         about="Restore a table to a version or a time, as a new commit.",
-        parameters=(_TABLE, _VERSION, Parameter("timestamp", default="CAST(NULL AS STRING)")),
+        parameters=(_TABLE, _VERSION, _TIMESTAMP),
         columns="table STRING, version BIGINT, restored_version BIGINT",
         run=_restore,
         writes=True,
