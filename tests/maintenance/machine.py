@@ -327,7 +327,8 @@ class Machine(RuleBasedStateMachine):
             if self.open is None or "under way" not in str(error):
                 raise
             return
-        if told is not None:
+        # By some milliseconds the dry run may have kept less than what came after it.
+        if told is not None and told.kept_since <= done.kept_since:
             assert done.count >= told.count, "a dry run tells what goes"
         assert not [path for path in self.orphans if path.exists()] or self.open
         self._forget(kept_ms=kept_ms, begins=to_ms(done.kept_since))
