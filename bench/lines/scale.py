@@ -268,6 +268,9 @@ def _make_tables(url: str, lake: Lake, count: int) -> None:
             ]
             ours_too = {part.strip() for part in changed.split(",")}
             values = [_copied(column) if column in ours_too else column for column in columns]
+            if name == "dl_table_heads":
+                # Last written an hour ago, as tables are that idle.
+                values[columns.index("last_ict")] = "last_ict - 3600000"
             identity = "OVERRIDING SYSTEM VALUE" if name == "dl_tables" else ""
             connection.execute(
                 f"INSERT INTO {name} ({', '.join(columns)}) {identity}"  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pytest
 import deltasql
 from deltasql.data import gathering
 from deltasql.data.writing import partition_files, writer
+from deltasql.data.writing.growing_buffer import GrowingBuffer
 from tests.lake.test_stale_state import with_column
 
 KIB = 1 << 10
@@ -27,6 +28,7 @@ def _small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What counts in megabytes counts in kilobytes here."""
     monkeypatch.setattr(gathering, "SHORT", 64 * KIB)
     monkeypatch.setattr(writer, "_GATHERED", 128 * KIB)
+    monkeypatch.setattr(writer, "_SPLIT", 128 * KIB)
     monkeypatch.setattr(writer, "_ROW_GROUP", 256 * KIB)
     monkeypatch.setattr(writer, "_PIECE", 512 * KIB)
     monkeypatch.setattr(writer, "_UPLOAD_BYTES", 256 * KIB)
@@ -196,3 +198,31 @@ def test_files_of_partitions_end_at_the_target_size(lake: deltasql.Lake):
     sizes = [item.size for item in table.snapshot().adds()]
     assert table.count() == 20 * ROWS
     assert max(sizes) < 60 * KIB
+
+
+def test_an_open_file_reserves_little_more_than_it_holds():
+    """Hundreds are open at once, and a limit on a process' data counts what is reserved."""
+    file, piece = GrowingBuffer(), bytes(range(250)) * 400
+    for number in range(1, 60):
+        file.write(piece)
+        assert len(file._memory) <= 1.5 * number * len(piece) + 2 * 1024 * KIB
+    assert file.getvalue().to_pybytes() == piece * 59
+
+
+def test_the_file_of_a_partition_gets_a_buffer_of_its_size(lake: deltasql.Lake, monkeypatch):
+    """Arrow's own doubles, so that a hundred open files held up to twice what they had."""
+    made = []
+
+    class Noted(GrowingBuffer):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(writer, "GrowingBuffer", Noted)
+    for place, name in (
+        (writer, "_ROW_GROUP"), (writer, "_PIECE"), (partition_files, "WAITING"),
+    ):  # fmt: skip
+        monkeypatch.setattr(place, name, 4096 * KIB)
+    rows = pa.table({"id": range(100_000), "p": [number % 2 for number in range(100_000)]})
+    lake.create_table("s.parts", rows.schema, partition_by=["p"]).append(rows)
+    assert len(made) == 2

@@ -102,7 +102,7 @@ def test_workers_alone(lake):
         assert again.table("t").mirror.status().pending_checkpoints == 2
 
 
-def test_one_that_takes_long_holds_up_nobody(open_lake, monkeypatch):
+def test_one_that_takes_long_holds_up_nobody(open_lake, monkeypatch, caplog):
     monkeypatch.setattr(background, "_PATIENCE", 0.2)
     lake, has_begun, may_end = open_lake(checkpoints="auto"), threading.Event(), threading.Event()
     table = lake.create_table("t", SCHEMA, properties={"delta.checkpointInterval": "2"})
@@ -121,7 +121,10 @@ def test_one_that_takes_long_holds_up_nobody(open_lake, monkeypatch):
     assert table.append(rows(9)) == 4
     lake.close()
     assert time.monotonic() - started < 10
+    thread = next(item for item in threading.enumerate() if item.name == "deltasql-checkpoints")
     may_end.set()
+    thread.join(20)
+    assert "no checkpoint yet" not in caplog.text, "whoever closes a lake need do nothing"
     with deltasql.connect(**lake.opening) as again:
         assert again.table("t").mirror.validate().ok
         with again.store.locked([]) as log:

@@ -252,7 +252,7 @@ def test_a_conflict_is_recorded_and_nothing_overwritten(any_lake, make_table, lo
     any_lake.mirror.run(once=True)
     record = statuses(table)[2]
     assert record.status == "FAILED"
-    assert "other bytes" in record.error_message
+    assert "differs from what SQL has" in record.error_message
     assert log_of(table)[2].read_bytes() == foreign
     assert table.mirror.repair(force=True).ok
     assert table.mirror.validate().ok

@@ -84,6 +84,22 @@ def test_what_is_idle_costs_the_same_however_many_tables_there_are(open_lake, st
     assert len(names) <= 3
 
 
+def test_no_commit_file_waits_for_a_look_at_every_table(open_lake, monkeypatch):
+    lake = open_lake(mode="async")
+    table = lake.create_table("t", SCHEMA)
+    worker, begun = Worker(lake.engine, lake.store), threading.Event()
+    monkeypatch.setattr(worker, "_told_work", lambda *_: begun.set())
+
+    def heads(**_):
+        assert begun.wait(10), "the work has begun"
+        return []
+
+    monkeypatch.setattr(lake.store, "mirror_heads", heads)
+    with ThreadPoolExecutor(1) as pool:
+        worker._begin(pool, {}, is_whole=False)
+    assert table.version == 0
+
+
 def test_versions_without_a_status_are_found_by_what_is_new(any_lake, make_table):
     lake = any_lake
     table = make_table(lake, 2)

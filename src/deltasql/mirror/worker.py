@@ -179,11 +179,12 @@ class Worker:
     def _begin(self, pool: ThreadPoolExecutor, busy: _Busy, *, is_whole: bool) -> None:
         found = self._log.open_backlog()
         now = self._log.clock_ms() if found else 0
-        self._tell(found, now, is_whole=is_whole)
         for item in found:
             for work in self._due(item, now):
                 if (item.table_id, work) not in busy.values():
                     busy[pool.submit(self._told_work, item, work)] = (item.table_id, work)
+        # Last: it looks at every table's head, and no commit file waits for that.
+        self._tell(found, now, is_whole=is_whole)
 
     def observe(self, now: int) -> list[Backlog]:
         """The tables whose mirror lacks something, reported to the metrics and the log."""

@@ -86,7 +86,7 @@ def test_scenario_overwrite_safety(later):
     table.commit([add("b")])
     (ours,) = later.store.commits(table.table_id, after=1)
     table.objects.put(name(2), b'{"commitInfo":{}}\n')
-    with pytest.raises(MirrorConflictError, match="other bytes"):
+    with pytest.raises(MirrorConflictError, match="differs from what SQL has"):
         later.engine.catch_up(table.target)
     assert table.objects.read(name(2)) == b'{"commitInfo":{}}\n'
     assert status(later, table, 2).status == "FAILED"

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-_STEP: Final = 16 << 20
+# Little, because hundreds may be open, and limits on memory count what is reserved.
+_STEP: Final = 1 << 20
 
 
 class GrowingBuffer(io.RawIOBase):

@@ -73,6 +73,9 @@ class PartitionFiles:
         # Let go of the piece itself.
         for partition in fresh:
             self._own(partition)
+        if self._waiting > WAITING // 4:
+            # Arrow's allocator keeps what it gets back, in sizes that are seldom asked for again.
+            pa.default_memory_pool().release_unused()
 
     def finish(self) -> None:
         """Finish every file."""

@@ -31,8 +31,10 @@ from deltasql.spec.paths import encode_path, hive_directory
 
 MIB = 1 << 20
 DEFAULT_FILE_SIZE = 128 * MIB
-# How much of a stream is gathered before it is split by partition, or written as a row group.
+# How much of a stream is gathered before it is written as a row group, or split by partition, when
+# it is in memory three times.
 _GATHERED = 32 * MIB
+_SPLIT = 16 * MIB
 # Rows that are in memory anyway are split in larger pieces, for fewer files.
 _PIECE = 256 * MIB
 _ROW_GROUP = 64 * MIB
@@ -45,8 +47,8 @@ _UPLOAD_BYTES = DEFAULT_FILE_SIZE
 _FEW_ROWS = 64
 # From this many rows on it pays to check which columns repeat their values.
 _MANY_ROWS = 1 << 16
-# A file that begins with this many bytes becomes a large one.
-_LARGE = 8 * MIB
+# A file that begins with this many bytes gets a buffer that is no larger than it.
+_LARGE = MIB // 4
 _SUFFIX = "-c000"
 _ENDING = ".snappy.parquet"
 _OPTIONS: dict[str, Any] = {
@@ -152,6 +154,7 @@ def _chunks(data: pa.Table | pa.RecordBatchReader, piece: int | None) -> Iterato
         for start in range(0, rows, most or 1):
             yield data if most == rows else data.slice(start, most)
         return
+    most = _GATHERED if piece is None else _SPLIT
     batches: list[pa.RecordBatch] = []
     gathered = 0
     for batch in data:
@@ -159,7 +162,7 @@ def _chunks(data: pa.Table | pa.RecordBatchReader, piece: int | None) -> Iterato
             continue
         batches.append(batch)
         gathered += batch.nbytes
-        if gathered >= _GATHERED:
+        if gathered >= most:
             yield pa.Table.from_batches(batches)
             batches, gathered = [], 0
     if batches:

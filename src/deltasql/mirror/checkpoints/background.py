@@ -89,15 +89,17 @@ class BackgroundCheckpoints:
                 return _LOOK_AGAIN
             if (self._write(target, TURN) or 0) >= TURN:
                 self._again(target)
-        except DeltaSqlError as error:
-            # The error is in the status of its version; the next checkpoint that is due retries it.
-            facts = {"table_id": target.table_id, "error": error}
-            logger.warning("%s: no checkpoint yet: %s", target.name, error, extra=facts)
         except Exception as error:
-            if self._deadline is None:
+            if self._deadline is not None:
+                # The lake was closed in the meantime, so whatever broke, the checkpoint is given
+                # up: the next process writes it.
+                logger.debug("%s: no checkpoint: %s", target.name, error)
+            elif isinstance(error, DeltaSqlError):
+                # It is in the status of its version; the next checkpoint that is due retries it.
+                facts = {"table_id": target.table_id, "error": error}
+                logger.warning("%s: no checkpoint yet: %s", target.name, error, extra=facts)
+            else:
                 raise
-            # The lake was closed in the meantime, so whatever broke, the checkpoint is given up.
-            logger.debug("%s: no checkpoint: %s", target.name, error)
         return 0.0
 
     def _again(self, target: Target) -> None:
