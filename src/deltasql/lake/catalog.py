@@ -287,13 +287,20 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     recover = recovering.recover
 
     def transaction(
-        self, *, app_id: str | None = None, app_version: int | None = None
+        self,
+        *,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
     ) -> Transaction:
         """A transaction over any number of tables: `with lake.transaction() as tx: …`
 
-        With `app_id` and `app_version` it happens once, however often it is run.
+        With `app_id` and `app_version` it happens once, however often it is run. `commit_metadata`
+        goes into the commit of each table.
         """
-        return Transaction(self, app_id=app_id, app_version=app_version)
+        return Transaction(
+            self, app_id=app_id, app_version=app_version, commit_metadata=commit_metadata
+        )
 
     @property
     def reader_options(self) -> dict[str, str]:

@@ -107,7 +107,7 @@ def txn_actions(app_id: str | None, app_version: int | None) -> list[Action]:
 
 def commit_info(
     metrics: Mapping[str, int], metadata: Mapping[str, Any] | None = None
-) -> list[Action]:
+) -> list[CommitInfo]:
     """What a commit says about a write: its metrics, as Delta's texts, and the user's metadata."""
     if not metrics and not metadata:
         return []

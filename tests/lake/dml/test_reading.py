@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 from collections import Counter
 
 import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import deltasql
@@ -49,6 +51,29 @@ def test_frames_of_every_library(table, marked):
         with duckdb.connect() as own:
             assert found.to_duckdb(own).count("*").fetchall() == [(len(ids),)]
         assert sorted(found.to_reader().read_all().column("id").to_pylist()) == ids
+
+
+@pytest.mark.parametrize("where", [None, "id >= 0", "id % 1 = 0"])
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_rows_come_in_the_order_of_the_files(lake, monkeypatch, where, vectors):
+    # Every other file is one that is not read ahead.
+    monkeypatch.setattr("deltasql.data.reading.reader._SMALL_FILE", 2_000)
+    properties = {"delta.enableDeletionVectors": vectors}
+    table = lake.create_table(f"o{vectors}{hash(where)}", ROWS.schema, properties=properties)
+    with lake.transaction() as tx:
+        for n in range(24):
+            ids = pa.arange(n * 1000, n * 1000 + (999 if n % 2 else 9))
+            tx.table(table.name).append(pa.table({"id": ids}))
+    table.delete("id % 7 = 3")
+    files = {
+        add.path: pq.read_table(io.BytesIO(table.objects.read(add.path)))["id"].to_pylist()
+        for add in table.snapshot().adds()
+    }
+    paths = table.snapshot().files().column("path").to_pylist()
+    expected = [key for path in paths for key in files[path] if key % 7 != 3]
+    assert table.scan(where).to_arrow()["id"].to_pylist() == expected
+    assert [key for batch in table.scan(where).to_batches()
+            for key in batch["id"].to_pylist()] == expected  # fmt: skip
 
 
 def test_lazy_polars_reads_what_it_needs(marked):

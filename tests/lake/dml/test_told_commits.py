@@ -79,6 +79,22 @@ def test_every_commit_says_what_it_was_told(lake, verb):
     assert lake.check(table.name).ok
 
 
+def test_a_transaction_tells_every_table(lake):
+    tables = [lake.create_table(f"told{next(NUMBERS)}", data=ROWS) for _ in range(2)]
+    with lake.transaction(commit_metadata=TOLD) as tx:
+        tx.table(tables[0].name).delete("id = 1")
+        tx.table(tables[0].name).update("id = 2", {"n": "0"})
+        tx.table(tables[1].name).append(ROWS)
+    for table in tables:
+        (change,) = table.changes(1)
+        info = next(item for item in change.actions if isinstance(item, deltasql.CommitInfo))
+        assert info.user_name == table.history(1)[0].committer == "Jane"
+        assert info.extra["run"] == TOLD["run"]
+        assert table is tables[1] or info.extra["operationMetrics"]["numDeletedRows"] == "1"
+    with pytest.raises(ValidationError, match="can't have 'operation'"):
+        lake.transaction(commit_metadata={"operation": "x"})
+
+
 def test_who_commits_is_a_text(lake):
     table = lake.create_table(f"told{next(NUMBERS)}", ROWS.schema)
     with pytest.raises(ValidationError, match="userName can't be 7"):

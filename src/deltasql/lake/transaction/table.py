@@ -222,9 +222,16 @@ class TransactionTable(TransactionVerbs):
             )
         )
 
-    def request(self, transaction_id: str, txn: Sequence[Action] = ()) -> CommitRequest:
+    def request(
+        self,
+        transaction_id: str,
+        txn: Sequence[Action] = (),
+        told: Mapping[str, Any] | None = None,
+    ) -> CommitRequest:
         """Everything that was written, as one commit with a complete change feed."""
         self._pay_feed_debt()
+        for info in writing.commit_info({}, told):
+            self._tell(info)
         operation, params = self._operations[0]
         if len(self._operations) > 1:
             names = [name for name, _ in self._operations]
@@ -298,9 +305,12 @@ class TransactionTable(TransactionVerbs):
             elif isinstance(action, Protocol):
                 self._protocol = action
             elif isinstance(action, CommitInfo):
-                self._info = action if self._info is None else joined_info(self._info, action)
+                self._tell(action)
             else:
                 self._others[_only_one(action)] = action
+
+    def _tell(self, info: CommitInfo) -> None:
+        self._info = info if self._info is None else joined_info(self._info, info)
 
     def _add(self, add: AddFile) -> None:
         key = (add.path, add.dv_id)

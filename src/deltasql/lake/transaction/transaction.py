@@ -54,13 +54,21 @@ class Transaction:
     """
 
     def __init__(
-        self, lake: Lake, *, app_id: str | None = None, app_version: int | None = None
+        self,
+        lake: Lake,
+        *,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self._lake = lake
         self._cut: dict[int, int] | None = None
         self._tables: dict[int, TransactionTable] = {}
         self._statements: list[Statement] = []
         self._txn = txn_actions(app_id, app_version)
+        # What can't be told is refused before anything is written.
+        writing.commit_info({}, commit_metadata)
+        self._told = commit_metadata
         self._is_open = self._is_used = False
         self._present = ExitStack()
         self._span = tracing.begin("transaction")
@@ -143,7 +151,7 @@ class Transaction:
         if not changed:
             self._commit_statements()
             return
-        requests = [table.request(self.id, self._txn) for table in changed]
+        requests = [table.request(self.id, self._txn, self._told) for table in changed]
         try:
             must_be_ready(self._lake, [table.target for table in changed], requests)
             inside = self._execute if self._statements else None
