@@ -209,6 +209,7 @@ def _rows(lake: deltasql.Lake) -> int:
         return int(log.execute(ROWS)[0][0])
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "store_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )

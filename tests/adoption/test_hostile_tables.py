@@ -35,7 +35,7 @@ def _verbs(lake: deltasql.Lake, table: deltasql.Table, root: Path) -> Iterator[t
     yield "look", look
     yield "files", lambda: table.snapshot().files()
     yield "scan", lambda: table.scan().to_arrow()
-    yield "dataset", lambda: table.scan().to_pyarrow_dataset().to_table()
+    yield "dataset", lambda: table.scan().to_pyarrow_dataset()
     names: list[str] = []
     with suppress(deltasql.DeltaSqlError):
         names = table.snapshot().schema.names[:2]
@@ -86,6 +86,7 @@ def _seeds(tmp_path: Path) -> list[tuple[Path, Log]]:
     return found
 
 
+@pytest.mark.timeout(1800)
 def test_each_verb_is_told_or_done(lake: deltasql.Lake, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     print(f"DELTASQL_CORPUS={SEED}")

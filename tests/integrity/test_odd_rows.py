@@ -118,6 +118,7 @@ def _verbs(lake: deltasql.Lake) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "purge", lambda: lake.drop_table("t", purge=True)
 
 
+@pytest.mark.timeout(1800)
 def test_whatever_a_row_says_no_error_is_raw(sound: Path, tmp_path: Path) -> None:
     every = _everything(sound)
     assert set(KNOWN) <= set(every)

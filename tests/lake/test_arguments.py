@@ -137,6 +137,25 @@ def test_no_raw_error(holder, name, opened, tmp_path, monkeypatch):
                 raise AssertionError(f"{name}({parameter.name}={value!r:.60})") from error
 
 
+# Values: their methods take actions and findings of ours.
+VALUES = {"HistoryEntry", "RemoveFile", "TableCheck"}
+
+
+def test_no_public_class_is_forgotten():
+    found = {
+        name
+        for name in deltasql.__all__
+        if inspect.isclass(kind := getattr(deltasql, name))
+        and not issubclass(kind, BaseException)
+        and any(
+            not method.startswith("_") and len(inspect.signature(call).parameters) > 1
+            for method, call in inspect.getmembers(kind, inspect.isroutine)
+            if (getattr(call, "__module__", None) or "").startswith("deltasql")
+        )
+    }
+    assert found - {holder.__name__ for holder in HOLDERS} <= VALUES
+
+
 MAKERS = [
     made
     for made in (getattr(deltasql, name) for name in deltasql.__all__)

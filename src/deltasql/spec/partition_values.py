@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 from deltasql.errors import LogFormatError, UnsupportedFeatureError, ValidationError
 from deltasql.spec.schema import Primitive
 
+# An index entry of PostgreSQL has 2,700.
+LONGEST_NAME = 1_000
 INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
@@ -36,6 +38,27 @@ class UnrepresentableValueError(UnsupportedFeatureError):
 
     Pruning knows on which side of all other values it lies.
     """
+
+
+def check_storable(values: Mapping[str, str | None], *, source: str) -> None:
+    """Raise `LogFormatError` for partition values that PostgreSQL has no room for in an index."""
+    fault = ""
+    for name, text in values.items():
+        if "\0" in name or (text is not None and "\0" in text):
+            fault = "they hold a NUL character, which PostgreSQL can't store"
+        elif is_too_long(name):
+            fault = f"the name of a column has more than {LONGEST_NAME} bytes"
+    if fault:
+        raise LogFormatError(
+            f"{source}: the partition values can't be stored",
+            cause=fault,
+            remedy="rewrite the table without it, with the writer that made it",
+        )
+
+
+def is_too_long(name: str) -> bool:
+    """Whether a partition column's name does not fit an index of PostgreSQL beside a value."""
+    return 4 * len(name) > LONGEST_NAME and len(name.encode("utf-8", "replace")) > LONGEST_NAME
 
 
 def text_in(values: Mapping[str, str | None], name: str, *, file: str) -> str | None:

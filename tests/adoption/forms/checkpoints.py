@@ -33,7 +33,7 @@ _STATS = pa.struct(
     ]
 )
 _FILE = [("path", pa.string()), ("partitionValues", _TEXTS), ("size", pa.int64())]
-_KINDS: dict[str, pa.DataType] = {
+KINDS: dict[str, pa.DataType] = {
     "protocol": pa.struct(
         [
             ("minReaderVersion", pa.int32()),
@@ -90,20 +90,20 @@ def _arrow(value: Any) -> Any:
 
 
 def classic(log: Log, version: int, actions: list[dict[str, Any]]) -> None:
-    parquet(log.name(version, "checkpoint.parquet"), actions, _KINDS)
+    parquet(log.name(version, "checkpoint.parquet"), actions, KINDS)
 
 
 def multi_part(log: Log, version: int, actions: list[dict[str, Any]]) -> None:
     for number, part in enumerate((actions[:2], actions[2:]), start=1):
-        parquet(log.name(version, f"checkpoint.{number:010}.{2:010}.parquet"), part, _KINDS)
+        parquet(log.name(version, f"checkpoint.{number:010}.{2:010}.parquet"), part, KINDS)
     # Of another set a part is missing: it is none.
-    parquet(log.name(version + 1, f"checkpoint.{1:010}.{3:010}.parquet"), actions[:1], _KINDS)
+    parquet(log.name(version + 1, f"checkpoint.{1:010}.{3:010}.parquet"), actions[:1], KINDS)
 
 
 def typed_stats(log: Log, version: int, actions: list[dict[str, Any]]) -> None:
     """Stats as columns, and not as text."""
-    fields = [item for item in _KINDS["add"] if item.name != "stats"]
-    kinds = {**_KINDS, "add": pa.struct([*fields, pa.field("stats_parsed", _STATS)])}
+    fields = [item for item in KINDS["add"] if item.name != "stats"]
+    kinds = {**KINDS, "add": pa.struct([*fields, pa.field("stats_parsed", _STATS)])}
     typed = [{name: _typed(fields) for name, fields in action.items()} for action in actions]
     parquet(log.name(version, "checkpoint.parquet"), typed, kinds)
 
@@ -114,8 +114,8 @@ def _typed(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def no_stats(log: Log, version: int, actions: list[dict[str, Any]]) -> None:
-    fields = [item for item in _KINDS["add"] if item.name != "stats"]
-    kinds = {**_KINDS, "add": pa.struct(fields)}
+    fields = [item for item in KINDS["add"] if item.name != "stats"]
+    kinds = {**KINDS, "add": pa.struct(fields)}
     parquet(log.name(version, "checkpoint.parquet"), actions, kinds)
 
 
@@ -123,7 +123,7 @@ def _sidecars(log: Log, version: int, actions: list[dict[str, Any]]) -> list[dic
     """Write the files into two sidecars; returns what the top file has."""
     files = [action for action in actions if action.keys() & {"add", "remove"}]
     top = [action for action in actions if not action.keys() & {"add", "remove"}]
-    kinds = {name: _KINDS[name] for name in ("add", "remove")}
+    kinds = {name: KINDS[name] for name in ("add", "remove")}
     for part in (files[:1], files[1:]):
         place = log.folder / "_sidecars" / f"{uuid.uuid4()}.parquet"
         parquet(place, part, kinds)
@@ -134,7 +134,7 @@ def _sidecars(log: Log, version: int, actions: list[dict[str, Any]]) -> list[dic
 
 def v2_parquet(log: Log, version: int, actions: list[dict[str, Any]]) -> None:
     top = _sidecars(log, version, actions)
-    parquet(log.name(version, f"checkpoint.{uuid.uuid4()}.parquet"), top, {**_KINDS, **_V2})
+    parquet(log.name(version, f"checkpoint.{uuid.uuid4()}.parquet"), top, {**KINDS, **_V2})
 
 
 def v2_json(log: Log, version: int, actions: list[dict[str, Any]]) -> None:

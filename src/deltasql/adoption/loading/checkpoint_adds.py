@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltasql.adoption.loading.outside import PathRules
 from deltasql.adoption.loading.typed_stats import stats_texts
@@ -13,6 +14,7 @@ from deltasql.errors import LogFormatError
 from deltasql.log.pruning.stats_columns import StatsColumn
 from deltasql.log.pruning.stats_keys import KeyMaker
 from deltasql.spec import codec
+from deltasql.spec.partition_values import check_storable
 from deltasql.store.rows import Row, key_of, partition_key_of
 
 _LONG: Final = ("size", "modificationTime", "baseRowId", "defaultRowCommitVersion")
@@ -52,7 +54,7 @@ class AddReader:
         """The rows of a batch, each (version, *ADD_COLUMNS), and those of new partitions."""
         columns = _Columns(batch, name, self._paths)
         known = set(self._partitions)
-        partitions = [self._partition(pairs) for pairs in columns.maps("partitionValues")]
+        partitions = [self._partition(pairs, name) for pairs in columns.maps("partitionValues")]
         tags = [None if pairs is None else _json(dict(pairs)) for pairs in columns.maps("tags")]
         version, keys_of, live = self._version, self._keys_of, self._live
         look_at, source = self._paths.look_at_path, f"_delta_log/{name}"
@@ -113,11 +115,13 @@ class AddReader:
         ]
         return found, new
 
-    def _partition(self, pairs: list[tuple[str, str | None]] | None) -> tuple[str, int]:
+    def _partition(self, pairs: list[tuple[str, str | None]] | None, name: str) -> tuple[str, int]:
         key = tuple(pairs or ())
         found = self._partitions.get(key)
         if found is None:
-            text = codec.dumps(dict(key)).decode()
+            values = dict(key)
+            check_storable(values, source=f"_delta_log/{name}")
+            text = codec.dumps(values).decode()
             found = self._partitions[key] = (text, partition_key_of(text))
         return found
 
@@ -155,6 +159,14 @@ class _Columns:
                     f"_delta_log/{self._name}: add.{field} has the wrong type",
                     cause=f"found {column.type}",
                     remedy="restore the checkpoint from a copy, or the commit files before it",
+                )
+        for field in _TEXT:
+            column = self._fields.get(field)
+            if column is not None and pc.any(pc.match_substring(column, "\0")).as_py():
+                raise LogFormatError(
+                    f"_delta_log/{self._name}: add.{field} contains a NUL character",
+                    cause="PostgreSQL can't store one",
+                    remedy="rewrite the table without it, with the writer that made it",
                 )
 
     def plain(self, field: str) -> list[Any]:

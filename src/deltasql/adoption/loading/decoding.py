@@ -26,6 +26,7 @@ from deltasql.spec.actions import (
     Txn,
     UnknownAction,
 )
+from deltasql.spec.partition_values import check_storable, is_too_long
 from deltasql.spec.protocol import check_well_formed
 from deltasql.spec.schema import parse_schema
 
@@ -77,7 +78,7 @@ def decode_line(line: bytes, source: str) -> Line:
     if keys != _keys_in(value) or any(odd in line for odd in _ODD):
         _refuse_doubled_keys(line, source)
     if _NUL in line:
-        _refuse_nul(action, source)
+        refuse_nul(action, source)
     return Line(action, source)
 
 
@@ -107,7 +108,8 @@ def _refuse_doubled_keys(line: bytes, source: str) -> None:
     json.loads(line, object_pairs_hook=unique)
 
 
-def _refuse_nul(action: Action, source: str) -> None:
+def refuse_nul(action: Action, source: str) -> None:
+    """Raise `LogFormatError` for a text with a NUL character that a database is to store."""
     for text in _texts(action):
         if text is not None and "\0" in text:
             raise LogFormatError(
@@ -120,9 +122,13 @@ def _refuse_nul(action: Action, source: str) -> None:
 def _texts(action: Action) -> Sequence[str | None]:
     match action:
         case AddFile() | RemoveFile():
-            return (action.path, action.stats, getattr(action, "clustering_provider", None))
+            values = action.partition_values or {}
+            provider = getattr(action, "clustering_provider", None)
+            return (action.path, action.stats, provider, *values, *values.values())
         case CdcFile():
             return (action.path,)
+        case Protocol():
+            return (*(action.reader_features or ()), *(action.writer_features or ()))
         case Txn():
             return (action.app_id,)
         case DomainMetadata():
@@ -152,6 +158,8 @@ class Commit:
         action = line.action
         match action:
             case AddFile() | RemoveFile():
+                if any(map(is_too_long, action.partition_values or ())):
+                    check_storable(action.partition_values or {}, source=line.source)
                 self._paths.look_at(action, line.source)
                 self._once("file", action.path, action.dv_id, line.source)
             case Txn():

@@ -10,7 +10,7 @@ from typing import Protocol as Interface
 import pyarrow as pa
 
 from deltasql.adoption.loading.checkpoint_adds import AddReader, said_twice
-from deltasql.adoption.loading.decoding import check_metadata, check_protocol
+from deltasql.adoption.loading.decoding import check_metadata, check_protocol, refuse_nul
 from deltasql.adoption.loading.outside import PathRules
 from deltasql.adoption.loading.parts import Parts
 from deltasql.data.reading.footer import ParquetFile
@@ -200,6 +200,8 @@ class Base:
     def _top_actions(self, name: str) -> Iterator[Action]:
         if name.endswith(".json"):
             actions = codec.decode_commit(self._objects.read(_LOG + name), source=_LOG + name)
+            for item in actions:
+                refuse_nul(item, _LOG + name)
             files: list[Action] = [
                 item for item in actions if isinstance(item, AddFile | RemoveFile)
             ]
@@ -255,7 +257,9 @@ class Base:
 
     def actions(self, batch: pa.StructArray, kind: str, name: str) -> Iterator[Action]:
         """The actions of a batch, decoded one by one."""
-        return decoded(kind, batch, _LOG + name)
+        for action in decoded(kind, batch, _LOG + name):
+            refuse_nul(action, _LOG + name)
+            yield action
 
 
 def batches_of(

@@ -14,6 +14,7 @@ from deltasql.log.validation.values import check_json, check_text, check_texts
 from deltasql.spec import codec
 from deltasql.spec.actions import Metadata, Protocol
 from deltasql.spec.features import all_fields, needed_features, type_names
+from deltasql.spec.partition_values import LONGEST_NAME, is_too_long
 from deltasql.spec.properties import (
     COLUMN_MAPPING_MODE,
     FIELD_ID,
@@ -187,6 +188,12 @@ def _check_partition_columns(metadata: Metadata, schema: StructType) -> None:
             remedy="name each partition column once",
         )
     for name in names:
+        if is_too_long(name):
+            raise ValidationError(
+                f"the table can't be partitioned by {name!r:.80}",
+                cause=f"the name has more than {LONGEST_NAME} bytes",
+                remedy="rename the column, or partition by another",
+            )
         field = schema.field(name)
         if field is None or not _may_partition(field.type):
             raise ValidationError(
