@@ -123,6 +123,37 @@ def test_no_name_is_suggested_that_a_visitor_may_not_see(guarded):
     assert "did you mean" not in answer.text
 
 
+def test_a_body_is_read_only_of_who_may_send_it(guarded):
+    """Who has no token is refused before they have sent it: nobody waits for it, or keeps it."""
+    context = ssl._create_unverified_context()
+    for token, status in (("no", 401), (guarded.tokens["reader"], 403)):
+        with socket.create_connection(("127.0.0.1", httpx.URL(guarded.address).port), 15) as plain:
+            connection = context.wrap_socket(plain)
+            head = [f"POST {T}/commits HTTP/1.1", "Host: localhost", "Content-Length: 16000000",
+                    "Content-Type: application/json", f"Authorization: Bearer {token}"]  # fmt: skip
+            connection.sendall("\r\n".join([*head, "", '{"actions": [']).encode())
+            assert int(connection.recv(1000).split()[1]) == status
+    credentials = "/api/2.1/unity-catalog/temporary-table-credentials"
+    much = {"table_id": "1", "unknown": "x" * 5000}
+    answer = guarded.http.post(credentials, json=much, headers=guarded.bearer("reader"))
+    assert answer.status_code == 413
+    assert guarded.http.post("/login", data={"token": "x" * 5000}).status_code == 413
+    commit = '{"actions": [{"txn": {"appId": "a", "version": 1}}]}'
+    headers = {**guarded.bearer("operator"), "Content-Type": "text/plain"}
+    assert guarded.http.post(f"{T}/commits", content=commit, headers=headers).status_code == 415
+
+
+def test_who_has_to_sign_in_first_comes_back_to_a_page(guarded):
+    query = "?where=id%20%3C%203"
+    asked = guarded.http.get(f"/tables/sales.orders/files{query}")
+    with httpx.Client(base_url=guarded.address, verify=False) as browser:
+        form = browser.get(asked.headers["location"]).text
+        assert 'value="/tables/sales.orders/files?where=id%20%3C%203"' in form
+    # What a button would have changed is not done by signing in.
+    pressed = guarded.http.post("/tables/sales.orders/jobs/check")
+    assert pressed.headers["location"] == "/login?next=/"
+
+
 def test_the_cookie_of_the_dashboard(guarded):
     with httpx.Client(base_url=guarded.address, verify=False) as browser:
         wrong = browser.post("/login", data={"token": "no"})

@@ -155,6 +155,29 @@ def test_a_commit_happens_once(service):
     assert path.exists()
 
 
+def test_a_commit_id_that_stands_for_other_files(service):
+    """Nobody is told that their files are committed when others are."""
+    _, first = _upload(service, orders(800, 5), commit_id="used-twice")
+    _, second = _upload(service, orders(810, 5), commit_id="used-twice")
+    done = service.http.post(f"{T}/commits", json=first)
+    assert done.status_code == 201
+    txn = {"actions": [{"txn": {"appId": "a", "version": 1}}], "commit_id": "used-twice"}
+    both = {**first, "actions": [*first["actions"], *second["actions"]]}
+    numbered = {**first, "app_id": "a", "app_version": 1}
+    for body in (second, txn, both, numbered):
+        refused = service.http.post(f"{T}/commits", json=body)
+        assert refused.status_code == 409, refused.text
+        assert "another commit" in refused.json()["problem"]
+    # The same one, told in another order of its keys, and with other facts about its file.
+    action = dict(reversed(first["actions"][0]["add"].items()))
+    same = {**first, "actions": [{"add": {**action, "modificationTime": 1}}], "operation": "MERGE"}
+    again = service.http.post(f"{T}/commits", json=same)
+    assert (again.status_code, again.json()["version"]) == (200, done.json()["version"])
+    named = {"commit_id": "named", "app_id": "loader", "app_version": 3, "actions": txn["actions"]}
+    versions = {service.http.post(f"{T}/commits", json=named).json()["version"] for _ in range(2)}
+    assert len(versions) == 1
+
+
 def test_the_same_commit_at_once_is_one_version(service):
     _, body = _upload(service, orders(600, 5), commit_id="at-once")
     with ThreadPoolExecutor(8) as pool:
@@ -182,7 +205,8 @@ def test_commits_that_are_refused(service):
     assert "bytes" in refused(size=1)
     people = service.folder / "lake/hr/people/x.parquet"
     assert "absolute" in refused(path=people.as_uri())
-    assert refused(path="../../hr/people/x.parquet")
+    for path in ("../../hr/people/x.parquet", "%2e%2e/x.parquet", "a/", "", "/x.parquet"):
+        assert "log" not in refused(path=path)
     pinned = service.http.post(f"{T}/commits", json={**body, "expected_version": 1})
     assert pinned.status_code == 409
     assert pinned.json()["title"] == "VersionConflictError"

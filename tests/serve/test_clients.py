@@ -161,6 +161,28 @@ def test_the_catalog_is_paged_and_knows_its_names(service):
         assert service.http.get(f"{UNITY}/{path}").status_code == 404, path
 
 
+def test_the_catalog_tells_only_what_is_so(service):
+    """No mirrored version of a table that has none, and every table by the name it is listed by."""
+    schema = pa.schema([("id", pa.int64())])
+    with service.lake() as lake:
+        hidden = lake.create_table("odd.hidden", schema, properties={"mirror.mode": "off"})
+        hidden.append(pa.table({"id": [1]}))
+        for name in ("bare", "default.dotted", "default.both", "both"):
+            lake.create_table(name, schema)
+        ids = {item.name: item.table_id for item in lake.store.tables()}
+    told = service.http.get(f"{UNITY}/tables/lake.odd.hidden").json()
+    assert told["properties"]["deltasql.version"] == "1"
+    assert "deltasql.mirrored_version" not in told["properties"]
+    params = {"catalog_name": "lake", "schema_name": "default"}
+    listed = service.http.get(f"{UNITY}/tables", params=params).json()["tables"]
+    wanted = {"bare": "bare", "dotted": "default.dotted", "both": "both"}
+    assert {item["name"] for item in listed} == set(wanted)
+    assert len(listed) == len(wanted)
+    for item in listed:
+        found = service.http.get(f"{UNITY}/tables/{item['full_name']}").json()
+        assert found["table_id"] == item["table_id"] == str(ids[wanted[item["name"]]])
+
+
 def test_it_ends_in_order(tmp_path):
     """By Ctrl-C as by SIGTERM, which ends the service of every module: requests are answered."""
     seed(tmp_path)

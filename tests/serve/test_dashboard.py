@@ -168,6 +168,70 @@ def test_a_mirror_in_trouble_is_told_and_mended(browser, service):
         assert page.locator("#late", has_text="odd.trouble").count() == 0
 
 
+def test_an_open_page_follows_what_happens(browser, service):
+    """Alerts come and go on it without a click: it may hang on a wall."""
+    with service.lake() as lake, watched_page(browser, service.address) as page:
+        table = lake.create_table("odd.sudden", NUMBERS)
+        foreign = service.folder / "lake/odd/sudden/_delta_log/00000000000000000001.json"
+        until(lambda: table.mirror.status().mirrored_version == 0)
+        until(lambda: "odd.sudden" not in service.http.get("/").text.partition("Commits in")[0])
+        page.goto("/?search=odd.")
+        expect(page.locator("#tables")).to_contain_text("odd.sudden")
+        context = page.context.new_page()
+        context.goto("/tables/odd.sudden")
+        expect(context.get_by_role("alert")).to_have_count(0)
+        table.mirror.pause()
+        table.append(pa.table({"id": [1]}))
+        foreign.write_text("{}")
+        table.mirror.resume()
+        expect(page.locator("#late")).to_contain_text("odd.sudden", timeout=30_000)
+        expect(page.locator("#state")).to_contain_text("a look")
+        row = page.locator("#tables tr", has_text="odd.sudden")
+        expect(row.locator(".badge.bad")).to_have_text("failed", timeout=15_000)
+        expect(context.get_by_role("alert")).to_contain_text("differs", timeout=30_000)
+        foreign.unlink()
+        table.mirror.repair()
+        expect(page.locator("#late")).not_to_contain_text("odd.sudden", timeout=30_000)
+        expect(row.locator(".badge.good")).to_be_visible(timeout=15_000)
+        expect(context.get_by_role("alert")).to_have_count(0, timeout=30_000)
+        # Two versions have a line; there was no place for it when the page was opened.
+        expect(context.locator("#plots path.line")).to_have_count(2, timeout=30_000)
+
+
+def test_pages_of_one_version_are_not_made_again(browser, service):
+    """Rows would be read from their files again and again, for a badge."""
+    with watched_page(browser, service.address) as page:
+        for part in ("rows", "files", "schema"):
+            page.goto(f"/tables/sales.orders/{part}")
+            with page.expect_request(re.compile("/tables/"), timeout=15_000) as asked:
+                pass
+            assert asked.value.url.endswith("/tables/sales.orders")
+
+
+def test_a_mirror_that_drifted_is_told(browser, tmp_path):
+    """By the worker's own look: a foreign file that is in nobody's way."""
+    seed(tmp_path)
+    quick = ["mirror.validate_interval=500ms", "mirror.poll_interval=200ms",
+             "mirror.reconcile_interval=1s"]  # fmt: skip
+    running = start(tmp_path, *(part for item in quick for part in ("--set", item)))
+    foreign = tmp_path / "lake/sales/orders/_delta_log/00000000000000000099.json"
+    try:
+        with watched_page(browser, running.address) as page:
+            page.goto("/")
+            expect(page.locator("#state")).to_contain_text("up to date")
+            foreign.write_text("{}\n")
+            expect(page.locator("#late")).to_contain_text("sales.orders", timeout=30_000)
+            look(page, "/")
+            page.locator("#late a.name").click()
+            expect(page.get_by_role("alert")).to_contain_text("drifted")
+            look(page, "/tables/sales.orders")
+            foreign.unlink()
+            expect(page.get_by_role("alert")).to_have_count(0, timeout=30_000)
+    finally:
+        running.http.close()
+        assert running.stop() == 0
+
+
 def test_a_transaction_and_a_table_that_is_only_read(browser, service):
     entries = service.http.get("/api/v1/audit?limit=1000").json()["entries"]
     moved = next(item["version"] for item in entries if item["version"]["transaction_id"])

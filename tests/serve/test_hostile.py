@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
-import threading
 import time
 from contextlib import suppress
 from urllib.parse import quote
 
 import httpx
 import pytest
-import uvicorn
 
 from deltasql.serve import limits
-from deltasql.serve.patience import PatientProtocol
-from deltasql.serve.problems import Refused
 from tests.serve.conftest import HOSTILE
 
 T = "/api/v1/tables/sales.orders"
@@ -125,61 +120,6 @@ def test_garbage_on_the_wire_and_idle_connections(shared_service):
     assert time.monotonic() - started < 10
     for connection in idle:
         connection.close()
-
-
-def test_a_slow_body_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(limits, "_PATIENCE", 0.05)
-    seen: list[str] = []
-
-    async def app(scope, receive, send):
-        try:
-            await receive()
-        except Refused as refused:
-            seen.append(refused.problem)
-
-    async def never():
-        await asyncio.sleep(5)
-
-    async def run():
-        scope = {"type": "http", "path": "/", "headers": [], "query_string": b""}
-        await limits.Limits(app)(scope, never, never)
-
-    asyncio.run(run())
-    assert seen == ["the request did not arrive in time"]
-
-
-def test_headers_that_never_end_are_not_waited_for():
-    """A byte now and then keeps no place; who asks, and then waits for the answer, keeps theirs."""
-
-    class Hasty(PatientProtocol):
-        patience = 0.3
-
-    async def app(scope, receive, send):
-        assert scope["type"] == "http"
-        await asyncio.sleep(0.6)
-        await send({"type": "http.response.start", "status": 200,
-                    "headers": [(b"content-length", b"2")]})  # fmt: skip
-        await send({"type": "http.response.body", "body": b"ok"})
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, http=Hasty, log_config=None, lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        place = listening.getsockname()
-        with socket.create_connection(place, timeout=20) as slow:
-            with suppress(OSError):
-                for byte in b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"y" * 400:
-                    slow.sendall(bytes([byte]))
-                    time.sleep(0.05)
-            with suppress(ConnectionError):
-                assert slow.recv(10) == b""
-        with socket.create_connection(place, timeout=20) as silent:
-            assert silent.recv(10) == b""
-        address = f"http://127.0.0.1:{place[1]}"
-        with httpx.Client(base_url=address, timeout=20) as http:
-            assert [http.get("/").text for _ in range(2)] == ["ok", "ok"]
-        server.should_exit = True
-        thread.join()
 
 
 def test_nothing_unexpected_was_logged(shared_service):

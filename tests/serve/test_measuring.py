@@ -11,7 +11,12 @@ import pyarrow as pa
 import pytest
 
 from deltasql.mirror.worker import Worker
+from deltasql.serve.jobs import Jobs
+from deltasql.serve.service import Service
+from deltasql.serve.unity.vending import Vending
+from deltasql.serve.watching import LakeFigures
 from deltasql.telemetry import metrics
+from tests.faults.waiting import until
 from tests.parts import prometheus
 from tests.parts.process import PartMissingError
 from tests.serve.conftest import open_lake
@@ -79,12 +84,37 @@ def test_the_service_tells_of_others_commits(shared_service):
     before = versions()
     with shared_service.lake() as lake:
         lake.table("hr.people").append(pa.table({"id": [1]}))
-    assert versions() == before + 1
+    until(lambda: versions() == before + 1)
     deadline = time.monotonic() + 10
     pattern = r'^mirror_publish_latency_ms_bucket\{le="\+Inf"\} ([1-9]\S*)$'
     while not re.search(pattern, shared_service.http.get("/metrics").text, re.MULTILINE):
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def test_commits_are_counted_whatever_becomes_of_their_tables(tmp_path):
+    """A counter that shrinks is a restart to Prometheus, and one that jumps a rush of commits."""
+    rows = pa.table({"id": [1]})
+    with open_lake(tmp_path) as lake:
+        service = Service(lake, Jobs(), Vending({}, "off"))
+        try:
+            figures = LakeFigures(service)
+
+            def counted() -> float:
+                found = {item.name: item.samples[0].value for item in figures.collect()}
+                return found["lake_versions"]
+
+            assert counted() == 0
+            gone, stays = (lake.create_table(name, rows.schema) for name in ("gone", "stays"))
+            for table in (gone, stays, gone, stays):
+                table.append(rows)
+            until(lambda: counted() == 6)
+            lake.drop_table("gone", purge=True)
+            assert counted() == 6
+            stays.append(rows)
+            until(lambda: counted() == 7)
+        finally:
+            service.jobs.close()
 
 
 def test_the_rules_fire_and_go_away(tmp_path):

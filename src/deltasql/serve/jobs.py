@@ -46,6 +46,7 @@ class Job:
     kind: str
     table: str | None
     asked_by: str
+    options: dict[str, bool] = field(default_factory=dict)
     state: State = State.WAITING
     done: int = 0
     total: int = 0
@@ -78,6 +79,7 @@ class Job:
             "id": self.job_id,
             "kind": self.kind,
             "table": self.table,
+            "options": self.options,
             "state": self.state.value,
             "done": self.done,
             "total": self.total,
@@ -97,13 +99,19 @@ class Jobs:
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="deltasql-job")
 
     def begin(
-        self, kind: str, table: str | None, asked_by: str, work: Callable[[Job], dict[str, Any]]
+        self,
+        kind: str,
+        table: str | None,
+        asked_by: str,
+        work: Callable[[Job], dict[str, Any]],
+        **options: bool,
     ) -> Job:
         """Begin a job, unless the same one is under way: then return that."""
+        asked = (kind, table, options)
         with self._lock:
             open_jobs = [item for item in self._jobs.values() if not item.is_over]
             for item in open_jobs:
-                if (item.kind, item.table) == (kind, table) and not item.is_cancelled:
+                if (item.kind, item.table, item.options) == asked and not item.is_cancelled:
                     return item
             if len(open_jobs) >= _WAITING:
                 raise Refused(
@@ -112,7 +120,7 @@ class Jobs:
                     cause=f"{len(open_jobs)} have not ended",
                     remedy="wait for them, or cancel some",
                 )
-            job = Job(uuid.uuid4().hex, kind, table, asked_by)
+            job = Job(uuid.uuid4().hex, kind, table, asked_by, options)
             self._jobs[job.job_id] = job
             self._forget_old()
         self._pool.submit(self._run, job, work)
@@ -129,10 +137,13 @@ class Jobs:
         return found[::-1][:most]
 
     def cancel(self, job: Job) -> None:
-        """Ask a job to end at its next step; a waiting one does not begin."""
+        """Ask a job to end at its next step; one that waits for its turn ends at once."""
         with self._lock:
-            if not job.is_over:
-                job.is_cancelled = True
+            if job.is_over:
+                return
+            job.is_cancelled = True
+            if job.state is State.WAITING:
+                self._end(job, State.CANCELLED)
 
     def close(self) -> None:
         """Cancel what is left, and wait for what can't stop at once."""
@@ -141,10 +152,18 @@ class Jobs:
                 job.is_cancelled = True
         self._pool.shutdown(wait=True, cancel_futures=True)
 
+    @staticmethod
+    def _end(job: Job, state: State) -> None:
+        job.ended_at = datetime.now(UTC)
+        job.state = state
+
     def _run(self, job: Job, work: Callable[[Job], dict[str, Any]]) -> None:
+        with self._lock:
+            if job.is_over:
+                return
+            job.state = State.RUNNING
         try:
             job.step()
-            job.state = State.RUNNING
             job.result = work(job)
             ended = State.DONE
         except JobCancelled:
@@ -164,9 +183,8 @@ class Jobs:
                 "remedy": "",
             }
             ended = State.FAILED
-        job.ended_at = datetime.now(UTC)
         # A failure after cancellation is of no interest.
-        job.state = State.CANCELLED if ended is State.FAILED and job.is_cancelled else ended
+        self._end(job, State.CANCELLED if ended is State.FAILED and job.is_cancelled else ended)
 
     def _forget_old(self) -> None:
         over = [job_id for job_id, item in self._jobs.items() if item.is_over]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from deltasql.serve.problems import Refused, answer
 
 LARGEST_BODY: Final = 16 * 1024 * 1024
-# How long a client may take for the next piece of its request.
+# How long a client may take for its body, beside a second for each so many bytes of it.
 _PATIENCE: Final = 20.0
+_SLOWEST: Final = 16_384
 # Below the 64 KiB that the server accepts for a request line and its headers.
 _LONGEST_QUERY: Final = 49_152
 _POLICY: Final = (
@@ -68,15 +70,19 @@ class Limits:
 
     def _bounded(self, receive: Receive) -> Receive:
         seen = 0
+        begun: float | None = None
         is_whole = False
 
         async def bounded() -> Message:
-            nonlocal seen, is_whole
+            nonlocal seen, begun, is_whole
             if is_whole:
                 # After the body comes only the disconnect, which may take its time.
                 return await receive()
+            now = time.monotonic()
+            begun = now if begun is None else begun
             try:
-                message = await asyncio.wait_for(receive(), _PATIENCE)
+                left = begun + _PATIENCE + seen / _SLOWEST - now
+                message = await asyncio.wait_for(receive(), left)
             except TimeoutError:
                 raise Refused(
                     408, "the request did not arrive in time", remedy="send it again"

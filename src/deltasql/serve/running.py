@@ -72,6 +72,7 @@ def serve(
     config = uvicorn.Config(
         create_app(service),
         http=PatientProtocol,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

@@ -12,10 +12,12 @@ from starlette.concurrency import run_in_threadpool
 
 Answer = TypeVar("Answer")
 
-# How many times longer than its making an answer is shared: so at most an eleventh of a thread's
-# time goes into it, however many ask, and that of a small lake is fresh.
-_WORTH: Final = 10
-_LONGEST: Final = 2.0
+# How many times longer than its making an answer is shared, and how much longer it is given while
+# the next one is made: so at most a sixth of a thread's time goes into it, however many ask, nobody
+# waits on a busy page, and that of a small lake is fresh.
+_WORTH: Final = 5
+_LONGEST: Final = 1.0
+_STALE: Final = 4
 _KEPT: Final = 64
 
 
@@ -23,6 +25,7 @@ _KEPT: Final = 64
 class _Made(Generic[Answer]):
     answer: Answer
     until: float
+    stale_until: float
 
 
 class Shared(Generic[Answer]):
@@ -34,12 +37,16 @@ class Shared(Generic[Answer]):
 
     async def get(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
         """The answer for a key, by `make` in a thread unless there is a recent one."""
-        made = self._made.get(key)
-        if made is not None and time.monotonic() < made.until:
+        made, now = self._made.get(key), time.monotonic()
+        if made is not None and now < made.until:
             return made.answer
         task = self._making.get(key)
         if task is None:
             task = self._making[key] = asyncio.create_task(self._make(key, make))
+            # Whoever waits for it is told; it may be that nobody does.
+            task.add_done_callback(_heard)
+        if made is not None and now < made.stale_until:
+            return made.answer
         # One who hangs up must not take the answer from the others.
         return await asyncio.shield(task)
 
@@ -49,10 +56,15 @@ class Shared(Generic[Answer]):
             answer = await run_in_threadpool(make)
             now = time.monotonic()
             if len(self._made) >= _KEPT:
-                self._made = {k: item for k, item in self._made.items() if item.until > now}
+                self._made = {k: item for k, item in self._made.items() if item.stale_until > now}
             if len(self._made) < _KEPT:
-                until = now + min(_LONGEST, _WORTH * (now - started))
-                self._made[key] = _Made(answer, until)
+                fresh = min(_LONGEST, _WORTH * (now - started))
+                self._made[key] = _Made(answer, now + fresh, now + _STALE * fresh)
             return answer
         finally:
             del self._making[key]
+
+
+def _heard(task: asyncio.Task[Answer]) -> None:
+    if not task.cancelled():
+        task.exception()

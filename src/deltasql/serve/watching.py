@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,8 +16,11 @@ from deltasql.log.retention import OFF, mirror_mode
 from deltasql.serve.service import Service
 from deltasql.serve.tokens import Visitor
 from deltasql.store.browsing.interface import BehindTable
+from deltasql.telemetry import metrics
 
 _MOST: Final = 500
+_HOUR: Final = 3_600_000
+_SETTLED: Final = 2_000
 
 
 def behind(service: Service, visitor: Visitor) -> list[BehindTable]:
@@ -28,9 +33,21 @@ def behind(service: Service, visitor: Visitor) -> list[BehindTable]:
     ]
 
 
-def lag_seconds(service: Service, item: BehindTable) -> float:
-    """How long the oldest missing version has waited."""
-    return max(0.0, (service.lake.store.clock_ms() - item.oldest) / 1000)
+def drifted(service: Service, visitor: Visitor) -> set[str]:
+    """Tables whose mirror holds something else than SQL, as this instance's worker found."""
+    if not service.wants_worker:
+        return set()
+    return {
+        sample.labels["table"]
+        for family in metrics.MIRROR_DRIFT.collect()
+        for sample in family.samples
+        if sample.value and visitor.sees(sample.labels["table"])
+    }
+
+
+def lag_seconds(item: BehindTable, now: int) -> float:
+    """How long the oldest missing version has waited, at a time of the database."""
+    return max(0.0, (now - item.oldest) / 1000)
 
 
 class LakeFigures(Collector):
@@ -38,6 +55,9 @@ class LakeFigures(Collector):
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._lock = threading.Lock()
+        self._committed = 0
+        self._counted_upto: int | None = None
 
     def describe(self) -> Iterator[Metric]:
         """No names in advance: registering must not query a database."""
@@ -48,6 +68,7 @@ class LakeFigures(Collector):
         up = GaugeMetricFamily("lake_up", "1 while the lake's database answers")
         try:
             summary = self._service.lake.store.summary()
+            committed = self._count_commits()
         except StoreError:
             up.add_metric([], 0)
             yield up
@@ -56,7 +77,9 @@ class LakeFigures(Collector):
         yield up
         yield GaugeMetricFamily("lake_tables", "Tables of the lake", value=summary.tables)
         yield CounterMetricFamily(
-            "lake_versions", "Versions of all tables, whoever committed them", summary.versions
+            "lake_versions",
+            "Versions that were committed since this process began, by anybody",
+            committed,
         )
         yield GaugeMetricFamily("lake_files", "Live files as mirrored", value=summary.files)
         yield GaugeMetricFamily("lake_bytes", "Their size in bytes", value=summary.size_bytes)
@@ -67,3 +90,22 @@ class LakeFigures(Collector):
                 "1 while this instance's worker lives",
                 value=int(worker is not None and worker.is_alive()),
             )
+
+    def _count_commits(self) -> int:
+        """The commits so far, by their times.
+
+        Sums over the tables would not do: they shrink when versions expire and tables are dropped,
+        which a counter must not, and grow when a table with a long history is adopted.
+        """
+        with self._lock:
+            store = self._service.lake.store
+            now = store.clock_ms()
+            start = self._counted_upto
+            if start is None:
+                start = now - int((time.time() - self._service.started) * 1000)
+            # A commit takes its time a moment before others see it.
+            upto = max(start, now - _SETTLED)
+            found = store.activity(start=start, stop=upto, bucket=_HOUR)
+            self._committed += sum(found.values())
+            self._counted_upto = upto
+            return self._committed

@@ -12,12 +12,15 @@ from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from deltasql.commit import CommitRequest
-from deltasql.errors import CommitError, DatabaseError, ValidationError
+from deltasql.errors import CommitError, DatabaseError, LogFormatError, ValidationError
 from deltasql.lake.table import Table
 from deltasql.serve.access import Operator, Reader, Served
 from deltasql.serve.api.tables import Name
+from deltasql.serve.bodies import OperatorsBody, in_openapi, parsed
 from deltasql.serve.problems import Refused
-from deltasql.spec.actions import AddFile, CdcFile, RemoveFile
+from deltasql.serve.service import Service
+from deltasql.spec import codec
+from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile, Txn
 from deltasql.spec.paths import is_absolute, object_key
 
 router = APIRouter(prefix="/api/v1/tables", tags=["commits"])
@@ -56,15 +59,16 @@ class CommitAnswer:
     is_new: bool
 
 
-@router.post("/{name}/commits", status_code=201)
+@router.post("/{name}/commits", status_code=201, openapi_extra=in_openapi(CommitBody))
 def commit(
-    service: Served, visitor: Operator, name: Name, body: CommitBody, response: Response
+    service: Served, visitor: Operator, name: Name, content: OperatorsBody, response: Response
 ) -> CommitAnswer:
     """Commit actions. Sent again with the same commit id, the answer is the same version.
 
     Files that are added must be there, below the table's folder, and have the size they say.
     """
     table = service.table(visitor, name)
+    body = parsed(CommitBody, content)
     commit_id = body.commit_id or str(uuid.uuid4())
     known = service.lake.store.find_commit(table.table_id, commit_id)
     if known is None:
@@ -79,6 +83,7 @@ def commit(
             known = service.lake.store.find_commit(table.table_id, commit_id)
             if known is None:
                 raise
+    _must_be_the_same(service, table, body, known.version)
     response.status_code = 200
     return CommitAnswer(known.version, commit_id, is_new=False)
 
@@ -115,6 +120,37 @@ def _request(table: Table, body: CommitBody, commit_id: str) -> CommitRequest:
     )
     request.commit_id = commit_id
     return request
+
+
+def _must_be_the_same(service: Service, table: Table, body: CommitBody, version: int) -> None:
+    """Raise `Refused` for a commit id that stands for other files or transactions.
+
+    To be told that its files are committed would be the end of them.
+    """
+    asked = _contents(codec.parse_action(action) for action in body.actions)
+    if body.app_id is not None:
+        asked.add(("Txn", body.app_id, body.app_version))
+    found = service.lake.store.commits(table.table_id, after=version - 1, upto=version)
+    for record in found:  # one, or none once it has expired
+        source = f"version {version} of {table.name}"
+        if asked != _contents(codec.decode_commit(record.body, source=source)):
+            raise Refused(
+                409,
+                f"the commit id {body.commit_id} stands for another commit",
+                cause=f"version {version} has it, with other files or transactions",
+                remedy="nothing was committed now: send these actions with an id of their own",
+            )
+
+
+def _contents(actions: Iterable[Action]) -> set[tuple[str, str, int | None]]:
+    """What a commit is about: files by their paths, transactions by their numbers."""
+    found: set[tuple[str, str, int | None]] = set()
+    for item in actions:
+        if isinstance(item, AddFile | RemoveFile | CdcFile):
+            found.add((type(item).__name__, item.path, None))
+        elif isinstance(item, Txn):
+            found.add(("Txn", item.app_id, item.version))
+    return found
 
 
 def _must_be_there(table: Table, request: CommitRequest) -> None:
@@ -157,6 +193,18 @@ def _must_be_below(action: AddFile | CdcFile | RemoveFile) -> None:
             remedy="put the file below the table's folder, and give its relative path",
             path=action.path,
         )
+    if isinstance(action, RemoveFile):
+        return
+    try:
+        object_key(action.path)
+    except LogFormatError as error:
+        # It is no log's path yet.
+        raise ValidationError(
+            f"{action.path!r:.200} is not the path of a file",
+            cause=error.cause,
+            remedy="give it relative to the table's folder, percent-encoded",
+            path=action.path,
+        ) from None
 
 
 def _is_broken(path: str) -> bool:

@@ -31,6 +31,7 @@ _FAILURES: Final = {
     "409": "A conflict, or the table's state forbids it",
     "413": "The request is too large",
     "414": "The query is too long",
+    "415": "The body is not JSON",
     "421": "Without tokens only requests to localhost are answered",
     "422": "The request is malformed",
     "429": "Too many jobs are waiting",

@@ -86,4 +86,4 @@ def begin(service: Service, visitor: Visitor, kind: str, name: str, **options: b
             return long_work.repair_table(lake, name, job, force=options.get("force", False))
         return long_work.check_table(lake, name, job, full=options.get("full", False))
 
-    return service.jobs.begin(kind, name, visitor.name, work)
+    return service.jobs.begin(kind, name, visitor.name, work, **options)

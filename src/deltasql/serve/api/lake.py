@@ -34,13 +34,13 @@ _RECENT: Final = 30 * _DAY
 @router.get("/mirror")
 def mirror(service: Served, visitor: Reader) -> dict[str, Any]:
     """The lake in numbers, and the tables whose mirror is behind."""
-    late = behind(service, visitor)
+    late, now = behind(service, visitor), service.lake.store.clock_ms()
     answer: dict[str, Any] = {
         "behind": [
             {
                 "table": item.name,
                 "versions": item.versions,
-                "seconds": lag_seconds(service, item),
+                "seconds": lag_seconds(item, now),
                 "is_failed": item.is_failed,
                 "is_paused": item.is_paused,
                 "error_message": item.error_message,

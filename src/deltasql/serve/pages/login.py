@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from deltasql.serve.access import COOKIE, Served, must_be_own_page
+from deltasql.serve.bodies import read_small
 from deltasql.serve.pages.rendering import page, see
 
 router = APIRouter()
 
 _WEEK: Final = 7 * 24 * 3600
-_LONGEST_FORM: Final = 4096
 
 
 @router.get("/login")
@@ -32,7 +32,7 @@ async def enter(request: Request, service: Served) -> Response:
     """Take the token, if it is one."""
     # Otherwise another site could sign a visitor in as somebody else, and see what they do.
     must_be_own_page(request, needs_origin=False)
-    form = parse_qs((await request.body())[:_LONGEST_FORM].decode("utf-8", "replace"))
+    form = parse_qs((await read_small(request)).decode("utf-8", "replace"))
     token = form.get("token", [""])[0].strip()
     onward = _own(form.get("next", ["/"])[0])
     tokens = service.tokens

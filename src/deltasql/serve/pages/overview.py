@@ -12,7 +12,7 @@ from deltasql.serve.pages.plots import HEIGHT, WIDTH, bars
 from deltasql.serve.pages.rendering import text_of
 from deltasql.serve.service import Service
 from deltasql.serve.tokens import Visitor
-from deltasql.serve.watching import behind
+from deltasql.serve.watching import behind, drifted, lag_seconds
 
 router = APIRouter()
 
@@ -41,6 +41,8 @@ def _overview(service: Service, visitor: Visitor, search: str, after: str) -> st
     now = store.clock_ms()
     tables = service.listings(visitor, search=search, after=after, most=_PAGE + 1)
     late = behind(service, visitor)
+    waiting = [item for item in late if not item.is_paused]
+    others = sorted(drifted(service, visitor) - {item.name for item in waiting})
     start = now - now % _BUCKET - (_BARS - 1) * _BUCKET
     is_whole = visitor.schemas is None
     activity = store.activity(start=start, stop=now + _BUCKET, bucket=_BUCKET) if is_whole else {}
@@ -50,9 +52,15 @@ def _overview(service: Service, visitor: Visitor, search: str, after: str) -> st
         "overview.html",
         visitor,
         summary=store.summary() if is_whole else None,
-        late=[item for item in late if not item.is_paused][:_LISTED],
+        late=waiting[:_LISTED],
         late_names={item.name for item in late},
-        backlog=sum(item.versions for item in late if not item.is_paused),
+        trouble=dict.fromkeys(others, "drift")
+        | {item.name: "failed" for item in waiting if item.is_failed},
+        drifted=others[:_LISTED],
+        troubled=len(waiting) + len(others),
+        listed=len(waiting[:_LISTED]) + len(others[:_LISTED]),
+        backlog=sum(item.versions for item in waiting),
+        lag=max((lag_seconds(item, now) for item in waiting), default=0.0),
         paused=sum(item.is_paused for item in late),
         now=now,
         bars=bars(activity, start=start, bucket=_BUCKET, number=_BARS),

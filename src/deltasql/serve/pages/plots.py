@@ -59,12 +59,15 @@ class Partition:
     size_bytes: int
 
 
-def partition(item: ListedPartition, names: Mapping[str, str]) -> Partition:
-    """A partition, and the condition that finds its files."""
-    values = {
+def partition(item: ListedPartition, names: Mapping[str, str], columns: Sequence[str]) -> Partition:
+    """A partition, its values in the order of the columns, and the condition that finds its
+    files.
+    """
+    found = {
         names.get(key, key): value
         for key, value in codec.load_partition_values(item.partition_values).items()
     }
+    values = {name: found[name] for name in columns if name in found}
     where = " AND ".join(
         f"{_quoted(name, '`')} IS NULL"
         if value is None

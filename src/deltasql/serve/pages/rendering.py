@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 from urllib.parse import quote
@@ -19,6 +19,9 @@ from deltasql.version import __version__
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _LONGEST: Final = 160
+# Types, as Arrow names them, whose values are read from their right ends.
+_NUMERIC: Final = ("int", "uint", "float", "double", "halffloat", "decimal")
+_LONG_AGO: Final = timedelta(hours=1)
 _SPANS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -34,6 +37,7 @@ def _templates() -> Environment:
     found.filters |= {
         "ago": ago,
         "breakable": breakable,
+        "brief": brief,
         "count": count,
         "counted": counted,
         "duration": duration,
@@ -42,8 +46,13 @@ def _templates() -> Environment:
         "shown": shown,
         "size": size,
     }
+    found.tests["numeric_type"] = _is_numeric
     found.globals["release"] = __version__
     return found
+
+
+def _is_numeric(kind: str) -> bool:
+    return kind.startswith(_NUMERIC)
 
 
 def page(
@@ -61,7 +70,10 @@ def text_of(path: str, template: str, visitor: Visitor | None, **values: Any) ->
 def problem_page(request: Request, status: int, told: dict[str, Any]) -> Response:
     """The page that shows a problem; a visitor without a token is asked for one."""
     if status == 401:
-        return RedirectResponse(f"/login?next={quote(request.url.path)}", status_code=303)
+        # What was to be changed is not done by signing in: only a page can be shown after it.
+        place = request.url.path if request.method == "GET" else "/"
+        query = f"?{request.url.query}" if request.method == "GET" and request.url.query else ""
+        return RedirectResponse(f"/login?next={quote(place + query, safe='/')}", status_code=303)
     if told["title"] == "HTTPError" and status == 404:
         # The router's words are for programs.
         told = {
@@ -120,6 +132,18 @@ def ago(value: int | datetime) -> str:
     then = from_ms(value) if isinstance(value, int) else value
     seconds = (datetime.now(UTC) - then).total_seconds()
     return "just now" if seconds < 1 else f"{duration(seconds)} ago"
+
+
+def brief(value: int | datetime) -> str:
+    """How long ago a time was while it is not long, then the time to the minute, in UTC."""
+    then = (from_ms(value) if isinstance(value, int) else value).astimezone(UTC)
+    now = datetime.now(UTC)
+    if now - then < _LONG_AGO:
+        return ago(then)
+    if then.date() == now.date():
+        return then.strftime("%H:%M")
+    day = f"{then.day} {then:%b}"
+    return f"{day} {then:%H:%M}" if then.year == now.year else f"{day} {then.year}"
 
 
 def moment(value: int | datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
@@ -18,7 +19,8 @@ from deltasql.serve.pages import plots
 from deltasql.serve.pages.rendering import page, text_of
 from deltasql.serve.service import Service
 from deltasql.serve.tokens import Visitor
-from deltasql.serve.watching import behind
+from deltasql.serve.unity.columns import spelt
+from deltasql.serve.watching import behind, drifted
 from deltasql.store.browsing.interface import ListedFile, ListedPartition
 
 router = APIRouter(prefix="/tables/{name}")
@@ -39,6 +41,7 @@ def _common(service: Service, visitor: Visitor, name: str, tab: str) -> dict[str
         "table": listing,
         "location": shown_location(listing.location),
         "late": next((item for item in behind(service, visitor) if item.name == name), None),
+        "has_drifted": name in drifted(service, visitor),
         "tab": tab,
         "jobs": service.jobs.newest(name, most=_JOBS),
     }
@@ -141,7 +144,7 @@ def _partitions(service: Service, visitor: Visitor, name: str, path: str) -> str
         **common,
         columns=columns,
         count=count,
-        partitions=[plots.partition(item, names) for item in found],
+        partitions=[plots.partition(item, names, columns) for item in found],
         most_files=max((item.files for item in found), default=1),
         most_bytes=max((item.size_bytes for item in found), default=1),
     )
@@ -180,15 +183,23 @@ def schema(
 
 def _compared(at: Snapshot, before: Snapshot | None) -> Iterator[tuple[str, Column, Column | None]]:
     """Each column with what happened to it since the other version: "", new, changed or gone."""
-    new = columns_of(at)
+    new = _spelt_columns(at)
     if before is None:
         yield from (("", column, None) for column in new)
         return
-    old = {column.name: column for column in columns_of(before)}
+    old = {column.name: column for column in _spelt_columns(before)}
     for column in new:
         was = old.pop(column.name, None)
         yield ("new" if was is None else "changed" if was != column else "", column, was)
     yield from (("gone", column, None) for column in old.values())
+
+
+def _spelt_columns(at: Snapshot) -> list[Column]:
+    """The columns with their types as SQL spells them."""
+    return [
+        Column(field["name"], spelt(field["type"]), field["nullable"])
+        for field in json.loads(at.metadata.schema_string)["fields"]
+    ]
 
 
 @router.get("/rows")

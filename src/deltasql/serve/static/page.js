@@ -23,7 +23,9 @@ function isBusy() {
 async function refresh() {
   const shown = document.querySelectorAll("[data-refresh]");
   if (!shown.length || isBusy()) return;
-  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  // A page that is dear, and shows a version that does not change, takes the rest from another.
+  const from = document.getElementById("main").dataset.freshFrom || location.href;
+  const answer = await fetch(from, { headers: { Accept: "text/html" } });
   if (!answer.ok || answer.redirected || isBusy()) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const old of shown) {

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from deltasql.errors import TableNotFoundError
 from deltasql.lake.table import Table
 from deltasql.serve.access import Reader, Served
+from deltasql.serve.bodies import ReadersBody, in_openapi, parsed
 from deltasql.serve.problems import Refused
 from deltasql.serve.service import Service
 from deltasql.serve.tokens import DEFAULT_SCHEMA, Visitor, schema_of
@@ -84,20 +87,30 @@ def tables(
     found: list[TableListing] = []
     following = None
     for item in _all(service, visitor, after=page_token):
-        if schema_of(item.name) != schema_name:
+        if schema_of(item.name) != schema_name or _is_shadowed(service, item.name):
             continue
         if len(found) == most:
             following = found[-1].name
             break
         found.append(item)
-    told = [_described(service.lake.table(item.name), item) for item in found]
+    told = []
+    for item in found:
+        # One that was dropped since it was listed is no reason to refuse the others.
+        with suppress(TableNotFoundError):
+            told.append(_described(service.lake.table(item.name), item))
     return {"tables": told, "next_page_token": following}
 
 
 @router.get("/tables/{full_name}")
 def table(service: Served, visitor: Reader, full_name: str) -> dict[str, Any]:
     """A table by its name, catalog.schema.table."""
-    listing = service.listing(visitor, _name(full_name))
+    name = _name(full_name)
+    try:
+        listing = service.listing(visitor, name)
+    except TableNotFoundError:
+        if schema_of(name) != DEFAULT_SCHEMA:
+            raise
+        listing = service.listing(visitor, f"{DEFAULT_SCHEMA}.{name}")
     return _described(service.table(visitor, listing.name), listing)
 
 
@@ -110,9 +123,10 @@ class CredentialBody(BaseModel):
     operation: str = "READ"
 
 
-@router.post("/temporary-table-credentials")
-def credentials(service: Served, visitor: Reader, body: CredentialBody) -> dict[str, Any]:
+@router.post("/temporary-table-credentials", openapi_extra=in_openapi(CredentialBody))
+def credentials(service: Served, visitor: Reader, content: ReadersBody) -> dict[str, Any]:
     """Credentials to read a table's files; on a local disk none are needed."""
+    body = parsed(CredentialBody, content)
     found = next(
         (
             item
@@ -134,9 +148,17 @@ def credentials(service: Served, visitor: Reader, body: CredentialBody) -> dict[
 
 
 def _all(service: Service, visitor: Visitor, *, after: str = "") -> Iterator[TableListing]:
-    while page := service.listings(visitor, after=after, most=_PAGE):
+    while page := service.listings(visitor, after=after, most=_MOST):
         yield from page
         after = page[-1].name
+
+
+def _is_shadowed(service: Service, name: str) -> bool:
+    """Whether a table without a schema has the same name in the catalog: then that is meant."""
+    schema, _, rest = name.partition(".")
+    if schema != DEFAULT_SCHEMA or not rest or "." in rest:
+        return False
+    return service.lake.store.browse_table(rest) is not None
 
 
 def _must_be_ours(name: str) -> None:
@@ -164,8 +186,10 @@ def _schema(name: str) -> dict[str, Any]:
 
 def _described(table: Table, listing: TableListing) -> dict[str, Any]:
     """A table as Unity describes it, at the newest version that readers of the mirror see."""
-    version = listing.version if listing.mirrored_version is None else listing.mirrored_version
-    at = table.snapshot(version=version)
+    mirrored = listing.mirrored_version
+    at = table.snapshot(version=listing.version if mirrored is None else mirrored)
+    # A table that was never mirrored can't be read at its location yet, so no version is named.
+    told = {} if mirrored is None else {"deltasql.mirrored_version": str(mirrored)}
     schema_name = schema_of(table.name)
     name = table.name.partition(".")[2] or table.name
     return {
@@ -180,7 +204,7 @@ def _described(table: Table, listing: TableListing) -> dict[str, Any]:
         "properties": {
             **at.properties,
             "deltasql.version": str(listing.version),
-            "deltasql.mirrored_version": str(version),
+            **told,
         },
         "table_id": str(listing.table_id),
         "created_at": at.metadata.created_time or 0,

@@ -32,7 +32,7 @@ def _column(field: dict[str, Any], place: int, partition: int | None) -> dict[st
     unity, _ = _NAMES.get(name, (name.upper(), name))
     found = {
         "name": field["name"],
-        "type_text": _spelt(kind),
+        "type_text": spelt(kind),
         "type_json": json.dumps(field),
         "type_name": unity,
         "position": place,
@@ -54,13 +54,13 @@ def _decimal(kind: str) -> tuple[int, int] | None:
     return int(precision), int(scale)
 
 
-def _spelt(kind: Any) -> str:
+def spelt(kind: Any) -> str:
     """A type as SQL spells it."""
     if isinstance(kind, str):
         return _NAMES.get(kind, ("", kind))[1]
     if kind["type"] == "array":
-        return f"array<{_spelt(kind['elementType'])}>"
+        return f"array<{spelt(kind['elementType'])}>"
     if kind["type"] == "map":
-        return f"map<{_spelt(kind['keyType'])},{_spelt(kind['valueType'])}>"
-    inner = ",".join(f"{item['name']}:{_spelt(item['type'])}" for item in kind["fields"])
+        return f"map<{spelt(kind['keyType'])},{spelt(kind['valueType'])}>"
+    inner = ",".join(f"{item['name']}:{spelt(item['type'])}" for item in kind["fields"])
     return f"struct<{inner}>"

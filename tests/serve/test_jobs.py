@@ -1,0 +1,81 @@
+"""Jobs: which are the same, how one that waits is cancelled, how many there may be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from deltasql.serve.jobs import Job, Jobs, State
+from deltasql.serve.problems import Refused
+from tests.faults.waiting import until
+
+
+class Stuck:
+    """Work that goes on until it is told to end."""
+
+    def __init__(self) -> None:
+        self.end = threading.Event()
+        self.begun: list[str] = []
+
+    def __call__(self, job: Job) -> dict[str, object]:
+        self.begun.append(job.job_id)
+        assert self.end.wait(20)
+        job.step()
+        return {"ok": True}
+
+
+@pytest.fixture
+def work() -> Stuck:
+    return Stuck()
+
+
+@pytest.fixture
+def jobs(work) -> Iterator[Jobs]:
+    found = Jobs()
+    yield found
+    work.end.set()
+    found.close()
+
+
+def test_another_option_is_another_job(jobs, work):
+    """Who asks for repair by force must not be given one without."""
+    plain = jobs.begin("repair", "t", "ana", work, force=False)
+    assert jobs.begin("repair", "t", "bob", work, force=False) is plain
+    forced = jobs.begin("repair", "t", "ana", work, force=True)
+    assert forced is not plain
+    assert (plain.told()["options"], forced.told()["options"]) == (
+        {"force": False},
+        {"force": True},
+    )
+    assert jobs.begin("repair", "u", "ana", work, force=False) is not plain
+    assert jobs.begin("check", "t", "ana", work, full=False) is not plain
+
+
+def test_one_that_waits_is_cancelled_at_once(jobs, work):
+    """Not when those before it have ended, which may be hours later."""
+    running = [jobs.begin("check", name, "ana", work) for name in ("a", "b")]
+    until(lambda: len(work.begun) == 2)
+    waiting = jobs.begin("check", "c", "ana", work)
+    jobs.cancel(waiting)
+    assert waiting.state is State.CANCELLED
+    assert waiting.ended_at is not None
+    again = jobs.begin("check", "c", "ana", work)
+    assert again is not waiting
+    work.end.set()
+    until(lambda: again.is_over)
+    assert waiting.job_id not in work.begun
+    assert [item.state for item in (*running, again)] == [State.DONE] * 3
+    # What is over stays as it ended.
+    jobs.cancel(again)
+    assert again.state is State.DONE
+
+
+def test_only_so_many_wait(jobs, work):
+    begun = [jobs.begin("check", str(number), "ana", work) for number in range(50)]
+    with pytest.raises(Refused) as refused:
+        jobs.begin("check", "more", "ana", work)
+    assert refused.value.status == 429
+    jobs.cancel(begun[-1])
+    assert jobs.begin("check", "more", "ana", work)
