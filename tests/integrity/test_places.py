@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deltasql.errors import DeltaSqlError
 from deltasql.objectstore import open_store
 from tests.integrity.conftest import SCHEMA, damage, rows
 
@@ -28,6 +29,20 @@ def test_a_place_that_no_local_table_has(lake, place):
     assert "dl_places" in problem
     (finding,) = lake.check("a").tables["a"].findings
     assert (finding.kind.value, "dl_places" in finding.remedy) == ("place", True)
+
+
+def test_a_location_that_is_none_holds_up_no_other_check(lake):
+    for name in ("a", "b", "c"):
+        lake.create_table(name, SCHEMA).append(rows(1))
+    number = lake.table("b").table_id
+    damage(lake, f"UPDATE dl_tables SET location = 'gopher://x/b' WHERE table_id = {int(number)}")
+    damage(lake, "DELETE FROM dl_active_files")
+    report = lake.check()
+    assert {name: found.ok for name, found in report.tables.items()} == dict.fromkeys("abc", False)
+    (finding,) = report.tables["b"].findings
+    assert (finding.kind.value, "gopher" in finding.problem) == ("unchecked", True)
+    with pytest.raises(DeltaSqlError, match="gopher"):
+        lake.check("b")
 
 
 def test_a_place_within_another_tables(lake):

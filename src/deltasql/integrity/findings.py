@@ -25,6 +25,7 @@ _PLACE: Final = (
     "as the log's owner, write the place of its location into dl_places, or restore that row from "
     "a backup; until then, create and purge no table there"
 )
+_UNCHECKED: Final = "lake.check() of this table alone raises the error, with its remedy"
 # What stands beside the rows that commits leave.
 _BESIDE: Final = frozenset({"checkpoint", "place"})
 
@@ -47,6 +48,7 @@ class Kind(StrEnum):
     CHANGE_FILE = "change file"
     PARTITION = "partition"
     CHECKPOINT = "checkpoint"
+    UNCHECKED = "unchecked"
 
     @property
     def remedy(self) -> str:
@@ -56,6 +58,7 @@ class Kind(StrEnum):
             Kind.FIRST_STATE: _FIRST,
             Kind.CHECKPOINT: _REPAIR,
             Kind.PLACE: _PLACE,
+            Kind.UNCHECKED: _UNCHECKED,
         }
         return others.get(self, _REBUILD)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from deltasql.errors import TableNotFoundError
+from deltasql.errors import DatabaseError, DeltaSqlError, StoreTimeoutError, TableNotFoundError
 from deltasql.integrity.checking import check
 from deltasql.integrity.findings import CheckProgress, CheckReport, Finding, Kind, TableCheck
 from deltasql.integrity.rebuilding import RebuildReport, rebuild
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckProgress", "CheckReport", "Finding", "LakeChecks", "RebuildReport", "TableCheck"]
 
 Progress = Callable[[CheckProgress], None]
+_NO_HEAD = "the table has no head, or its head has no metadata"
 
 
 class LakeChecks:
@@ -33,7 +34,8 @@ class LakeChecks:
 
         The rest is the rows of live and dead files, transactions, domains, metadata, heads, and the
         mirror's checkpoints. It begins where an earlier check ended, if the rows up to there are
-        unchanged since; with `full`, at the very beginning. Nothing is changed.
+        unchanged since; with `full`, at the very beginning. Nothing is changed. Of several tables,
+        one that can't be checked, such as one whose bucket can't be reached, is a finding.
         """
         lake = cast("Lake", self)
         tables = lake.tables() if table is None else [lake.table(table)]
@@ -46,7 +48,15 @@ class LakeChecks:
             except TableNotFoundError:
                 # Either it was dropped in the meantime, or it has lost its head.
                 if still_there(lake, item):
-                    found[item.name] = _without_head(item.name)
+                    found[item.name] = _failed(item.name, Kind.HEAD, _NO_HEAD)
+            except (DatabaseError, StoreTimeoutError):
+                raise
+            except DeltaSqlError as error:
+                if table is not None:
+                    raise
+                found[item.name] = _failed(
+                    item.name, Kind.UNCHECKED, f"{error.problem}: {error.cause}"
+                )
         return CheckReport(found)
 
     def rebuild(self, name: str, *, progress: Progress | None = None) -> RebuildReport:
@@ -62,9 +72,9 @@ class LakeChecks:
         return done
 
 
-def _without_head(name: str) -> TableCheck:
+def _failed(name: str, kind: Kind, problem: str) -> TableCheck:
     report = TableCheck(table=name, version=-1, since=-1)
-    report.found(Kind.HEAD, "the table has no head, or its head has no metadata")
+    report.found(kind, problem)
     return report
 
 
