@@ -150,7 +150,7 @@ class TestWhatCanNotBeTaken:
         write_deltalake(root / "x" / "y", rows(2))
         write_deltalake(root / "x.y", rows(3))
         found = recovered()
-        assert "x/y has the name x.y as well" in found["x.y"].problem
+        assert "x/y is also named x.y" in found["x.y"].problem
         assert "x.y has the name x.y as well" in found["y"].problem
         lake.adopt(str(root / "x" / "y"), name="x.y")
         again = lake.recover(str(root))
@@ -161,7 +161,7 @@ class TestWhatCanNotBeTaken:
     ) -> None:
         lake.create_table("mine", rows().schema, location=str(tmp_path / "elsewhere"))
         write_deltalake(root / "mine", rows(2))
-        assert "there is a table mine already" in recovered()["mine"].problem
+        assert "there is already a table mine" in recovered()["mine"].problem
 
     def test_inside_another_table(self, root: Path, recovered: Any, lake: Any) -> None:
         write_deltalake(root / "good" / "inner", rows(2))

@@ -119,6 +119,14 @@ def test_release_mirrors_what_was_waiting(stock: Path, open_lake: Any) -> None:
     assert sorted(DeltaTable(stock).to_pyarrow_table()["id"].to_pylist()) == [0, 0, 1, 1, 2]
 
 
+def test_release_mirrors_what_a_pause_held_back(stock: Path, any_lake: Any) -> None:
+    table = any_lake.adopt(str(stock), name="t")
+    table.mirror.pause()
+    table.append(rows(2))
+    table.release()
+    assert sorted(DeltaTable(stock).to_pyarrow_table().column("id").to_pylist()) == [0, 1, 2]
+
+
 def test_others_who_have_the_table_open_are_told(stock: Path, any_lake: Any) -> None:
     """Their cached table and state know nothing of the release; the commit does."""
     mine = any_lake.adopt(str(stock), name="t")
@@ -270,7 +278,7 @@ def test_the_worker_leaves_a_released_table_to_others(
     assert contents(root) == before
     status = lake.table("t").mirror.status()
     assert status.is_failed
-    assert "others have gone on" in status.error_message
+    assert "others have written to since" in status.error_message
 
 
 def test_a_release_that_was_cut_off_is_mirrored_by_the_worker(

@@ -102,7 +102,7 @@ class Shelf:
 
 def _write_plainly(sink: Any, source: CheckpointSource) -> CheckpointSummary:
     """A checkpoint that says what a real one does, without Parquet's milliseconds."""
-    files: Any = source.files
+    files: Any = list(source.files)
     content = _content(source.state.version, files)
     sink.write(content)
     return summary_of(source.state.version, files)

@@ -57,6 +57,7 @@ class TestAudit:
             )
             connection.execute("VACUUM (ANALYZE) dl_table_versions")
             window = {"start": 30_000_000, "stop": 30_060_000}
+            window |= {"after_time": -1, "after_table": -1, "after_version": -1, "most": 1_000}
             plan = connection.execute("EXPLAIN " + SQL["versions_audit"], window).fetchall()
         assert "dl_table_versions_committed_at" in str(plan)
 

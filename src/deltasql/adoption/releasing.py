@@ -110,9 +110,15 @@ def adoption_set_timestamps(log: LogStore, table_id: int, state: TableState) -> 
 
 
 def mirror_all(engine: MirrorEngine, log: LogStore, target: Target) -> None:
-    """Bring every commit file and checkpoint of a table to the object store, or raise."""
+    """Bring every commit file and checkpoint of a table to the object store, or raise.
+
+    Those of a paused table, too: whoever releases it wants all of it there.
+    """
     deadline = time.monotonic() + LONGEST_WAIT
-    while engine.catch_up(target) is None or engine.write_checkpoints(target) is None:
+    while (
+        engine.catch_up(target, heeds_pauses=False) is None
+        or engine.write_checkpoints(target) is None
+    ):
         if time.monotonic() > deadline:
             raise busy(target.name)
         time.sleep(_LOOK_EVERY)

@@ -188,14 +188,21 @@ class MirrorEngine:
         return self._pool
 
     def catch_up(
-        self, target: Target, is_stopped: Callable[[], bool] = lambda: False
+        self,
+        target: Target,
+        is_stopped: Callable[[], bool] = lambda: False,
+        *,
+        heeds_pauses: bool = True,
     ) -> int | None:
         """Mirror all pending commit files of a table; None if another publish run is under way.
-        Failures are recorded, counted, and raised.
+        Failures are recorded, counted, and raised. Of a paused table only those mirror anything
+        who don't heed that.
         """
         is_released = self._is_released(target)
         bridged = None if is_released else self.settings.mirror_bridged_after
-        with self._publish_run(target, bridged_after=bridged) as publish_run:
+        with self._publish_run(
+            target, bridged_after=bridged, heeds_pauses=heeds_pauses
+        ) as publish_run:
             if publish_run is None:
                 return None
             try:
@@ -214,6 +221,7 @@ class MirrorEngine:
         backoff: Callable[[int], float] | None = None,
         is_writers: bool = False,
         bridged_after: float | None = None,
+        heeds_pauses: bool = True,
     ) -> Iterator[PublishRun | None]:
         """A publish run with the table's lease, unless another holds it.
 
@@ -239,7 +247,7 @@ class MirrorEngine:
                     partial(self._published.__setitem__, target.table_id),
                     late,
                     bridged_after,
-                    heeds_pauses=True,
+                    heeds_pauses,
                 ),
             )
             try:

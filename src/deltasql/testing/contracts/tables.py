@@ -224,7 +224,7 @@ class TableContract:
         assert isinstance(made, int)
         store.unpin("p")
         other = proposal(0, [METADATA, PROTOCOL])
-        with pytest.raises(DeltaSqlError, match="held no longer"):
+        with pytest.raises(DeltaSqlError, match="no longer held"):
             store.create_table("d", "memory:///d", other, sources={source: "p"})
         store.drop_table(source)
         with pytest.raises(TableNotFoundError):
