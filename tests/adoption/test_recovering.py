@@ -151,10 +151,10 @@ class TestWhatCanNotBeTaken:
         write_deltalake(root / "x.y", rows(3))
         found = recovered()
         assert "x/y is also named x.y" in found["x.y"].problem
-        assert "x.y has the name x.y as well" in found["y"].problem
+        assert "x.y is also named x.y" in found["y"].problem
         lake.adopt(str(root / "x" / "y"), name="x.y")
         again = lake.recover(str(root))
-        assert [item.problem for item in again.failed] == ["there is a table x.y already"]
+        assert [item.problem for item in again.failed] == ["there is already a table x.y"]
 
     def test_names_that_are_taken(
         self, root: Path, recovered: Any, lake: Any, tmp_path: Path
@@ -167,7 +167,7 @@ class TestWhatCanNotBeTaken:
         write_deltalake(root / "good" / "inner", rows(2))
         write_deltalake(root / "good" / "p=1" / "unseen", rows(2))
         assert list(found := recovered()) == ["inner"]
-        assert found["inner"].problem == "it lies inside the folder of good"
+        assert found["inner"].problem == "it is inside the folder of good"
         assert [table.name for table in lake.tables()] == ["good"]
 
     def test_inside_what_is_no_table(self, root: Path, recovered: Any, lake: Any) -> None:

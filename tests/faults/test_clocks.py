@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator
 
@@ -128,7 +129,8 @@ def test_lag_alerts(url, clock, tmp_path, caplog, before, after):
             worker.observe(lake.store.clock_ms())
             time.sleep(0.3)
             worker.observe(lake.store.clock_ms())
-        assert "a: the mirror is 2 versions and 0 s behind" in caplog.text
+        # Seconds, whatever the clock has done: a busy machine may take some.
+        assert re.search("a: the mirror is 2 versions and [0-9] s behind", caplog.text)
         assert metrics.REGISTRY.get_sample_value("mirror_alert", {"table": "a"}) == 1
 
 
