@@ -121,6 +121,28 @@ def test_what_was_adopted_again_is_not_brought_back(lake, orders, rows):
         lake.undrop("sales.orders")
 
 
+def test_nor_once_the_adopted_table_was_purged(lake, orders, rows):
+    orders.append(rows(1))
+    lake.drop_table("sales.orders")
+    lake.adopt(orders.location, "again")
+    lake.drop_table("again", purge=True)
+    with pytest.raises(LocationTakenError, match="can't be brought back"):
+        lake.undrop("sales.orders")
+    assert [item.name for item in lake.dropped()] == ["sales.orders"]
+
+
+def test_nor_beside_the_history_that_the_adopted_table_left(lake, orders, rows, ids):
+    orders.append(rows(1))
+    lake.drop_table("sales.orders")
+    again = lake.adopt(orders.location, "again")
+    again.append(rows(2))
+    again.release()
+    lake.drop_table("again", purge=True)
+    with pytest.raises(LocationTakenError, match="can't be brought back"):
+        lake.undrop("sales.orders")
+    assert ids(lake.adopt(orders.location, "sales.orders")) == [1, 2]
+
+
 def test_properties_of_a_table_that_exists_are_not_ignored(lake, orders, rows):
     key = "delta.appendOnly"
     with pytest.raises(ValidationError, match="other properties"):

@@ -77,6 +77,30 @@ def test_reads_may_name_a_new_column(lake, elsewhere, orders):
     assert paths(orders.snapshot()) == ["a", "b"]
 
 
+@pytest.mark.parametrize("as_given", [pa.Table.to_reader, pa.Table.to_pylist, lambda rows: rows])
+def test_an_append_is_refused_only_by_the_table_as_it_is(lake, elsewhere, as_given):
+    table = lake.create_table("grown", "id BIGINT")
+    table.append([{"id": 1}])
+    there = elsewhere.table("grown")
+    there.add_column("extra", "BIGINT")
+    rows = pa.table({"id": [2], "extra": [3]})
+    assert table.append(as_given(rows), max_commit_retries=0) == 3
+    there.drop_column("extra", enable_column_mapping=True)
+    version = there.version
+    with pytest.raises(deltasql.SchemaMismatchError, match="no column extra"):
+        table.append(as_given(rows))
+    assert table.version == version
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1}, {"id": 2}]
+
+
+def test_a_constraint_that_was_dropped_elsewhere_holds_up_no_append(lake, elsewhere):
+    table = lake.create_table("bounded", "id BIGINT")
+    table.add_constraint("small", "id < 9")
+    table.append([{"id": 1}])
+    elsewhere.table("bounded").drop_constraint("small")
+    assert table.append([{"id": 10}]) == 4
+
+
 def test_appends_that_rest_on_each_other_are_known_to_be_there(lake, elsewhere, orders):
     """The state is asked for once, and is still found out to be stale."""
     first = orders.commit([add("a")], read_version=orders.version)

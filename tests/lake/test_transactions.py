@@ -63,6 +63,31 @@ def test_it_reads_one_consistent_cut(lake, orders, lines, rows, ids):
         assert ids(tx.table("sales.orders")) == [1]
 
 
+def test_a_name_stands_for_one_table(lake, orders, lines, rows, ids):
+    with lake.transaction() as tx:
+        assert ids(tx.table("sales.orders")) == []
+        lake.rename_table("sales.orders", "sales.old")
+        lake.rename_table("sales.lines", "sales.orders")
+        tx.table("sales.orders").append(rows(1))
+    assert ids(lake.table("sales.old")) == [1]
+    assert ids(lake.table("sales.orders")) == []
+
+
+def test_a_table_that_is_dropped_meanwhile_takes_no_rows(lake, orders, rows):
+    schema = orders.snapshot().schema
+
+    def write():
+        with lake.transaction() as tx:
+            tx.table("sales.orders").append(rows(1))
+            lake.drop_table("sales.orders")
+            lake.create_table("sales.orders", schema)
+            tx.table("sales.orders").append(rows(2))
+
+    with pytest.raises(deltasql.TableNotFoundError):
+        write()
+    assert lake.table("sales.orders").version == 0
+
+
 def test_a_conflict_on_one_table_rolls_all_back(lake, orders, lines, rows, ids, data_files):
     orders.append(rows(1))
     with pytest.raises(deltasql.ConcurrentAppendError), lake.transaction() as tx:  # noqa: PT012

@@ -17,6 +17,7 @@ from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.errors import (
     CommitError,
     CommitStateUnknownError,
+    DeltaSqlError,
     MetadataChangedError,
     ProtocolChangedError,
     ValidationError,
@@ -270,19 +271,9 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
             retries = 0
             self._lake.states.refresh(self.table_id)
         for attempt in range(retries + 1):
-            state = self._lake.states.current(self.table_id)
-            write = writing.append(
-                self.objects,
-                state,
-                data,
-                schema_mode=mode,
-                memory_limit=self.memory_limit,
-                options=options,
-                abandon=self.abandon(state.version),
-            )
-            rows = writing.rows_in(data, write.files)
-            told = writing.written(write.files, rows)
-            if rows >= _TOLD_ROWS:
+            write = self._appending(data, mode, options)
+            told = writing.written(write.files, writing.rows_in(data, write.files))
+            if told["numOutputRows"] >= _TOLD_ROWS:
                 # For a small append, metrics would be a tenth of the work.
                 write.metrics = told
             try:
@@ -365,6 +356,28 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
                 if attempt == max_commit_retries:
                     raise
         raise AssertionError("unreachable")
+
+    def _appending(self, data: Any, mode: str | None, options: FileOptions) -> writing.Write:
+        def written(state: TableState) -> writing.Write:
+            return writing.append(
+                self.objects,
+                state,
+                data,
+                schema_mode=mode,
+                memory_limit=self.memory_limit,
+                options=options,
+                abandon=self.abandon(state.version),
+            )
+
+        known = self._lake.states.current(self.table_id)
+        try:
+            return written(known)
+        except DeltaSqlError:
+            # What refused the rows may be long gone.
+            state = self._lake.states.refresh(self.table_id)
+            if isinstance(data, pa.Table) and state.metadata != known.metadata:
+                return written(state)
+            raise
 
     def _version_at(self, timestamp: Timestamp, reader: TxnLogReader) -> int:
         version = reader.version_at(self.table_id, to_ms(timestamp))

@@ -222,6 +222,14 @@ class ClaimQueries:
             here = place_of(record.location)
             for claim in overlapping(ask, place or here, table_id=table_id):
                 raise taken(record.location, place or here, claim)
+            if place == "":
+                # Whoever had it since is gone: it may have left nothing, or a history of its own.
+                raise LocationTakenError(
+                    f"{record.name} can't be brought back",
+                    cause=f"what was at {record.location} was adopted again, as another table",
+                    remedy="adopt what is there now, if anything is: lake.adopt(…)",
+                    location=record.location,
+                )
             ask("head_restore", table_id=table_id)
             ask("table_restore", table_id=table_id, name=name)
             return True

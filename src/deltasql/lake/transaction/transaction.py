@@ -64,6 +64,8 @@ class Transaction:
         self._lake = lake
         self._cut: dict[int, int] | None = None
         self._tables: dict[int, TransactionTable] = {}
+        # Others may give the name to another table meanwhile.
+        self._named: dict[str, TransactionTable] = {}
         self._statements: list[Statement] = []
         self._txn = txn_actions(app_id, app_version)
         # What can't be told is refused before anything is written.
@@ -115,9 +117,11 @@ class Transaction:
         return wanted
 
     def table(self, name: str) -> TransactionTable:
-        """A table as this transaction sees it."""
+        """A table as this transaction sees it; a name stands for the same one until it ends."""
         self._must_be_open()
-        return self.at(self._lake.table(name))
+        if name not in self._named:
+            self._named[name] = self.at(self._lake.table(name))
+        return self._named[name]
 
     def at(self, table: Table) -> TransactionTable:
         """A table that was looked up before, as this transaction sees it."""
