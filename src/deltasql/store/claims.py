@@ -227,7 +227,7 @@ class ClaimQueries:
                 raise LocationTakenError(
                     f"{record.name} can't be brought back",
                     cause=f"what was at {record.location} was adopted again, as another table",
-                    remedy="adopt what is there now, if anything is: lake.adopt(…)",
+                    remedy="if a table is there now, adopt that: lake.adopt(location, name)",
                     location=record.location,
                 )
             ask("head_restore", table_id=table_id)
