@@ -210,7 +210,6 @@ class StoreError(DeltaSqlError):
 class DatabaseError(StoreError):
     """The SQL database refused a request, or the connection to it was lost."""
 
-    is_duplicate: bool = False
     holder_pid: int | None = None
 
 

@@ -19,7 +19,7 @@ from deltasql.log.retention import DAY_MS, OFF
 from deltasql.mirror.engine import MirrorEngine
 from deltasql.mirror.publishing.lag import is_due
 from deltasql.mirror.publishing.lag_report import LagReport
-from deltasql.mirror.publishing.landing import LandingWatch
+from deltasql.mirror.publishing.latency import LatencyWatch
 from deltasql.mirror.targets import Target, target_of
 from deltasql.mirror.validation.validate import ValidationReport
 from deltasql.mirror.validation.watching import DriftWatch
@@ -59,7 +59,7 @@ class Worker:
         self._validate = validate
         self._watch = watch
         self._report = LagReport(engine)
-        self._landing = LandingWatch(log)
+        self._latency = LatencyWatch(log)
         self._stopped = threading.Event()
         self._to_sweep: list[Target] = []
         # When the last sweep began, by our clock and by the database's.
@@ -193,7 +193,7 @@ class Worker:
         return found
 
     def _tell(self, found: Sequence[Backlog], now: int, *, is_whole: bool) -> None:
-        self._landing.observe(found, is_whole=is_whole)
+        self._latency.observe(found, is_whole=is_whole)
         if is_whole:
             self._report.know([record.name for record in self._log.tables()])
         self._report.observe(found, now)

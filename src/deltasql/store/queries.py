@@ -2,9 +2,9 @@
 
 A file contains queries, each under a line `-- name: noun_verb`. Parameters are written `:name`, and
 time expressions `@now`, `@now_ms`, `@ms(column)` and `@in_ms(:milliseconds)`. What several queries
-share is under a line `-- part: noun`, and is written `@part(noun)` in them. `sql/shared` serves
-every dialect; a file in `sql/<dialect>` overrides a query by its name and says why in a line `--
-Differs: …`.
+share, or say differently in a dialect, is under a line `-- part: noun`, and is written
+`@part(noun)` in them. `sql/shared` serves every dialect; a file in `sql/<dialect>` overrides a
+query or a part by its name and says why in a line `-- Differs: …`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+_KINDS = ("name", "part")
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
 _PART = re.compile(r"@part\((\w+)\)")
 # Neither a cast (`::`) nor a time in a literal.
@@ -50,7 +51,10 @@ _WORD = re.compile(r"@(ms|in_ms)\((:?[\w.]+)\)|@(now_ms|now)\b")
 def load(dialect: str) -> Mapping[str, str]:
     """The queries of a dialect by name, in its driver's parameter style."""
     root = files("deltasql.store") / "sql"
-    found = _read(root / "shared") | _read(root / dialect)
+    found, parts = (
+        {**_read(root / "shared", kind), **_read(root / dialect, kind)} for kind in _KINDS
+    )
+    found = {name: _PART.sub(lambda part: parts[part[1]], text) for name, text in found.items()}
     style, words = _STYLES[dialect], _WORDS[dialect]
 
     def spoken(match: re.Match[str]) -> str:
@@ -74,18 +78,13 @@ def migrations(dialect: str) -> list[tuple[int, str, str]]:
     return sorted(found)
 
 
-def _read(folder: Any) -> dict[str, str]:
+def _read(folder: Any, wanted: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for item in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if not item.name.endswith(".sql") or item.name in _NO_QUERIES:
             continue
         _, *pieces = _NAME.split(item.read_text("utf-8"))
-        texts: dict[str, dict[str, str]] = {"name": {}, "part": {}}
         for kind, name, text in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
-            texts[kind][name] = text.strip().rstrip(";")
-        found |= {name: _whole(text, texts["part"]) for name, text in texts["name"].items()}
+            if kind == wanted:
+                found[name] = text.strip().rstrip(";")
     return found
-
-
-def _whole(text: str, parts: Mapping[str, str]) -> str:
-    return _PART.sub(lambda match: parts[match[1]], text)

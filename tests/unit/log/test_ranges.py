@@ -21,7 +21,7 @@ from deltasql.log.pruning.ranges import (
     size,
 )
 from deltasql.log.pruning.stats_columns import stats_columns
-from deltasql.log.pruning.stats_keys import FileKeys, file_keys
+from deltasql.log.pruning.stats_keys import FileKeys, KeyMaker
 from tests.unit.log.schemas import COLUMNS, SCHEMA, schema_of
 
 
@@ -74,4 +74,4 @@ def test_numbers_beyond_doubles_are_still_right(value):
     ):
         bound = bind(parse(text), schema)
         assert may_match(bound, schema, partition_values={}, stats=stats) is kept
-        assert kept <= holds(to_ranges(bound, schema, columns), file_keys(stats, columns))
+        assert kept <= holds(to_ranges(bound, schema, columns), KeyMaker(columns).keys(stats))

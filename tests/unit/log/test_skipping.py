@@ -16,7 +16,7 @@ from deltasql.log.pruning.ranges import holds
 from deltasql.log.pruning.stats_keys import (
     LARGEST,
     FileKeys,
-    file_keys,
+    KeyMaker,
     round_down,
     round_up,
     text_key,
@@ -51,7 +51,7 @@ STATS = json.dumps(
         },
     }
 )  # fmt: skip
-KEYS = file_keys(STATS, COLUMNS)
+KEYS = KeyMaker(COLUMNS).keys(STATS)
 
 SKIPPED = [
     "i = 9",
@@ -178,7 +178,7 @@ def test_malformed_stats_keep_the_file(stats):
             continue
         bound = bind(parse(text), SCHEMA)
         assert may_match(bound, SCHEMA, partition_values={}, stats=stats)
-        assert holds(to_ranges(bound, SCHEMA, COLUMNS), file_keys(stats, COLUMNS))
+        assert holds(to_ranges(bound, SCHEMA, COLUMNS), KeyMaker(COLUMNS).keys(stats))
 
 
 @settings(max_examples=100, deadline=None)
@@ -202,7 +202,7 @@ def test_malformed_stats_keep_the_file(stats):
 )
 def test_any_json_gives_keys(value):
     stats = json.dumps(value)
-    keys = file_keys(stats, COLUMNS)
+    keys = KeyMaker(COLUMNS).keys(stats)
     assert all(key is None or math.isfinite(key) for key in (*keys.min_keys, *keys.max_keys))
     may_match(bind(parse("i = 1 AND s = 'a'"), SCHEMA), SCHEMA, partition_values={}, stats=stats)
 
@@ -213,12 +213,14 @@ def test_keys():
     assert (KEYS.min_keys[0], KEYS.max_keys[0]) == (10.0, 20.0)
     assert KEYS.max_keys[2] is None
     assert KEYS.min_keys[7] == LARGEST == -KEYS.max_keys[7]
-    assert file_keys('{"numRecords":1,"minValues":{"i":3}}', COLUMNS) == FileKeys(1, [3.0], [], [])
+    assert KeyMaker(COLUMNS).keys('{"numRecords":1,"minValues":{"i":3}}') == FileKeys(
+        1, [3.0], [], []
+    )
 
 
 def test_all_null_beside_a_minimum_is_not_believed():
     stats = '{"numRecords": 2, "nullCount": {"i": 2}, "minValues": {"i": 1}}'
-    assert file_keys(stats, COLUMNS) == FileKeys(2, [1.0], [], [])
+    assert KeyMaker(COLUMNS).keys(stats) == FileKeys(2, [1.0], [], [])
     bound = bind(parse("i = 5"), SCHEMA)
     assert may_match(bound, SCHEMA, partition_values={}, stats=stats)
 
@@ -228,7 +230,7 @@ def test_empty_files_match_nothing():
     for text in ("i = 1", "i IS NULL", "i IS NOT NULL"):
         bound = bind(parse(text), SCHEMA)
         assert not may_match(bound, SCHEMA, partition_values={}, stats=stats)
-        assert not holds(to_ranges(bound, SCHEMA, COLUMNS), file_keys(stats, COLUMNS))
+        assert not holds(to_ranges(bound, SCHEMA, COLUMNS), KeyMaker(COLUMNS).keys(stats))
 
 
 @given(st.integers(-(2**70), 2**70) | st.decimals(allow_nan=False, allow_infinity=False))

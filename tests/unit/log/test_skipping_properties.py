@@ -10,7 +10,7 @@ from deltasql.log.pruning.files import matching_partitions, may_match
 from deltasql.log.pruning.range_predicates import to_ranges
 from deltasql.log.pruning.ranges import holds
 from deltasql.log.pruning.stats_columns import stats_columns
-from deltasql.log.pruning.stats_keys import file_keys
+from deltasql.log.pruning.stats_keys import KeyMaker
 from deltasql.spec.partition_values import render_value
 from deltasql.spec.schema import Primitive
 from tests.unit.predicate_model import (
@@ -37,7 +37,7 @@ def test_no_test_of_one_column_skips_a_match(data, path, writer):
     rows = [NOTHING_BUT_NULLS | {path: value} for value in values]
     literals = literals_for(path, rows)
     stats = write_stats(rows, writer)
-    keys = file_keys(stats, COLUMNS)
+    keys = KeyMaker(COLUMNS).keys(stats)
     for predicate in every_test(path, data.draw(literals), data.draw(literals)):
         if any(truth(predicate, row) for row in rows):
             bound = bind(predicate, SCHEMA)
@@ -53,7 +53,7 @@ def test_no_file_with_a_matching_row_is_skipped(data, rows, writer, deleted):
     bound = bind(parse(sql(predicate)), SCHEMA)
     if any(truth(predicate, row) for row in rows[min(deleted, len(rows) - 1) :]):
         assert may_match(bound, SCHEMA, partition_values={}, stats=stats)
-        assert holds(to_ranges(bound, SCHEMA, COLUMNS), file_keys(stats, COLUMNS))
+        assert holds(to_ranges(bound, SCHEMA, COLUMNS), KeyMaker(COLUMNS).keys(stats))
 
 
 @settings(max_examples=80, deadline=None)

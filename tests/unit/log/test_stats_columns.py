@@ -16,7 +16,7 @@ from deltasql.log.pruning.stats_columns import (
     load_stats_columns,
     stats_columns,
 )
-from deltasql.log.pruning.stats_keys import file_keys
+from deltasql.log.pruning.stats_keys import KeyMaker
 from deltasql.spec.properties import PHYSICAL_NAME
 from deltasql.spec.schema import Primitive, StructField, StructType
 from tests.unit.log.schemas import schema_of
@@ -41,9 +41,9 @@ def test_stats_columns_are_physical_nested_and_limited():
     assert len(columns) == MAX
     assert columns[0].path == ("col-1", "col-2")
     stats = '{"numRecords":1,"minValues":{"col-1":{"col-2":5}},"maxValues":{"col-1":{"col-2":6}}}'
-    assert file_keys(stats, columns).min_keys == [5.0]
+    assert KeyMaker(columns).keys(stats).min_keys == [5.0]
     bound = bind(parse("n.x < 5 OR c39 < 5 AND n.x > 6"), schema)
-    assert not holds(to_ranges(bound, schema, columns), file_keys(stats, columns))
+    assert not holds(to_ranges(bound, schema, columns), KeyMaker(columns).keys(stats))
     assert not may_match(bound, schema, partition_values={}, stats=stats)
 
 

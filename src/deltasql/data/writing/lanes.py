@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -29,24 +30,24 @@ class OpenFile(Protocol):
         """The whole file, and its stats."""
 
 
-class Lanes:
-    """Open files of one place: one, or as many as processors can encode a large table into.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSink:
+    """Where files come from and go: `begin` opens one, `end` takes a full one, from any thread.
 
-    `finish` gets full files, from any thread.
+    `group_rows` says how many rows of a table make a row group.
     """
 
-    def __init__(
-        self,
-        *,
-        open_file: Callable[[pa.Schema], OpenFile],
-        finish: Callable[[OpenFile, Values], None],
-        group_rows: Callable[[pa.Table], int],
-        target_size: int,
-    ) -> None:
-        self._open_file = open_file
-        self._finish = finish
-        self._group_rows = group_rows
-        self._target = target_size
+    begin: Callable[[pa.Schema], OpenFile]
+    end: Callable[[OpenFile, Values], None]
+    group_rows: Callable[[pa.Table], int]
+    target_size: int
+
+
+class Lanes:
+    """Open files of one place: one, or as many as processors can encode a large table into."""
+
+    def __init__(self, sink: FileSink) -> None:
+        self._sink = sink
         self._files: list[OpenFile | None] = [None]
 
     def append(self, stored: pa.Table, values: Values) -> None:
@@ -72,19 +73,19 @@ class Lanes:
             self._close(lane, values)
 
     def _write(self, lane: int, stored: pa.Table, values: Values) -> None:
-        rows = self._group_rows(stored)
+        rows = self._sink.group_rows(stored)
         for start in range(0, stored.num_rows, rows):
             file = self._files[lane]
             if file is None:
-                file = self._files[lane] = self._open_file(stored.schema)
+                file = self._files[lane] = self._sink.begin(stored.schema)
             file.write(stored if rows >= stored.num_rows else stored.slice(start, rows))
-            if file.size() >= self._target:
+            if file.size() >= self._sink.target_size:
                 self._close(lane, values)
 
     def _close(self, lane: int, values: Values) -> None:
         file, self._files[lane] = self._files[lane], None
         if file is not None:
-            self._finish(file, values)
+            self._sink.end(file, values)
 
 
 def _side_by_side(stored: pa.Table) -> int:

@@ -7,12 +7,12 @@ finished as it is; a later row of its partition begins another file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from deltasql.data.writing.lanes import OpenFile
+from deltasql.data.writing.lanes import FileSink, OpenFile
 from deltasql.data.writing.partitioning import Values
 
 MIB = 1 << 20
@@ -40,23 +40,10 @@ class _Partition:
 
 
 class PartitionFiles:
-    """Takes rows by partition; `open_file` begins a file, `finish` puts it where it belongs.
+    """Takes rows by partition, and writes them to files of the sink."""
 
-    `group_rows` says how many rows make a row group.
-    """
-
-    def __init__(
-        self,
-        *,
-        open_file: Callable[[pa.Schema], OpenFile],
-        finish: Callable[[OpenFile, Values], None],
-        group_rows: Callable[[pa.Table], int],
-        target_size: int,
-    ) -> None:
-        self._open_file = open_file
-        self._finish = finish
-        self._group_rows = group_rows
-        self._target = target_size
+    def __init__(self, sink: FileSink) -> None:
+        self._sink = sink
         # In the order of their latest rows: the first have waited longest.
         self._partitions: dict[Values, _Partition] = {}
         self._waiting = 0
@@ -126,7 +113,7 @@ class PartitionFiles:
                 rows = pa.concat_tables(partition.tables)
             self._waiting -= partition.weight
             partition.tables, partition.weight, partition.is_fresh = [], 0, False
-            size = self._group_rows(rows)
+            size = self._sink.group_rows(rows)
             for start in range(0, rows.num_rows, size):
                 self._write(
                     partition, values, rows if size >= rows.num_rows else rows.slice(start, size)
@@ -135,13 +122,13 @@ class PartitionFiles:
     def _write(self, partition: _Partition, values: Values, group: pa.Table) -> None:
         """Add a row group to a partition's file, which is finished once it is large enough."""
         if partition.file is None:
-            partition.file = self._open_file(group.schema)
+            partition.file = self._sink.begin(group.schema)
             self._files += 1
         partition.file.write(group)
         size = partition.file.size()
         self._open += size - partition.size
         partition.size = size
-        if size >= self._target:
+        if size >= self._sink.target_size:
             self._close(partition, values)
 
     def _close(self, partition: _Partition, values: Values) -> None:
@@ -150,7 +137,7 @@ class PartitionFiles:
             self._open -= partition.size
             self._files -= 1
             partition.size = 0
-            self._finish(file, values)
+            self._sink.end(file, values)
 
     def _end(self, values: Values) -> None:
         """Finish a partition's file, including the rows that wait for it."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from deltasql.data.layout import Layout, check_conformed, to_physical
 from deltasql.data.writing.footer_bounds import FooterBounds
 from deltasql.data.writing.growing_buffer import GrowingBuffer
-from deltasql.data.writing.lanes import Lanes, OpenFile
+from deltasql.data.writing.lanes import FileSink, Lanes, OpenFile
 from deltasql.data.writing.partition_files import PartitionFiles
 from deltasql.data.writing.partitioning import Values, split
 from deltasql.data.writing.properties import FileOptions, options_of
@@ -198,18 +198,14 @@ class _Output:
         self._uploads = _Uploads(objects)
         self._files: list[AddFile] = []
         self._lock = Lock()
-        self._lanes = Lanes(
-            open_file=self._begin,
-            finish=self._end,
+        sink = FileSink(
+            begin=self._begin,
+            end=self._end,
             group_rows=self._group_rows,
             target_size=self._target,
         )
-        self._partitions = PartitionFiles(
-            open_file=self._begin,
-            finish=self._end,
-            group_rows=self._group_rows,
-            target_size=self._target,
-        )
+        self._lanes = Lanes(sink)
+        self._partitions = PartitionFiles(sink)
 
     def write_all(self, data: pa.Table | pa.RecordBatchReader) -> list[AddFile]:
         """Write the data; returns the adds of its files."""

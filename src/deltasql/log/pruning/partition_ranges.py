@@ -7,7 +7,6 @@ about those with `matching_partitions`.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -33,7 +32,8 @@ from deltasql.spec.schema import Primitive, StructType
 PREFIX: Final = 100
 # More intervals for a column cost the database more than they save.
 MAX_INTERVALS: Final = 1000
-# The form that values of a kind must have, see `form_of`; a text may have any form.
+# The form that values of a kind must have in the index, whose query decides which form a value
+# has (`functions.sql`, `schema.sql`); a text may have any form.
 FORMS: Final = {
     "text": "text",
     "date": "day",
@@ -42,8 +42,6 @@ FORMS: Final = {
     "number": "number",
     "float": "number",
 }
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,38}(\.[0-9]{0,38})?", re.ASCII)
-_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?", re.ASCII | re.DOTALL)
 _INTEGER_SLACK: Final = 1e-15
 _LAST_CHARACTER: Final = chr(0x10FFFF)
 
@@ -140,15 +138,6 @@ def _test(name: str, kind: Primitive, test: In | IsNull | Like) -> PartitionRang
             prefix, whole = like_prefix(pattern)
             return _text(name, prefix, prefix if whole else _after(prefix))
     return None
-
-
-def form_of(text: str | None) -> str:
-    """Which of the index's forms a partition's value has."""
-    if not text:
-        return "null"
-    if _NUMBER.fullmatch(text):
-        return "number"
-    return "day" if _DAY.fullmatch(text) else "other"
 
 
 def _comparison(name: str, kind: Primitive, operator: str, value: Any) -> PartitionRanges | None:

@@ -107,11 +107,6 @@ def key_maker(columns: tuple[StatsColumn, ...]) -> KeyMaker:
     return KeyMaker(columns)
 
 
-def file_keys(stats: str | None, columns: Sequence[StatsColumn]) -> FileKeys:
-    """The keys of one file."""
-    return KeyMaker(columns).keys(stats)
-
-
 # --- reading stats --------------------------------------------------------------------
 
 

@@ -56,7 +56,7 @@ class Publisher:
         self._is_visible = is_visible
         self._start = start
         self._changed = threading.Condition()
-        self._is_flying = False
+        self._is_running = False
         self._is_watched = False
         self._is_followed = False
         self._is_stopped = False
@@ -67,13 +67,13 @@ class Publisher:
     @property
     def is_publishing(self) -> bool:
         """Whether it is mirroring, or holds the lease and waits for more to mirror."""
-        return self._is_flying
+        return self._is_running
 
     def want(self, version: int) -> None:
         """Report a version to the publish run that is under way."""
         with self._changed:
             self._wanted = max(self._wanted, version)
-            if self._is_flying:
+            if self._is_running:
                 self._changed.notify_all()
 
     def wait(self, version: int, deadline: float) -> bool:
@@ -85,7 +85,7 @@ class Publisher:
             with self._changed:
                 if max(self._mirrored, self._given_up) >= version or self._is_stopped:
                     return self._mirrored >= version
-                if self._is_flying or self._is_watched:
+                if self._is_running or self._is_watched:
                     self._changed.wait(left)
                     continue
                 self._is_watched = True
@@ -103,7 +103,7 @@ class Publisher:
         """Go on looking in the background: whoever holds the lease may have died with it."""
         with self._changed:
             is_settled = max(self._mirrored, self._given_up) >= version
-            if is_settled or self._is_flying or self._is_followed or self._is_stopped:
+            if is_settled or self._is_running or self._is_followed or self._is_stopped:
                 return
             self._is_followed = True
         threading.Thread(target=self._follow, name="deltasql-mirror-later", daemon=True).start()
@@ -117,7 +117,7 @@ class Publisher:
                 if is_settled or self._is_stopped:
                     self._is_followed = False
                     return
-                if self._is_flying or self._is_watched:
+                if self._is_running or self._is_watched:
                     continue
                 self._is_watched = True
             self._watch_or_give_up(version, time.monotonic())
@@ -150,12 +150,12 @@ class Publisher:
             self._take_off(version)
 
     def _take_off(self, version: int) -> None:
-        self._is_flying = True
+        self._is_running = True
         try:
             self._start(self._fly)
         except RuntimeError:
             # The lake was closed in the meantime; the version waits for the next run.
-            self._is_flying = False
+            self._is_running = False
             self._settle(given_up=version)
 
     def _appears(self, version: int, deadline: float) -> bool:
@@ -189,7 +189,7 @@ class Publisher:
             raise
         finally:
             with self._changed:
-                self._is_flying = False
+                self._is_running = False
                 self._changed.notify_all()
 
     def _settle(self, *, mirrored: int = -1, given_up: int = -1) -> None:

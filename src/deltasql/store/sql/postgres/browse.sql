@@ -1,6 +1,6 @@
 -- Differs: by committed_at as well, which is the same time and has an index over all tables. It
 -- knows no time before 1970 and none so late that a timestamp can't hold it. And files that were
--- live at a version by the index of the intervals: by removed_version alone, all that died since then
+-- live at a version by the index of the intervals: by removed_version alone, all that died since
 -- would be looked at and sorted.
 
 -- name: browse_audit
@@ -41,29 +41,7 @@ WHERE v.committed_at >= to_timestamp(greatest(:start, 0) / 1000.0)
 GROUP BY v.in_commit_timestamp - v.in_commit_timestamp % :bucket
 ORDER BY 1;
 
--- name: browse_files
-SELECT path, size_bytes, modification_time, partition_values, stats, num_records,
-       deletion_vector, version
-FROM (
-    SELECT * FROM (
-        SELECT path_key, path, size_bytes, modification_time, partition_values, stats,
-               num_records, deletion_vector, version
-        FROM dl_active_files
-        WHERE table_id = :table_id AND path_key > :after AND version <= :version
-        ORDER BY path_key
-        LIMIT :most
-    ) AS active
-    UNION ALL
-    SELECT * FROM (
-        SELECT path_key, path, size_bytes, modification_time, partition_values, stats,
-               num_records, deletion_vector, version
-        FROM dl_dead_files
-        WHERE table_id = :table_id AND path_key > :after AND version IS NOT NULL
-          AND int8range((table_id << 40) | version, (table_id << 40) | removed_version)
-              @> ((:table_id::bigint << 40) | :version::bigint)
-        ORDER BY path_key
-        LIMIT :most
-    ) AS dead
-) AS live
-ORDER BY path_key
-LIMIT :most;
+-- part: browse_live_at
+table_id = :table_id AND version IS NOT NULL
+  AND int8range((table_id << 40) | version, (table_id << 40) | removed_version)
+      @> ((:table_id::bigint << 40) | :version::bigint)

@@ -153,28 +153,13 @@ SELECT EXISTS (
 -- name: migration_lock
 SELECT pg_advisory_xact_lock(7306642187411);
 
--- name: files_at
--- One statement over both tables: two would give torn answers beside a commit. The range finds
--- what was live at an old version by its index; two comparisons would read the whole history.
--- A version that has expired gives a row without a path: some of its files may be gone.
-SELECT path, size_bytes AS size, modification_time, partition_values, stats, deletion_vector,
-       num_records, data_change, tags, base_row_id, default_row_commit_version,
-       clustering_provider, version, extra
-FROM dl_active_files
-WHERE table_id = {table_id} AND version <= {version} AND {filter}
-UNION ALL
-SELECT path, size_bytes, modification_time, partition_values, stats, deletion_vector,
-       num_records, data_change, tags, base_row_id, default_row_commit_version,
-       clustering_provider, version, extra
-FROM dl_dead_files
-WHERE version IS NOT NULL
+-- part: live_at
+-- The range finds what was live at an old version by its index; two comparisons would read the
+-- whole history.
+version IS NOT NULL
   AND int8range((table_id << 40) | version, (table_id << 40) | removed_version)
       @> (({table_id}::bigint << 40) | {version}::bigint)
-  AND table_id = {table_id} AND {filter}
-UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM dl_table_heads
-WHERE table_id = {table_id} AND earliest_version > {version};
+  AND table_id = {table_id}
 
 -- name: server_identity
 -- The timeline is that of the WAL being written: the control file's is one checkpoint late.

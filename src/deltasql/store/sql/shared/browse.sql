@@ -56,9 +56,12 @@ WHERE v.table_id = :table_id AND v.version < :before
 ORDER BY v.version DESC
 LIMIT :most;
 
+-- part: body_length
+length(v.body)
+
 -- name: browse_growth
 -- What a version added is in its body; one that is too large to be looked at in passing stays out.
-SELECT v.version, v.body_encoding, CASE WHEN length(v.body) <= :largest THEN v.body END,
+SELECT v.version, v.body_encoding, CASE WHEN @part(body_length) <= :largest THEN v.body END,
        (SELECT count(*) FROM dl_dead_files AS d
         WHERE d.table_id = v.table_id AND d.removed_version = v.version
           AND d.version IS NOT NULL),
@@ -102,6 +105,9 @@ WHERE v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
 GROUP BY v.in_commit_timestamp - v.in_commit_timestamp % :bucket
 ORDER BY 1;
 
+-- part: browse_live_at
+table_id = :table_id AND version <= :version AND removed_version > :version
+
 -- name: browse_files
 -- Live at the version, in the order of the primary key; the newest version has no dead ones.
 SELECT path, size_bytes, modification_time, partition_values, stats, num_records,
@@ -120,8 +126,7 @@ FROM (
         SELECT path_key, path, size_bytes, modification_time, partition_values, stats,
                num_records, deletion_vector, version
         FROM dl_dead_files
-        WHERE table_id = :table_id AND removed_version > :version AND path_key > :after
-          AND version <= :version
+        WHERE @part(browse_live_at) AND path_key > :after
         ORDER BY path_key
         LIMIT :most
     ) AS dead

@@ -1,18 +1,24 @@
+-- part: live_index
+
+-- part: dead_index
+
+-- part: live_at
+table_id = {table_id} AND version <= {version} AND removed_version > {version}
+
 -- name: files_at
 -- One statement over both tables: two would give torn answers beside a commit. A version that
 -- has expired gives a row without a path: some of its files may be gone.
 SELECT path, size_bytes AS size, modification_time, partition_values, stats, deletion_vector,
        num_records, data_change, tags, base_row_id, default_row_commit_version,
        clustering_provider, version, extra
-FROM dl_active_files
+FROM dl_active_files @part(live_index)
 WHERE table_id = {table_id} AND version <= {version} AND {filter}
 UNION ALL
 SELECT path, size_bytes, modification_time, partition_values, stats, deletion_vector,
        num_records, data_change, tags, base_row_id, default_row_commit_version,
        clustering_provider, version, extra
-FROM dl_dead_files
-WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version}
-  AND {filter}
+FROM dl_dead_files @part(dead_index)
+WHERE @part(live_at) AND {filter}
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM dl_table_heads

@@ -3,11 +3,6 @@ SELECT table_id, current_version, last_ict, earliest_version, metadata_version, 
 FROM dl_table_heads
 WHERE table_id = :table_id;
 
--- name: head_advance
-UPDATE dl_table_heads
-SET current_version = :version, last_ict = :ict
-WHERE table_id = :table_id;
-
 -- name: head_create
 INSERT INTO dl_table_heads
     (table_id, current_version, last_ict, earliest_version, metadata_version, protocol_version)

@@ -7,7 +7,7 @@ UNION ALL
 SELECT path_key, dv_key, size_bytes, path, modification_time, partition_values, stats, tags,
        deletion_vector, base_row_id, default_row_commit_version, clustering_provider
 FROM dl_dead_files
-WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version};
+WHERE @part(live_at);
 
 -- name: sizes_at
 SELECT path, size_bytes AS size
@@ -125,6 +125,9 @@ RETURNING version;
 DELETE FROM dl_trusted_versions
 WHERE table_id = :table_id AND version > :after AND origin <> 'ADOPTED';
 
+-- part: unless_live
+ON CONFLICT DO NOTHING
+
 -- name: rebuild_back
 -- Where damage has left a file live and dead at once, the live row stays.
 INSERT INTO dl_active_files (
@@ -142,7 +145,7 @@ WHERE d.table_id = :table_id AND d.removed_version > :after AND d.version <= :af
   AND NOT EXISTS (
       SELECT 1 FROM dl_active_files AS a
       WHERE a.table_id = d.table_id AND a.path_key = d.path_key AND a.dv_key = d.dv_key)
-ON CONFLICT DO NOTHING;
+@part(unless_live);
 
 -- name: rebuild_partitions
 INSERT INTO dl_partitions (table_id, partition_key, partition_values)

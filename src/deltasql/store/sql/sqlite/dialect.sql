@@ -16,25 +16,12 @@ VALUES (:table_id, :version, :commit_id,
         strftime('%Y-%m-%d %H:%M:%f', :ict / 1000.0, 'unixepoch'), :ict, :committer, :operation,
         :operation_params, :transaction_id, :is_blind_append, :digest, :encoding, :body);
 
--- name: files_at
+-- part: live_index
 -- Without statistics SQLite may choose the key's index, which jumps across the table.
--- A version that has expired gives a row without a path: some of its files may be gone.
-SELECT path, size_bytes AS size, modification_time, partition_values, stats, deletion_vector,
-       num_records, data_change, tags, base_row_id, default_row_commit_version,
-       clustering_provider, version, extra
-FROM dl_active_files INDEXED BY dl_active_files_partition
-WHERE table_id = {table_id} AND version <= {version} AND {filter}
-UNION ALL
-SELECT path, size_bytes, modification_time, partition_values, stats, deletion_vector,
-       num_records, data_change, tags, base_row_id, default_row_commit_version,
-       clustering_provider, version, extra
-FROM dl_dead_files INDEXED BY dl_dead_files_removed
-WHERE table_id = {table_id} AND version <= {version} AND removed_version > {version}
-  AND {filter}
-UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM dl_table_heads
-WHERE table_id = {table_id} AND earliest_version > {version};
+INDEXED BY dl_active_files_partition
+
+-- part: dead_index
+INDEXED BY dl_dead_files_removed
 
 -- name: files_by_key
 -- The keys come as one blob: JSON has no bytes.

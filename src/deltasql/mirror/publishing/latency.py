@@ -15,7 +15,7 @@ _MOST: Final = 1_000
 _MARGIN_MS: Final = 60_000
 
 
-class LandingWatch:
+class LatencyWatch:
     """Observes in SQL which versions have reached the mirror since the last look.
 
     So it covers the publish runs of writers, late and retried ones, and version 0. It uses the
