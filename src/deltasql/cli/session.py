@@ -122,8 +122,8 @@ class Session:
                 raise
             print(file=sys.stderr)
             raise ConfigError(
-                "nobody confirmed this, so nothing was done",
-                cause="there is no terminal to ask at",
+                "this needs confirmation, so nothing was done",
+                cause="there is no terminal to ask on",
                 remedy="pass --yes",
             ) from None
         if not agreed:

@@ -121,7 +121,7 @@ def panics_told() -> Iterator[None]:
         # Its class can't be imported.
         if type(error).__name__ != "PanicException":
             raise
-        raise ValueError(f"the client of the store gave up: {error}") from None
+        raise ValueError(f"the store's client failed: {error}") from None
 
 
 def clean(error: Exception) -> str:

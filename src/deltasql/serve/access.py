@@ -78,7 +78,7 @@ async def seeing_all(visitor: Annotated[Visitor, Depends(reading)]) -> Visitor:
     if visitor.schemas is not None:
         raise Refused(
             403,
-            "this token is for some schemas only",
+            "this token covers only some schemas",
             cause="the answer is about the whole lake",
             remedy="use a token without schemas",
         )
@@ -118,7 +118,7 @@ def must_be_own_page(request: Request, *, needs_origin: bool) -> None:
         raise Refused(
             403,
             "the request comes from another site",
-            cause="changes are taken from the dashboard's own pages",
+            cause="changes are accepted from the dashboard's own pages only",
             remedy="use the dashboard, or send a token in the header",
         )
 

@@ -165,7 +165,7 @@ def load_object(text: str, *, what: str) -> dict[str, Any]:
         raise LogFormatError(
             f"{what}: {text:.80} is not a JSON object",
             cause="the row that holds it was changed by hand",
-            remedy="lake.check() shows what is damaged, lake.rebuild() mends it",
+            remedy="lake.check() shows what is damaged, lake.rebuild() repairs it",
         )
     return found
 
@@ -175,9 +175,9 @@ def load_partition_values(text: str) -> dict[str, str | None]:
     found = load_object(text, what="partition values")
     if not all(value is None or isinstance(value, str) for value in found.values()):
         raise LogFormatError(
-            f"partition values: {text:.80} has values that are no strings",
+            f"partition values: {text:.80} has values that are not strings",
             cause="the row that holds them was changed by hand",
-            remedy="lake.check() shows what is damaged, lake.rebuild() mends it",
+            remedy="lake.check() shows what is damaged, lake.rebuild() repairs it",
         )
     return found
 

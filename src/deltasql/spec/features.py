@@ -106,7 +106,7 @@ _TABLE: tuple[Feature, ...] = (
         property=properties.ROW_TRACKING,
         needs=("domainMetadata",),
         note="row ids are assigned by the commit; `optimize` and Spark's delete, update and merge "
-        "keep those of rows that are written anew, `overwrite` and `replace_where` give the rows "
+        "keep those of rewritten rows, `overwrite` and `replace_where` give the rows "
         "that stay new ones; `optimize` refuses tables that map columns by id as well",
     ),
     Feature(name="domainMetadata", note="`delta.*` domains only with the feature they belong to"),
@@ -114,7 +114,7 @@ _TABLE: tuple[Feature, ...] = (
         name="clustering",
         needs=("domainMetadata",),
         note="the clustering columns are kept; rows are written in the order they come, and "
-        "`optimize` puts them in that of the columns",
+        "`optimize` sorts them by the columns",
     ),
     Feature(name="timestampNtz", reader=True, note="turned on by a timestamp_ntz column"),
     Feature(

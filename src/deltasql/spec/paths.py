@@ -84,7 +84,7 @@ def check_new_path(path: str) -> None:
 
 def _not_allowed(path: str, problem: str) -> ValidationError:
     return ValidationError(
-        f"the path {path!r:.200} is not one a table can have",
+        f"the path {path!r:.200} can't be used in a table",
         cause=problem,
         remedy="give the path relative to the table's root, or a whole URI with its scheme, "
         "percent-encoded",
@@ -97,7 +97,7 @@ def must_not_climb(path: str, *, source: str) -> None:
     problem = "" if is_plain(path) else _climbs(decode_path(path))
     if problem:
         raise LogFormatError(
-            f"{source}: the path {path!r:.200} is not one a table can have",
+            f"{source}: the path {path!r:.200} can't be used in a table",
             cause=problem,
             remedy="correct the path in the log",
         )
@@ -108,7 +108,7 @@ def object_key(path: str) -> str:
     problem = _fault(path)
     if problem:
         raise LogFormatError(
-            f"the log holds the path {path!r:.200}, which is not one a table can have",
+            f"the log holds the path {path!r:.200}, which can't be used in a table",
             cause=problem,
             remedy="correct the path in the log",
         )

@@ -62,7 +62,7 @@ final class CachedPlans {
       }
     } catch (ReflectiveOperationException | RuntimeException error) {
       System.getLogger("io.deltasql.spark")
-          .log(System.Logger.Level.WARNING, "what Spark keeps in memory could not be dropped", error);
+          .log(System.Logger.Level.WARNING, "Spark's cached plans could not be dropped", error);
     }
   }
 

@@ -309,7 +309,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     if (isBuilt) {
       throw new LakeException(
           "DELTASQL_VALIDATION",
-          "DeltaTable.create and its kin can't make " + Names.of(ident) + "\n"
+          "DeltaTable.create and its variants can't create " + Names.of(ident) + "\n"
               + "  cause: Delta would look for the new table in spark_catalog, and not find it\n"
               + "  remedy: CREATE TABLE in SQL, or frame.writeTo(name).create()");
     }

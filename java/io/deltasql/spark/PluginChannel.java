@@ -55,7 +55,7 @@ final class PluginChannel {
     String expected = proof(secret, "lake", theirs, ours);
     if (!MessageDigest.isEqual(
         receive().getBytes(StandardCharsets.UTF_8), expected.getBytes(StandardCharsets.UTF_8))) {
-      throw new IOException("somebody else answers at its port");
+      throw new IOException("another program answers at its port");
     }
   }
 

@@ -77,7 +77,7 @@ final class PluginProcess {
         awaitEnd(current.process);
       }
     }
-    throw problem("it does not let itself be connected to: " + refused.getMessage());
+    throw problem("it refused the connection: " + refused.getMessage());
   }
 
   private void closeIdle() {

@@ -107,7 +107,7 @@ public final class SqlTransaction extends OptimisticTransaction {
     } catch (RuntimeException error) {
       // The commit stands: files stay as small as they are.
       System.getLogger("io.deltasql.spark")
-          .log(System.Logger.Level.WARNING, "auto compaction has nothing to go by", error);
+          .log(System.Logger.Level.WARNING, "auto compaction failed; files stay as they are", error);
     }
   }
 

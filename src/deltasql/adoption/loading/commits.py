@@ -29,8 +29,8 @@ def read_ahead(
                 if item.size > MOST_BYTES:
                     raise LogFormatError(
                         f"{item.path}: the commit file has {item.size} bytes",
-                        cause=f"one of more than {MOST_BYTES} does not fit into a row of the "
-                        "database",
+                        cause=f"a commit file of more than {MOST_BYTES} does not fit into a row of "
+                        "the database",
                         remedy="restore the file from a copy",
                     )
                 while waiting and (len(waiting) >= _AHEAD or size + item.size > _AHEAD_BYTES):

@@ -153,8 +153,9 @@ def recover(
 ) -> None:
     """Adopt every Delta table below a location.
 
-    After the database was lost. Names come from the folders: sales/orders becomes sales.orders.
-    If it is interrupted, run it again. The exit code is 1 if a table could not be adopted.
+    Use it after the database was lost. Names come from the folders: sales/orders becomes
+    sales.orders. If it is interrupted, run it again. The exit code is 1 if a table could not be
+    adopted.
     """
     with session.lake() as lake, session.out.progress("recovering tables") as advance:
         report = lake.recover(

@@ -237,6 +237,6 @@ def drop_feature(
 ) -> None:
     """Drop a feature from a table's protocol.
 
-    Once nothing in its history needs it.
+    This is possible once nothing in the table's history needs the feature.
     """
     _alter(session, table, lambda it: it.drop_feature(name, truncate_history=truncate))

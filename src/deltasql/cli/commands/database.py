@@ -22,7 +22,7 @@ app = typer.Typer(
 def migrate(session: Session) -> None:
     """Migrate the database to the schema of this release.
 
-    All or nothing.
+    Either all migrations succeed, or nothing changes.
     """
     from deltasql.lake import database
 
@@ -119,7 +119,8 @@ def check(
 ) -> None:
     """Check the log against its own commits.
 
-    Rows, heads and the mirror's checkpoints; the exit code is 3 if something is damaged.
+    This covers rows, heads and the mirror's checkpoints. The exit code is 3 if something is
+    damaged.
     """
     with session.lake() as lake, session.out.progress("checking") as advance:
         names = [item.name for item in lake.tables()] if table is None else []
@@ -155,7 +156,7 @@ def check(
 def rebuild(session: Session, table: TableName) -> None:
     """Rebuild a table's rows from its commits.
 
-    In one transaction; commits to the table wait until it ends.
+    This is one transaction: commits to the table wait until it ends.
     """
     with session.lake() as lake, session.out.progress("rebuilding") as advance:
         done = lake.rebuild(table, progress=lambda at: advance(at.version + 1, at.newest + 1))
@@ -170,7 +171,8 @@ def rebuild(session: Session, table: TableName) -> None:
 def sessions(session: Session) -> None:
     """List who writes to the lake, and which versions are held.
 
-    Vacuum keeps what they have written and not yet committed, and what they hold.
+    Vacuum keeps the files that they have written and not yet committed, and the versions that
+    they hold.
     """
     with session.lake() as lake:
         found = lake.sessions()

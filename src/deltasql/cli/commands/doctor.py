@@ -22,9 +22,9 @@ def register(app: typer.Typer) -> None:
 def doctor(session: Session) -> None:
     """Check everything that a lake needs.
 
-    With a remedy for each problem. Versions, Java and jars, the database, its grants and its
-    clock, the object store, the worker, the mirror's lag, and the newest commit files of each
-    table. The exit code is 1 if there is a problem.
+    This covers versions, Java and jars, the database, its grants and its clock, the object
+    store, the worker, the mirror's lag, and the newest commit files of each table. Each problem
+    comes with a remedy. The exit code is 1 if there is one.
     """
     from deltasql.lake.looking.examining import examine
     from deltasql.telemetry import logs

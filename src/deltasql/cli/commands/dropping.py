@@ -97,7 +97,7 @@ def undrop(
 ) -> None:
     """Bring back a table that was dropped and not purged.
 
-    With all of its versions, where it was.
+    All of its versions come back, at the same location.
     """
     with session.lake() as lake:
         found = lake.undrop(_chosen(lake, table), new_name=new_name)

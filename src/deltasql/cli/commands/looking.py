@@ -245,8 +245,8 @@ def files(
 ) -> None:
     """List the live files of a table.
 
-    With --where only those that may hold matching rows: the choice is made inside the
-    database, by partition values and statistics.
+    With --where, list only those that may hold matching rows. The database chooses them, by
+    partition values and statistics.
     """
     columns = ("path", "size", "modification_time", "partition_values", "stats")
     with session.lake() as lake:
@@ -316,8 +316,8 @@ def audit(
 ) -> None:
     """List who committed what, over all tables.
 
-    With the rows and files that each version added and removed; a rewritten file counts with
-    all of its rows.
+    Each version is listed with the rows and files that it added and removed; a rewritten file
+    counts with all of its rows.
     """
     with session.lake() as lake:
         found = lake.audit(start, end, since=since, table=pattern, changes=True)

@@ -114,8 +114,8 @@ def leftovers(
 ) -> None:
     """Find files that belong to no table.
 
-    Left by processes that died while creating one. Nothing is deleted: look at the folders, and
-    delete them in the object store.
+    Processes that died while creating a table leave such files. Nothing is deleted: look at the
+    folders, and delete them in the object store.
     """
     with session.lake() as lake:
         found = lake.leftovers(age)

@@ -37,7 +37,7 @@ def queue(session: Session) -> None:
 def run(session: Session) -> None:
     """Queue what is due, run it, and list what was done.
 
-    Even if maintenance.auto is off; maintenance.bytes_per_hour applies.
+    This works even if maintenance.auto is off; maintenance.bytes_per_hour applies.
     """
     with session.lake() as lake:
         _tell(session, lake.maintenance.run())

@@ -243,7 +243,7 @@ def validate(
 ) -> None:
     """Compare the mirror with SQL.
 
-    Digest by digest and file by file; the exit code is 3 if there is drift.
+    Digests and live files are compared. The exit code is 3 if there is drift.
     """
     if version is not None and (tables is None or len(tables) != 1):
         raise typer.BadParameter("--version needs exactly one table")
@@ -363,7 +363,7 @@ def cleanup(
 ) -> None:
     """Delete old commits from the mirror.
 
-    Those older than delta.logRetentionDuration; SQL keeps its own (see expire).
+    Commits older than delta.logRetentionDuration are deleted; SQL keeps its own (see expire).
     """
     with session.lake() as lake:
         report = lake.table(table).mirror.cleanup(dry_run=not delete)

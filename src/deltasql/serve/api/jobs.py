@@ -68,7 +68,7 @@ def find(service: Service, visitor: Visitor, job_id: str) -> Job:
         raise Refused(
             404,
             "there is no such job",
-            cause="jobs are kept by the instance that runs them, the newest of them",
+            cause="each instance keeps only the newest of the jobs that it runs",
             remedy="begin it again",
         )
     return found

@@ -127,7 +127,7 @@ def _message(content: bytes) -> str:
 
 def _failed(cause: str) -> StoreError:
     return StoreError(
-        "the object store gave no credentials to hand on",
+        "the object store issued no credentials to pass on",
         cause=cause,
         remedy="let the service's own keys assume the role; see docs/service.md",
     )
