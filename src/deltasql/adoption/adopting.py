@@ -39,7 +39,7 @@ from deltasql.showing.report import Report
 from deltasql.spec import codec
 from deltasql.spec.protocol import check_readable
 from deltasql.store.checking.queries import VERSION_COLUMNS
-from deltasql.store.history import HistoryEnd, HistoryRows
+from deltasql.store.history import HistoryEnd, HistoryRows, key_of_row
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease, Work
 
@@ -329,8 +329,8 @@ def survey(
     live: set[bytes] = set()
 
     def count(rows: HistoryRows) -> None:
-        live.difference_update(row[1] + row[2] for row in rows.retired)
-        live.update(row[1] + row[2] for row in rows.adds)
+        live.difference_update(key_of_row(row) for row in rows.retired)
+        live.update(key_of_row(row) for row in rows.adds)
 
     paths = PathRules(objects.location, allowed)
     loader = Loader(objects, count, state=None, paths=paths, progress=progress)

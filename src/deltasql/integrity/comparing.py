@@ -45,7 +45,7 @@ class RowComparison:
                 if expected is None:
                     problem = "it is live, but not according to any commit"
                     report.found(Kind.LIVE_FILE, problem, version=row.version, path=path)
-                elif expected[0] != added:
+                elif expected.fingerprint != added:
                     problem = "its row is not what its add says"
                     report.found(Kind.LIVE_FILE, problem, version=row.version, path=path)
             elif is_dead(row, version):

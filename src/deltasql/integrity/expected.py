@@ -135,10 +135,9 @@ class ExpectedRows:
         key = add.path_key + add.dv_key
         old = self._scratch.take(key)
         if old is not None:
-            fingerprint, file, path = old
-            self._sum.drop(file)
-            ended = removed_print(fingerprint, Removal(version, None, None, None))
-            self._scratch.end(key, version, ended, path)
+            self._sum.drop(old.file)
+            ended = removed_print(old.fingerprint, Removal(version, None, None, None))
+            self._scratch.end(key, version, ended, old.path)
 
     def _remove(self, version: int, remove: RemoveRow) -> None:
         key = remove.path_key + remove.dv_key
@@ -146,8 +145,8 @@ class ExpectedRows:
         if old is None:
             fingerprint = added_print(None, unknown_add(remove))
         else:
-            fingerprint, file, _ = old
-            self._sum.drop(file)
+            fingerprint = old.fingerprint
+            self._sum.drop(old.file)
         removal = Removal(version, remove.deletion_timestamp, remove.data_change, remove.action)
         self._scratch.end(key, version, removed_print(fingerprint, removal), remove.path)
 

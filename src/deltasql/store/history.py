@@ -45,6 +45,12 @@ class LoadedVersion(NamedTuple):
     checkpoint_written: bool
 
 
+def key_of_row(row: Row) -> bytes:
+    """The key of the file of a row of `HistoryRows.adds` or `retired`."""
+    _, path_key, dv_key, *_ = row
+    return bytes(path_key) + bytes(dv_key)
+
+
 @dataclass(slots=True, kw_only=True)
 class HistoryRows:
     """Some more of a history, in the order in which the fields are written.

@@ -35,6 +35,7 @@ from deltasql.mirror.validation.second_reader import FilesDigest
 from deltasql.objectstore import ObjectStore, open_store
 from deltasql.spec import codec
 from deltasql.store.checking.content import hashes_of_row
+from deltasql.store.history import key_of_row
 from deltasql.store.rows import Row
 
 # Rows that one process makes at a time: they are in memory at once. To skip the rows before them in
@@ -193,7 +194,7 @@ class SumsWork:
         for batch in batches_of(objects, stretch.name, "add", stretch.rows, typed=False):
             rows, _ = adds.rows(batch, stretch.name)
             sums.add_many(
-                hashes_of_row(row[1:]) for row in rows if row[1] + row[2] not in self.without
+                hashes_of_row(row[1:]) for row in rows if key_of_row(row) not in self.without
             )
         return sums.value()
 

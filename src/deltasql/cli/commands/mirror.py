@@ -53,10 +53,15 @@ def status(session: Session, tables: Tables = None) -> None:
     session.out.table(
         _STATUS,
         [tuple(getattr(item, name) for name in _STATUS) for item in found],
-        style=lambda row: "red" if row[7] else "yellow" if row[3] else None,
+        style=_colour,
     )
     if any(_is_behind(item) for item in found):
         raise typer.Exit(BEHIND)
+
+
+def _colour(row: Sequence[Any]) -> str | None:
+    shown = dict(zip(_STATUS, row, strict=True))
+    return "red" if shown["is_failed"] else "yellow" if shown["lag_versions"] else None
 
 
 def _chosen(lake: Lake, tables: list[str] | None) -> list[MirrorStatus]:

@@ -27,6 +27,7 @@ from deltasql.store.checking.content import (
     other_hashes,
 )
 from deltasql.store.checking.interface import Origin, TrustedVersion
+from deltasql.store.checking.queries import content_rows
 from deltasql.store.interface import CommitRecord, LogStore
 from deltasql.store.rows import key_of, to_rows
 
@@ -161,11 +162,10 @@ def follow(
     found = FileSum(start.sums)
     after = start.version
     for window in _windows(log.commits(start.table_id, after=after, upto=version), check):
-        for batch in log.ended_keys(start.table_id, after=after, upto=window.last):
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                # A file that ended without a commit saying so is still expected.
-                if (row[0], row[1]) in window.touched:
-                    found.drop(file_hashes(row))
+        for row in content_rows(log.ended_keys(start.table_id, after=after, upto=window.last)):
+            # A file that ended without a commit saying so is still expected.
+            if (row.path_key, row.dv_key) in window.touched:
+                found.drop(file_hashes(row))
         for added in window.touched.values():
             if added is not None:
                 found.add(added)

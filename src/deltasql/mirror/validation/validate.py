@@ -23,7 +23,7 @@ from deltasql.mirror.validation.second_reader import IndependentView, independen
 from deltasql.objectstore import ObjectStore
 from deltasql.showing.report import Report
 from deltasql.store.checking.content import file_hashes
-from deltasql.store.checking.queries import tuples
+from deltasql.store.checking.queries import content_rows
 from deltasql.store.checking.scratch import Scratch
 from deltasql.store.interface import LogStore
 
@@ -227,15 +227,14 @@ def _compare_files(
 
     Checkpoints leave out dataChange and unknown fields and, by a table property, stats.
     """
-    for row in tuples(log.live_keys(target.table_id, version)):
-        key, path = row[0] + row[1], row[3]
-        found = scratch.take(key)
+    for row in content_rows(log.live_keys(target.table_id, version)):
+        found = scratch.take(row.key)
         if found is None:
-            report.missing.append(path)
+            report.missing.append(row.path)
             continue
-        told, known = found[1], file_hashes(row)
-        if told.content != known.content or told.stats not in (b"", known.stats):
-            report.different.append(path)
+        mirrored, known = found.file, file_hashes(row)
+        if mirrored.content != known.content or mirrored.stats not in (b"", known.stats):
+            report.different.append(row.path)
     report.extra += [path for path, _ in scratch.left_sizes()]
 
 
@@ -324,13 +323,12 @@ def _compare_sizes(
             scratch.add(
                 path.encode(), b"", file=FileHashes(b"", b"", size), version=version, path=path
             )
-        for row in tuples(log.live_keys(target.table_id, version)):
-            size, path = row[2:4]
-            found = scratch.take(path.encode())
-            if path in known:
+        for row in content_rows(log.live_keys(target.table_id, version)):
+            found = scratch.take(row.path.encode())
+            if row.path in known:
                 continue
             if found is None:
-                report.missing.append(path)
-            elif found[1].size != size:
-                report.different.append(path)
+                report.missing.append(row.path)
+            elif found.file.size != row.size_bytes:
+                report.different.append(row.path)
         report.extra += [path for path, _ in scratch.left_sizes() if path not in known]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -29,22 +29,32 @@ from deltasql.store.rows import (
     key_of,
 )
 
-# The hashed columns of a live file, in the order of `file_hashes`. Unknown fields, statistics' keys
-# and dataChange are in no checkpoint.
-CONTENT_COLUMNS: Final = (
-    "path_key",
-    "dv_key",
-    "size_bytes",
-    "path",
-    "modification_time",
-    "partition_values",
-    "stats",
-    "tags",
-    "deletion_vector",
-    "base_row_id",
-    "default_row_commit_version",
-    "clustering_provider",
-)
+
+class ContentRow(NamedTuple):
+    """What is hashed of a live file. Unknown fields, statistics' keys and dataChange are in no
+    checkpoint.
+    """
+
+    path_key: bytes
+    dv_key: bytes
+    size_bytes: int
+    path: str
+    modification_time: int
+    partition_values: str
+    stats: str | None
+    tags: str | None
+    deletion_vector: str | None
+    base_row_id: int | None
+    default_row_commit_version: int | None
+    clustering_provider: str | None
+
+    @property
+    def key(self) -> bytes:
+        """The key that the file is found by."""
+        return self.path_key + self.dv_key
+
+
+CONTENT_COLUMNS: Final = ContentRow._fields
 _FROM_ADD: Final = itemgetter(*(ADD_COLUMNS.index(name) for name in CONTENT_COLUMNS))
 _SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 _VECTOR: Final = frozenset(SHAPES[DeletionVector].by_wire)

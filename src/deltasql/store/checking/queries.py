@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltasql.errors import DatabaseError
 from deltasql.log.file_sums import FileSums
 from deltasql.store.bodies import unpack
-from deltasql.store.checking.content import CONTENT_COLUMNS
+from deltasql.store.checking.content import CONTENT_COLUMNS, ContentRow
 from deltasql.store.checking.interface import (
     FileRow,
     Origin,
@@ -107,12 +107,12 @@ class TrustQueries(ABC):
     def file_rows(self, table_id: int, version: int) -> Iterator[FileRow]:
         schema = self._schema("version", *ADD_COLUMNS, *_REMOVAL)
         removal = 1 + len(ADD_COLUMNS)
-        for row in tuples(self._at("rows_files", table_id, version, schema)):
+        for row in _tuples(self._at("rows_files", table_id, version, schema)):
             yield FileRow(row[0], AddRow(*row[1:removal]), Removal(*row[removal:]))
 
     def other_rows(self, table_id: int, kind: str, version: int) -> Iterator[Row]:
         schema = self._schema("version", *_OTHERS[kind])
-        return tuples(self._at(f"rows_{kind}", table_id, version, schema))
+        return _tuples(self._at(f"rows_{kind}", table_id, version, schema))
 
     def digests(self, table_id: int) -> Iterator[tuple[int, bytes]]:
         after = -1
@@ -218,7 +218,11 @@ def _unpacked(encoding: str, body: bytes) -> bytes:
         return b""
 
 
-def tuples(batches: pa.RecordBatchReader) -> Iterator[Row]:
-    """The rows of all batches."""
+def content_rows(batches: pa.RecordBatchReader) -> Iterator[ContentRow]:
+    """The rows of a stream of `CONTENT_COLUMNS`."""
+    return map(ContentRow._make, _tuples(batches))
+
+
+def _tuples(batches: pa.RecordBatchReader) -> Iterator[Row]:
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from deltasql.log.file_sums import FileHashes
 from deltasql.store import queries
 from deltasql.store.rows import Row
 
 _SQL: Final = queries.load("sqlite")
+
+
+class Taken(NamedTuple):
+    """A live file that was set aside."""
+
+    fingerprint: bytes
+    file: FileHashes
+    path: str
 
 
 class Scratch:
@@ -46,10 +54,13 @@ class Scratch:
         """Note that a file is live."""
         self._connection.execute(_SQL["scratch_add"], (key, fingerprint, *file, version, path))
 
-    def take(self, key: bytes) -> tuple[bytes, FileHashes, str] | None:
-        """Note that a live file ended; returns its fingerprint, hashes and path, if it was live."""
+    def take(self, key: bytes) -> Taken | None:
+        """Note that a live file ended; returns what is known of it, if it was live."""
         found: Row | None = self._connection.execute(_SQL["scratch_take"], (key,)).fetchone()
-        return None if found is None else (found[0], FileHashes(*found[1:4]), found[4])
+        if found is None:
+            return None
+        fingerprint, *hashes, path = found
+        return Taken(fingerprint, FileHashes(*hashes), path)
 
     def end(self, key: bytes, removed_version: int, fingerprint: bytes, path: str) -> None:
         """Note that a file is dead since a version."""

@@ -186,8 +186,8 @@ class PostgresLockedLog:
     ) -> None:
         self._connection = connection
         self._staging = staging
-        self._heads = {row[0]: Head(*row[:6]) for row in found}
-        self._now = {row[0]: row[6] for row in found}
+        self._heads = {table_id: Head(table_id, *head) for table_id, *head, _ in found}
+        self._now = {table_id: now for table_id, *_, now in found}
         self.own = OwnStatements(connection)
 
     @property
