@@ -16,12 +16,12 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from deltasql.errors import StoreError, TableNotFoundError
+from deltasql.errors import DatabaseError, StoreError, TableNotFoundError
 from deltasql.store.upkeep.interface import SILENCE, UpkeepLog
 
 logger = logging.getLogger("deltasql.sessions")
@@ -195,6 +195,18 @@ class Presence:
             self._reads.pop(token, None)
             # It has another pin if the first one expired.
             self._quietly(partial(self._store.unpin, held_now.pin_id or pin_id))
+
+    @contextmanager
+    def held(self, table_id: int, version: int, reason: str) -> Iterator[None]:
+        """Hold a version as `pinned` does, unless this role may only read the log."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.pinned(table_id, version, reason))
+            except DatabaseError as error:
+                if not error.is_refusal:
+                    raise
+                logger.debug("version %s of table %s is not held: %s", version, table_id, error)
+            yield
 
     # --- the row ------------------------------------------------------------------------
 
