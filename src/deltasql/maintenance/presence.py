@@ -86,6 +86,7 @@ class Presence:
         self._lost_at: float | None = None
         self._writes: dict[object, float] = {}
         self._reads: dict[object, _Reading] = {}
+        self._watched: list[Callable[[], set[tuple[int, int]]]] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -208,6 +209,26 @@ class Presence:
                 logger.debug("version %s of table %s is not held: %s", version, table_id, error)
             yield
 
+    def watch(self, ask: Callable[[], set[tuple[int, int]]]) -> None:
+        """Hold what `ask` says is being read, ids of tables and versions; each heartbeat asks."""
+        self._here()
+        self._watched.append(ask)
+        self._keep_alive()
+
+    def _look(self) -> None:
+        try:
+            found = {read for ask in self._watched for read in ask()}
+        except Exception as error:  # noqa: BLE001 - whoever answers may have ended
+            logger.debug("what is being read is not known: %s", error)
+            return
+        for table_id, version in found - self._reads.keys():
+            self._reads[table_id, version] = _Reading(table_id, version, clock(), "query")
+        over = [key for key in self._reads if isinstance(key, tuple) and key not in found]
+        for key in over:
+            ended = self._reads.pop(key)
+            if ended.pin_id is not None:
+                self._quietly(partial(self._store.unpin, ended.pin_id))
+
     # --- the row ------------------------------------------------------------------------
 
     def _here(self) -> None:
@@ -242,6 +263,8 @@ class Presence:
 
     def beat(self) -> bool:
         """Report that this process lives, and hold what it reads; False if it was given up."""
+        if self._watched:
+            self._look()
         for token, reading in list(self._reads.items()):
             self._quietly(partial(self._hold, reading))
             if token not in self._reads and reading.pin_id is not None:
