@@ -263,14 +263,8 @@ class Presence:
 
     def beat(self) -> bool:
         """Report that this process lives, and hold what it reads; False if it was given up."""
-        if self._watched:
-            self._look()
-        for token, reading in list(self._reads.items()):
-            self._quietly(partial(self._hold, reading))
-            if token not in self._reads and reading.pin_id is not None:
-                # The read ended meanwhile, perhaps before it held its version.
-                self._quietly(partial(self._store.unpin, reading.pin_id))
         with self._lock:
+            self._hold_reads()
             if not self._is_known:
                 if self._kind is not None:
                     # The database could not be reached when it began.
@@ -283,6 +277,15 @@ class Presence:
             self._is_known, self._lost_at = False, now
             self._become_known()
             return False
+
+    def _hold_reads(self) -> None:
+        if self._watched:
+            self._look()
+        for token, reading in list(self._reads.items()):
+            self._quietly(partial(self._hold, reading))
+            if token not in self._reads and reading.pin_id is not None:
+                # The read ended meanwhile, perhaps before it held its version.
+                self._quietly(partial(self._store.unpin, reading.pin_id))
 
     def _hold(self, reading: _Reading) -> None:
         if reading.pin_id is not None and self._store.renew_pin(
