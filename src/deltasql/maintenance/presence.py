@@ -78,6 +78,7 @@ class Presence:
         and nobody who would release the lock that a thread of the parent held.
         """
         self._lock = threading.RLock()
+        self._holding = threading.Lock()
         self._pid = os.getpid()
         self._session_id = str(uuid.uuid4())
         self._is_known = False
@@ -221,13 +222,16 @@ class Presence:
         except Exception as error:  # noqa: BLE001 - whoever answers may have ended
             logger.debug("what is being read is not known: %s", error)
             return
-        for table_id, version in found - self._reads.keys():
-            self._reads[table_id, version] = _Reading(table_id, version, clock(), "query")
-        over = [key for key in self._reads if isinstance(key, tuple) and key not in found]
-        for key in over:
-            ended = self._reads.pop(key)
-            if ended.pin_id is not None:
-                self._quietly(partial(self._store.unpin, ended.pin_id))
+        with self._holding:
+            for read in found:
+                reading = self._reads.setdefault(read, _Reading(*read, clock(), "query"))
+                if reading.pin_id is None:
+                    self._quietly(partial(self._hold, reading))
+            over = [key for key in list(self._reads) if isinstance(key, tuple) and key not in found]
+            for key in over:
+                pin_id = self._reads.pop(key).pin_id
+                if pin_id is not None:
+                    self._quietly(partial(self._store.unpin, pin_id))
 
     # --- the row ------------------------------------------------------------------------
 
@@ -263,8 +267,15 @@ class Presence:
 
     def beat(self) -> bool:
         """Report that this process lives, and hold what it reads; False if it was given up."""
+        self._hold_reads()
+        is_known = self._tell()
+        if self._watched:
+            # At last: whoever answers may take long.
+            self._look()
+        return is_known
+
+    def _tell(self) -> bool:
         with self._lock:
-            self._hold_reads()
             if not self._is_known:
                 if self._kind is not None:
                     # The database could not be reached when it began.
@@ -279,13 +290,13 @@ class Presence:
             return False
 
     def _hold_reads(self) -> None:
-        if self._watched:
-            self._look()
-        for token, reading in list(self._reads.items()):
-            self._quietly(partial(self._hold, reading))
-            if token not in self._reads and reading.pin_id is not None:
-                # The read ended meanwhile, perhaps before it held its version.
-                self._quietly(partial(self._store.unpin, reading.pin_id))
+        # Of two threads one holds a read, not both.
+        with self._holding:
+            for token, reading in list(self._reads.items()):
+                self._quietly(partial(self._hold, reading))
+                if token not in self._reads and reading.pin_id is not None:
+                    # The read ended meanwhile, perhaps before it held its version.
+                    self._quietly(partial(self._store.unpin, reading.pin_id))
 
     def _hold(self, reading: _Reading) -> None:
         if reading.pin_id is not None and self._store.renew_pin(
