@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import statistics
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
+from itertools import count, islice
 from typing import Any
 
 import orjson
@@ -14,6 +14,7 @@ import psycopg
 import pyarrow as pa
 
 import deltasql
+from bench.beside import TABLE, Beside
 from bench.churn import generate as generate_churn
 from bench.lab import Lab, alternated, say, timed
 from bench.lines.tidying import AT_ONCE
@@ -22,6 +23,8 @@ from deltasql.lake.table import Table
 from deltasql.spec import codec
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
+# How many merges in a row are alone, or not.
+_MERGES = 5
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
@@ -30,27 +33,34 @@ def _rows(*ids: int) -> pa.Table:
 
 
 def merges(lab: Lab) -> Iterator[Row]:
-    """Every other merge has a compaction that runs beside it, over and over."""
-    tries, alone, met, aborted = lab.scaled(50, least=5), [], [], 0
+    """Five merges alone and five beside a process that compacts all the time, in turn."""
+    tries, aborted, compactions, numbers = lab.scaled(50, least=5), 0, 0, count()
+    times: dict[bool, list[float]] = {False: [], True: []}
     with lab.database("merges") as url:
         folder = lab.folder("merges")
-        with (
-            deltasql.connect(url, location=str(folder / "lake")) as lake,
-            deltasql.connect(url, location=str(folder / "lake")) as other,
-        ):
-            table = lake.create_table("bench.t", SCHEMA, properties=VECTORS)
+        location = str(folder / "lake")
+        with deltasql.connect(url, location=location) as lake:
+            table = lake.create_table(TABLE, SCHEMA, properties=VECTORS)
             table.append(_rows(*range(100_000)))
-            for number in range(2 * tries):
-                for _ in range(4):
-                    table.append(_rows(10**6 + number))
-                taken = 0.0
-                with _Compacting(other.table("bench.t"), on=bool(number % 2)):
-                    try:
-                        taken = timed(lambda number=number: _merge(table, number))
-                    except deltasql.CommitError:
-                        aborted += 1
-                (met if number % 2 else alone).append(taken)
+            while len(times[True]) + aborted < tries:
+                for is_met in (False, True):
+                    beside = Beside(url, location, "compact")
+                    with beside if is_met else nullcontext():
+                        for number in islice(numbers, _MERGES):
+                            if not is_met:
+                                table.optimize()
+                            # Something to compact, as others bring it.
+                            for _ in range(4):
+                                table.append(_rows(10**6 + number))
+                            try:
+                                taken = timed(lambda number=number: _merge(table, number))
+                            except deltasql.CommitError:
+                                aborted += 1
+                            else:
+                                times[is_met].append(taken)
+                    compactions += beside.done
         shutil.rmtree(folder)
+    met, alone = times[True], times[False]
     yield Row(
         name="merges",
         work=f"merge of 2 rows into 100,000 beside a running compaction, {tries} tries",
@@ -60,7 +70,8 @@ def merges(lab: Lab) -> Iterator[Row]:
         peer_name="alone",
         better="less",
         bar=1.3,
-        note="the compaction runs in a thread of the same process, and takes turns with the merge",
+        note=f"{compactions} bins were compacted meanwhile, by another process, which gives way as "
+        "a worker does",
     )
     yield Row(
         name="merge-aborts", work="… of them aborted", ours=aborted, unit="", better="less", bar=0
@@ -74,29 +85,6 @@ def _merge(table: Table, number: int) -> Any:
         .when_not_matched_insert_all()
         .execute()
     )
-
-
-class _Compacting:
-    """Compactions and small appends, one after the other, while a block lasts."""
-
-    def __init__(self, table: Table, *, on: bool) -> None:
-        self._table, self._on = table, on
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work)
-
-    def _work(self) -> None:
-        while not self._stop.is_set():
-            self._table.optimize()
-            self._table.append(_rows(2 * 10**6))
-
-    def __enter__(self) -> None:
-        if self._on:
-            self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        if self._on:
-            self._thread.join()
 
 
 def churn(lab: Lab) -> Iterator[Row]:
@@ -162,49 +150,29 @@ def _open_and_commit(url: str, folder: Any, name: str) -> int:
 
 def held(lab: Lab) -> Iterator[Row]:
     """Appends of one writer, with a pin and upkeep in the background, and without."""
-    count, rounds = lab.scaled(400, least=40), 5
+    appends, rounds = lab.scaled(400, least=40), 5
     times: dict[bool, list[float]] = {False: [], True: []}
     with lab.database("held") as url:
         folder = lab.folder("held")
-        auto = {"maintenance.auto": "on", "maintenance.interval": "1s"}
-        with deltasql.connect(url, location=str(folder / "lake"), settings=auto) as lake:
-            table = lake.create_table("bench.t", SCHEMA)
+        location = str(folder / "lake")
+        with deltasql.connect(url, location=location) as lake:
+            table = lake.create_table(TABLE, SCHEMA)
             for turn in range(2 * rounds):
                 with ExitStack() as stack:
                     if turn % 2:
                         stack.enter_context(table.pin())
-                        stack.enter_context(_Upkeep(lake.maintenance.run))
-                    taken = timed(lambda: [table.append(_rows(1)) for _ in range(count)])
-                times[bool(turn % 2)].append(count / taken)
+                        stack.enter_context(Beside(url, location, "upkeep"))
+                    taken = timed(lambda: [table.append(_rows(1)) for _ in range(appends)])
+                times[bool(turn % 2)].append(appends / taken)
         shutil.rmtree(folder)
     yield Row(
         name="held",
-        work=f"appends/s with a pin, a session and upkeep every second, {count} at a time",
+        work=f"appends/s with a pin, a session and upkeep every second, {appends} at a time",
         ours=statistics.median(times[True]),
         unit="/s",
         peer=statistics.median(times[False]),
         peer_name="without",
         better="more",
         bar=0.95,
-        note=f"median of {rounds} rounds in turn; upkeep runs in the same process",
+        note=f"median of {rounds} rounds in turn; upkeep is in another process, as in a worker",
     )
-
-
-class _Upkeep:
-    """What is due is done every second while a block lasts."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work = work
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        while not self._stop.wait(1.0):
-            self._work()
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()

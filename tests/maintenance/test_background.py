@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import Queue
 
 import pytest
 from pyarrow import ArrowInvalid
@@ -16,7 +19,13 @@ from deltasql.cli.main import run
 from deltasql.errors import StoreError
 from deltasql.lake.table import Table
 from deltasql.lake.upkeep import background
-from deltasql.lake.upkeep.background import ANALYZE, Done, LakeMaintenance, TableWork
+from deltasql.lake.upkeep.background import (
+    ANALYZE,
+    Done,
+    LakeMaintenance,
+    TableWork,
+    upkeep_beside,
+)
 from tests.maintenance.tables import SCHEMA, files, live, rows
 
 SETTINGS = {
@@ -117,6 +126,26 @@ def test_a_worker_keeps_up(open_lake: Open, monkeypatch: pytest.MonkeyPatch):
     assert not worker.is_alive()
     assert {job.outcome for job in lake.maintenance.queue()} >= {"5 files deleted"}
     assert lake.check().ok
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
+def test_writers_go_first(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Upkeep of a worker gives way; the worker's mirror does not."""
+    seen: Queue[int] = Queue()
+
+    def look(*_: object) -> list[object]:
+        seen.put(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return []
+
+    monkeypatch.setattr(LakeMaintenance, "run", look)
+    mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    settings = SETTINGS | {"maintenance.auto": "on"}
+    with (
+        deltasql.connect(sqlite_url, location=str(tmp_path), settings=settings) as lake,
+        upkeep_beside(lake, threading.Event()),
+    ):
+        assert seen.get(timeout=30) == max(mine, 10)
+        assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == mine
 
 
 def test_the_limit_on_bytes_is_kept(open_lake: Open, monkeypatch: pytest.MonkeyPatch):

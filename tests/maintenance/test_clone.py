@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from deltalake import DeltaTable
 
 import deltasql
 from deltasql.errors import TableExistsError, ValidationError
+from deltasql.spec.actions import DomainMetadata
+from deltasql.spec.properties import CLUSTERING_DOMAIN
 from tests.maintenance.judges import seen_by_all
 from tests.maintenance.tables import AT_ONCE, SCHEMA, churned, files, folder, ids, live, rows
 from tests.maintenance.test_vacuum_kinds import VECTORS, mark, put_vectors
@@ -64,6 +67,19 @@ def test_vectors_come_along(lake: deltasql.Lake):
     assert [row["id"] for row in seen_by_all(lake, clone, but=NO_ABSOLUTE)] == [2, 3]
     second = clone.clone("a.second")
     assert ids(second.scan().to_arrow()) == [2, 3]
+
+
+def test_a_clone_of_a_clustered_table_is_clustered(quick_lake: deltasql.Lake):
+    table = quick_lake.create_table("a.t", SCHEMA)
+    table.enable_feature("clustering")
+    text = json.dumps({"clusteringColumns": [["id"]], "domainName": CLUSTERING_DOMAIN})
+    table.commit([DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=text)], "CLUSTER BY")
+    table.append(rows(2, 1))
+    clone = table.clone("a.clone")
+    clone.append(rows(3))
+    clone.optimize()
+    assert clone.history(1)[0].operation_params["clusterBy"] == '["id"]'
+    assert [row["id"] for row in seen_by_all(quick_lake, clone, but=NO_ABSOLUTE)] == [1, 2, 3]
 
 
 def test_missing_files_stop_it(lake: deltasql.Lake, tmp_path: Path):

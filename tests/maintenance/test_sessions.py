@@ -230,10 +230,10 @@ def test_who_was_given_up_does_not_commit_what_is_about_to_go(
     committed, deleting = threading.Event(), threading.Event()
     real = journal.Journal._delete
 
-    def slowly(self: journal.Journal, keys: Iterable[str]) -> None:
+    def slowly(self: journal.Journal, keys: Iterable[str], *, since: float) -> None:
         deleting.set()
         assert committed.wait(60)
-        real(self, keys)
+        real(self, keys, since=since)
 
     monkeypatch.setattr(journal.Journal, "_delete", slowly)
     with (

@@ -11,6 +11,7 @@ import deltasql
 from deltasql.errors import MirrorError, ValidationError
 from deltasql.objectstore.local import LocalStore
 from deltasql.spark.cut import Cut
+from deltasql.store.upkeep.interface import STREAM
 from tests.maintenance.tables import (
     AT_ONCE,
     SCHEMA,
@@ -128,6 +129,16 @@ def test_a_pin_keeps_its_version(any_lake: deltasql.Lake):
         assert ids(held.scan().to_arrow()) == [1]
     assert lake.pins() == []
     assert table.vacuum(**AT_ONCE, dry_run=False).dead == 1
+
+
+def test_a_stream_keeps_its_version_and_all_later_ones(lake: deltasql.Lake):
+    table = churned(lake, times=5)
+    with lake.presence.held(table.table_id, 2, STREAM):
+        assert table.vacuum(**AT_ONCE).dead == 1
+        assert table.vacuum(**AT_ONCE, dry_run=False).dead == 1
+        for version in range(2, 6):
+            assert ids(table.snapshot(version=version).scan().to_arrow()) == [version - 1]
+    assert table.vacuum(**AT_ONCE, dry_run=False).dead == 3
 
 
 def test_a_long_read_holds_its_version(lake: deltasql.Lake):

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 
 import deltasql
+from deltasql.errors import StoreError, ValidationError
 from deltasql.lake.table import Table
+from deltasql.maintenance import presence
+from deltasql.maintenance.vacuuming import journal
+from deltasql.maintenance.vacuuming.journal import Journal
+from deltasql.spec.actions import RemoveFile
 from deltasql.store.upkeep.interface import JournalRow, Kind
 from tests.maintenance.tables import AT_ONCE, files, folder, ids, make_old
 
@@ -22,6 +31,13 @@ def _written_down(table: Table, path: str, kind: Kind) -> None:
     store = table._lake.store
     with store.vacuuming([table.table_id]) as log:
         log.journal(str(uuid4()), 0, table.table_id, [JournalRow(path, kind, 1)])
+    _hours_pass(table)
+
+
+def _hours_pass(table: Table) -> None:
+    """Whoever wrote the journal is dead for sure."""
+    with table._lake.store.locked([]) as log:
+        log.execute("UPDATE dl_vacuum_files SET journaled_at = '2020-01-01 00:00:00.000'")
 
 
 def _respelt(path: str) -> str:
@@ -112,6 +128,87 @@ def test_what_a_held_version_needs_stays(table: Table):
         assert 1000 in ids(table.snapshot(version=3).scan().to_arrow())
     table.vacuum(**AT_ONCE, dry_run=False)
     assert path not in files(table)
+
+
+@pytest.mark.parametrize("kind", ["dead", "orphan"])
+def test_what_a_vacuum_under_way_deletes_is_not_brought_back(
+    table: Table, kind: str, lake_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A second one that keeps more does not say that it stays: the first one still deletes it."""
+    path = _dead(table) if kind == "dead" else ORPHAN
+    if kind == "orphan":
+        (folder(table) / path).write_bytes(b"rows")
+        make_old(folder(table) / path, hours=24)
+    delete, told = Journal._delete, []
+
+    def meanwhile(self: Journal, keys: Iterable[str], **since: float) -> None:
+        wanted = list(keys)
+        if path not in wanted or told:
+            delete(self, wanted, **since)
+            return
+        told.append(path)
+        with deltasql.connect(lake_url, location=str(tmp_path / "lake")) as second:
+            other = second.table(table.name)
+            other.vacuum(dry_run=False)
+            recorded = {item.row.path for item in second.store.pending_deletes(other.table_id)}
+            assert path in recorded
+            if kind == "dead":
+                with pytest.raises(ValidationError, match="are gone"):
+                    other.restore(version=3)
+        delete(self, wanted, **since)
+
+    monkeypatch.setattr(Journal, "_delete", meanwhile)
+    table.vacuum(**AT_ONCE, dry_run=False)
+    assert told, "the first one was about to delete"
+    assert path not in files(table)
+    assert ids(table.scan().to_arrow()) == list(range(10, 100))
+
+
+def test_a_vacuum_that_slept_deletes_nothing(table: Table, monkeypatch: pytest.MonkeyPatch):
+    """By then another one may have taken the files off the list."""
+    path = _dead(table)
+    write_down = Journal._write_down
+
+    def asleep(self: Journal, *args: Any) -> Any:
+        found = write_down(self, *args)
+        monkeypatch.setattr(journal, "clock", lambda: presence.clock() + 1801)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "_write_down", asleep)
+        with pytest.raises(StoreError, match="paused for too long"):
+            table.vacuum(**AT_ONCE, dry_run=False)
+    assert path in files(table)
+    monkeypatch.undo()
+    assert table.vacuum(**AT_ONCE, dry_run=False).count > 0, "what was recorded is told, too"
+    assert path not in files(table)
+
+
+@pytest.mark.parametrize("which", ["live", "held"])
+@pytest.mark.parametrize("removed", ["plain", "escaped"])
+def test_another_spelling_of_a_path_is_the_same_file(table: Table, removed: str, which: str):
+    """Writers may escape more than they must: SQL compares texts, a disk knows one file."""
+    (add,) = (item for item in table.snapshot(version=3).adds() if item.path == _dead(table))
+    paths = [add.path, _respelt(add.path)]
+    first, second = paths if removed == "plain" else reversed(paths)
+    table.commit([replace(add, path=first)])
+    version = table.version
+    table.commit([RemoveFile(path=first, deletion_timestamp=1, data_change=True)])
+    table.commit([replace(add, path=second)])
+    with ExitStack() as stack:
+        if which == "held":
+            version = table.version
+            table.commit([RemoveFile(path=second, deletion_timestamp=1, data_change=True)])
+            stack.enter_context(table.pin(version=version))
+        assert add.path not in table.vacuum(**AT_ONCE).files
+        table.vacuum(**AT_ONCE, dry_run=False)
+        assert add.path in files(table)
+        held = table.snapshot(version=version) if which == "held" else table.snapshot()
+        assert 1000 in ids(held.scan().to_arrow())
+    if which == "live":
+        table.commit([RemoveFile(path=second, deletion_timestamp=1, data_change=True)])
+    table.vacuum(**AT_ONCE, dry_run=False)
+    assert add.path not in files(table)
 
 
 def test_what_nobody_needs_goes(table: Table):

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sql
@@ -129,6 +130,40 @@ def test_a_table_that_is_replaced_while_it_is_read(spark, db, source):
             reader.prepareForTriggerAvailableNow()
     finally:
         reader.stop()
+
+
+def test_what_a_stream_has_not_read_stays(spark, db, source):
+    """Asked as Spark asks: nobody can say how far a running query is."""
+    profile = {} if db.profile is None else {"lake": db.profile}
+    opened = registered(str(profiles.kept_file()))({"path": source, **profile})
+    reader = opened.streamReader(opened.schema())
+    table = db.lake.table(source)
+
+    def vacuumed():
+        return table.vacuum(0, dry_run=False, enforce_retention_duration=False).dead
+
+    try:
+        begin = reader.initialOffset()
+        end = reader.latestOffset(begin, ReadAllAvailable())
+        for number in range(2):
+            table.overwrite(pa.table({"id": [number], "v": ["z"]}))
+        assert vacuumed() == 0
+        found = [
+            value
+            for part in reader.partitions(begin, end)
+            for batch in reader.read(part)
+            for value in batch.column("id").to_pylist()
+        ]
+        assert sorted(found) == [0, 1, 2, 3, 4, 5, 10, 11]
+        (pin,) = (pin for pin in db.lake.pins() if pin.table == source)
+        assert (pin.version, pin.reason) == (1, "stream")
+        reader.commit(end)
+        reader.commit({**end, "version": table.version + 1})
+        assert [pin.version for pin in db.lake.pins() if pin.table == source] == [table.version]
+    finally:
+        reader.stop()
+    assert not [pin for pin in db.lake.pins() if pin.table == source]
+    assert vacuumed() == 4
 
 
 def test_rows_that_go_stop_it_unless_told(spark, db, source, run):

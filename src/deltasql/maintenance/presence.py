@@ -16,12 +16,12 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from deltasql.errors import StoreError, TableNotFoundError
+from deltasql.errors import DatabaseError, StoreError, TableNotFoundError
 from deltasql.store.upkeep.interface import SILENCE, UpkeepLog
 
 logger = logging.getLogger("deltasql.sessions")
@@ -78,6 +78,7 @@ class Presence:
         and nobody who would release the lock that a thread of the parent held.
         """
         self._lock = threading.RLock()
+        self._holding = threading.Lock()
         self._pid = os.getpid()
         self._session_id = str(uuid.uuid4())
         self._is_known = False
@@ -86,6 +87,7 @@ class Presence:
         self._lost_at: float | None = None
         self._writes: dict[object, float] = {}
         self._reads: dict[object, _Reading] = {}
+        self._watched: list[Callable[[], set[tuple[int, int]]]] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -196,6 +198,41 @@ class Presence:
             # It has another pin if the first one expired.
             self._quietly(partial(self._store.unpin, held_now.pin_id or pin_id))
 
+    @contextmanager
+    def held(self, table_id: int, version: int, reason: str) -> Iterator[None]:
+        """Hold a version as `pinned` does, unless this role may only read the log."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.pinned(table_id, version, reason))
+            except DatabaseError as error:
+                if not error.is_refusal:
+                    raise
+                logger.debug("version %s of table %s is not held: %s", version, table_id, error)
+            yield
+
+    def watch(self, ask: Callable[[], set[tuple[int, int]]]) -> None:
+        """Hold what `ask` says is being read, ids of tables and versions; each heartbeat asks."""
+        self._here()
+        self._watched.append(ask)
+        self._keep_alive()
+
+    def _look(self) -> None:
+        try:
+            found = {read for ask in self._watched for read in ask()}
+        except Exception as error:  # noqa: BLE001 - whoever answers may have ended
+            logger.debug("what is being read is not known: %s", error)
+            return
+        with self._holding:
+            for read in found:
+                reading = self._reads.setdefault(read, _Reading(*read, clock(), "query"))
+                if reading.pin_id is None:
+                    self._quietly(partial(self._hold, reading))
+            over = [key for key in list(self._reads) if isinstance(key, tuple) and key not in found]
+            for key in over:
+                pin_id = self._reads.pop(key).pin_id
+                if pin_id is not None:
+                    self._quietly(partial(self._store.unpin, pin_id))
+
     # --- the row ------------------------------------------------------------------------
 
     def _here(self) -> None:
@@ -230,11 +267,14 @@ class Presence:
 
     def beat(self) -> bool:
         """Report that this process lives, and hold what it reads; False if it was given up."""
-        for token, reading in list(self._reads.items()):
-            self._quietly(partial(self._hold, reading))
-            if token not in self._reads and reading.pin_id is not None:
-                # The read ended meanwhile, perhaps before it held its version.
-                self._quietly(partial(self._store.unpin, reading.pin_id))
+        self._hold_reads()
+        is_known = self._tell()
+        if self._watched:
+            # At last: whoever answers may take long.
+            self._look()
+        return is_known
+
+    def _tell(self) -> bool:
         with self._lock:
             if not self._is_known:
                 if self._kind is not None:
@@ -248,6 +288,15 @@ class Presence:
             self._is_known, self._lost_at = False, now
             self._become_known()
             return False
+
+    def _hold_reads(self) -> None:
+        # Of two threads one holds a read, not both.
+        with self._holding:
+            for token, reading in list(self._reads.items()):
+                self._quietly(partial(self._hold, reading))
+                if token not in self._reads and reading.pin_id is not None:
+                    # The read ended meanwhile, perhaps before it held its version.
+                    self._quietly(partial(self._store.unpin, reading.pin_id))
 
     def _hold(self, reading: _Reading) -> None:
         if reading.pin_id is not None and self._store.renew_pin(

@@ -61,7 +61,7 @@ class Cut:
         if held is not None and table.table_id not in held[1]:
             # At once: a block may be short, and its second read finds the first one's version.
             held[0].enter_context(
-                self._lake.presence.pinned(table.table_id, version, "db.snapshot()")
+                self._lake.presence.held(table.table_id, version, "db.snapshot()")
             )
             held[1].add(table.table_id)
         return version

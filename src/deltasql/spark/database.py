@@ -27,6 +27,7 @@ from deltasql.spark.native.gateway import Gateway
 from deltasql.spark.native.modes import Writer
 from deltasql.spark.native.options import WriteOptions, write_options
 from deltasql.spark.native.reading import Reader
+from deltasql.spark.running import Running
 from deltasql.spark.sessions import credentials
 from deltasql.spark.streams.sink import Batch, Function, Shape, sink
 from deltasql.spark.transactions import SparkTransaction
@@ -53,6 +54,7 @@ class Database:
         self.reader = Reader(spark, self.gateway)
         self.writer = Writer(self.gateway, self.reader, lake.discarder)
         self._cut = Cut(lake)
+        lake.presence.watch(Running(spark, lake.store).reads)
         # The name of the lake in Spark SQL, if it was attached with one.
         self.catalog: str | None = None
 

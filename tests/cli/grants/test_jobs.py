@@ -10,6 +10,7 @@ import pytest
 
 import deltasql
 from deltasql.errors import DatabaseError
+from deltasql.spark.cut import Cut
 from tests.cli.grants.statements import ROWS
 
 
@@ -23,6 +24,14 @@ def test_reader_reads(connect_as):
     assert table.changes(0)
     assert table.mirror.status().lag_versions == 0
     assert table.mirror.validate().ok
+
+
+def test_a_reader_has_a_cut_though_it_may_hold_nothing(connect_as):
+    lake = connect_as("reader")
+    cut, table = Cut(lake), lake.table("t")
+    with cut.taken():
+        assert table.snapshot(version=cut.version_of(table)).scan().to_arrow().num_rows
+        assert lake.pins() == []
 
 
 def test_reader_cannot_commit(connect_as, tmp_path):

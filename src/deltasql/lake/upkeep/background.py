@@ -7,10 +7,12 @@ bytes and the worker know nothing else about it.
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -34,6 +36,8 @@ _REMEMBERED: Final = 30 * 24 * _HOUR
 # How long a worker that stops waits for the job under way.
 _PATIENCE: Final = 3.0
 _FAILED: Final = "failed: "
+# The priority of upkeep: a tenth of what others get while they compete.
+_NICE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +229,7 @@ def upkeep_beside(lake: Lake, stopped: threading.Event) -> Iterator[None]:
         return
 
     def keep_up() -> None:
+        give_way()
         while not stopped.is_set():
             try:
                 lake.maintenance.run(stopped)
@@ -245,6 +250,14 @@ def upkeep_beside(lake: Lake, stopped: threading.Event) -> Iterator[None]:
         stopped.set()
         # Wherever the job under way is cut off, the next worker resumes it.
         thread.join(_PATIENCE)
+
+
+def give_way() -> None:
+    """Let whoever else wants this machine's processors go before the thread that calls this."""
+    if sys.platform == "linux":  # elsewhere it would be the whole process, and the mirror with it
+        which = (os.PRIO_PROCESS, threading.get_native_id())
+        with suppress(OSError):
+            os.setpriority(*which, max(_NICE, os.getpriority(*which)))
 
 
 def _problem(error: Exception) -> str:

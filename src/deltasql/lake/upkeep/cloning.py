@@ -17,11 +17,12 @@ from deltasql.lake.writing import new_id, now_ms
 from deltasql.maintenance.existing import must_exist
 from deltasql.maintenance.vacuuming.keys import vector_file
 from deltasql.places import same_scheme, scheme_of, uri_of
-from deltasql.spec.actions import Action, AddFile, DeletionVector
+from deltasql.spec.actions import Action, AddFile, DeletionVector, DomainMetadata
 from deltasql.spec.features import FEATURES, features_of
 from deltasql.spec.features import FENCE as FENCE_FEATURE
 from deltasql.spec.paths import encode_path, is_elsewhere
 from deltasql.spec.properties import (
+    CLUSTERING_DOMAIN,
     FENCE,
     TIMESTAMPS,
     TIMESTAMPS_SINCE,
@@ -91,7 +92,13 @@ def _actions(snapshot: Snapshot, files: list[AddFile]) -> list[Action]:
     metadata = replace(
         state.metadata, id=new_id(), configuration=configuration, created_time=now_ms()
     )
-    return [more or protocol, metadata, *files]
+    clustering = snapshot.domains.get(CLUSTERING_DOMAIN)
+    domains = (
+        []
+        if clustering is None
+        else [DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=clustering)]
+    )
+    return [more or protocol, metadata, *domains, *files]
 
 
 def _absolute(add: AddFile, root: str) -> AddFile:

@@ -6,7 +6,7 @@ and a file may hold the vectors of many; it is deleted when none of them is need
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -73,6 +73,17 @@ def change_files(
             if key is not None and path not in deleted:
                 since = (row["version"], row["version"] + 1)
                 yield Candidate(key, JournalRow(path, Kind.CHANGE, row["size_bytes"]), (since,))
+
+
+def encoded_keys(store: LogStore, tables: Iterable[int], place: Place) -> set[str]:
+    """The keys whose paths can be spelled in other ways: some path of theirs has an escape."""
+    return {
+        key
+        for table_id in tables
+        for batch in store.encoded_paths(table_id)
+        for path in batch.column("path").to_pylist()
+        if (key := place.key_of(path)) is not None
+    }
 
 
 def lives_of(rows: list[dict[str, Any]]) -> tuple[tuple[int, int], ...]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Final
 
-from deltasql.errors import TableNotFoundError, ValidationError
+from deltasql.errors import StoreError, TableNotFoundError, ValidationError
+from deltasql.maintenance.presence import clock
 from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.keys import Place, vector_file
 from deltasql.maintenance.vacuuming.pending import Eligibility
@@ -25,12 +26,17 @@ from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, CdcFile, RemoveFile
 from deltasql.store.interface import LogStore
 from deltasql.store.rows import key_of
-from deltasql.store.upkeep.interface import Kind, PendingDelete, VacuumLog
+from deltasql.store.upkeep.interface import Hold, Kind, PendingDelete, VacuumLog
 
 logger = logging.getLogger("deltasql.vacuum")
 
 _BATCH: Final = 1000
 _THREADS: Final = 8
+# How many files are deleted by one call.
+_AT_ONCE: Final = 125
+# After how many seconds a vacuum that has not deleted what it recorded is dead for sure: it deletes
+# nothing itself that it decided on half as long ago.
+_GIVEN_UP: Final = 3600.0
 # No version comes after this one.
 _NO_VERSION: Final = 2**62
 
@@ -73,31 +79,43 @@ class Journal:
             list(eligibility.may_go(self.store, self.objects, self.place, found)) if found else []
         )
 
-    def finish_pending(self, heads: dict[int, int], eligibility: Eligibility) -> None:
+    def finish_pending(
+        self,
+        heads: dict[int, int],
+        eligibility: Eligibility,
+        *,
+        progress: Callable[[Sequence[Candidate]], None],
+    ) -> None:
         """Delete what an earlier vacuum recorded, as far as this one would record it, too.
 
-        `heads` says how far the logs have got.
+        `heads` says how far the logs have got. What is needed stays recorded, so that no commit
+        brings it back, until whoever recorded it can't be about to delete it any more.
         """
         self.begin_at(heads)
         for (vacuum_id, batch), group in groupby(
             self.pending(eligibility), key=lambda pair: (pair[0].vacuum_id, pair[0].batch)
         ):
-            pairs = list(group)
+            pairs, begun = list(group), clock()
             with self.store.vacuuming(self.tables) as log:
                 self._must_be_ours(log)
                 found = [candidate for _, candidate in pairs if candidate is not None]
                 going = self.spared_by_none(log, found)
                 gone = {candidate.row.path for candidate in going}
                 spared = {item.row.path for item, _ in pairs} - gone
-                log.spare(vacuum_id, spared)
+                may_go = log.spare(vacuum_id, spared, seconds=_GIVEN_UP)
+                if may_go:
+                    log.record_again(vacuum_id, batch)
             if spared:
                 logger.warning(
                     "%s: %d files that were to be deleted are needed, and stay",
                     self.table,
                     len(spared),
                 )
-            self._delete(candidate.key for candidate in going)
+            if not may_go:
+                continue
+            self._delete((candidate.key for candidate in going), since=begun)
             self.store.mark_deleted(vacuum_id, batch)
+            progress(going)
 
     # --- now ----------------------------------------------------------------------------
 
@@ -110,10 +128,11 @@ class Journal:
     ) -> None:
         """Delete candidates, batch by batch; `progress` gets each batch that is gone."""
         for batch in _batches(candidates):
+            begun = clock()
             going = self._write_down(vacuum_id, batch)
             if not going:
                 continue
-            self._delete(candidate.key for candidate in going)
+            self._delete((candidate.key for candidate in going), since=begun)
             self.store.mark_deleted(vacuum_id, self.batch)
             self.batch += 1
             progress(going)
@@ -185,15 +204,27 @@ class Journal:
                 found.add(vector_file(action.deletion_vector) or "")
         return {key for path in found if path and (key := self.place.key_of(path)) is not None}
 
-    def _delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str], *, since: float) -> None:
+        """Delete what was decided on at `since`; raises if that is too long ago."""
         wanted = list(keys)
         if self.objects.is_local:
             wanted += [checksum_name(key) for key in wanted]
         if not wanted:
             return
-        shares = [wanted[start::_THREADS] for start in range(_THREADS)]
+
+        def delete(keys: Sequence[str]) -> None:
+            # Others may think that whoever slept for so long is dead, and bring files back.
+            if clock() - since > _GIVEN_UP / 2:
+                raise StoreError(
+                    f"{self.table}: the vacuum paused for too long, and deletes nothing more",
+                    cause="files that it was about to delete may be needed by now",
+                    remedy="run it again: it continues where this one ended",
+                )
+            self.objects.delete(keys)
+
+        shares = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
         with ThreadPoolExecutor(_THREADS) as threads:
-            list(threads.map(self.objects.delete, shares))
+            list(threads.map(delete, shares))
 
 
 def _batches(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
@@ -202,12 +233,16 @@ def _batches(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
         yield batch
 
 
-def is_pinned(candidate: Candidate, pins: Collection[int]) -> bool:
+def is_pinned(candidate: Candidate, pins: Collection[Hold]) -> bool:
     """Whether a pinned version needs the file."""
     if candidate.row.kind is Kind.CHANGE:
         # Whoever pins a version may read the changes since.
-        return any(version <= first for version in pins for first, _ in candidate.lives)
-    return any(first <= version < end for version in pins for first, end in candidate.lives)
+        return any(hold.version <= first for hold in pins for first, _ in candidate.lives)
+    return any(
+        hold.version < end and (hold.keeps_later or first <= hold.version)
+        for hold in pins
+        for first, end in candidate.lives
+    )
 
 
 def _is_recent(candidate: Candidate, youngest: int | None) -> bool:

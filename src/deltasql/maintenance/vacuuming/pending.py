@@ -51,9 +51,22 @@ class Eligibility:
             if key is None:
                 yield item, None
             elif key in known:
-                yield item, self._known_to_the_log(item, key, known[key])
+                yield item, self._known_to_the_log(item.row, key, known[key])
             else:
                 yield item, self._orphan(item, key, ages[key])
+
+    def by_key(
+        self, store: LogStore, place: Place, candidates: Sequence[Candidate]
+    ) -> Iterator[Candidate]:
+        """Those of the log's own files that may go by all the paths that name their objects."""
+        if not candidates:
+            return
+        known = self._known(store, place, {candidate.key for candidate in candidates})
+        for candidate in candidates:
+            lives = known.get(candidate.key)
+            found = lives and self._known_to_the_log(candidate.row, candidate.key, lives)
+            if found:
+                yield found
 
     def _known(self, store: LogStore, place: Place, keys: set[str]) -> dict[str, _Lives]:
         found: dict[str, _Lives] = {}
@@ -71,7 +84,7 @@ class Eligibility:
                             lives.add(kind, lives_of([row]), is_own=table_id == self.table_id)
         return found
 
-    def _known_to_the_log(self, item: PendingDelete, key: str, lives: _Lives) -> Candidate | None:
+    def _known_to_the_log(self, row: JournalRow, key: str, lives: _Lives) -> Candidate | None:
         # No writer makes a file of two kinds at once.
         if lives.is_live_elsewhere or len(lives.own) != 1:
             return None
@@ -82,7 +95,7 @@ class Eligibility:
             is_needed = any(end > self.horizon for _, end in found)
         if is_needed:
             return None
-        return Candidate(key, JournalRow(item.row.path, kind, item.row.size), tuple(found))
+        return Candidate(key, JournalRow(row.path, kind, row.size), tuple(found))
 
     def _orphan(self, item: PendingDelete, key: str, modified: int | None) -> Candidate | None:
         if not is_written_by_delta(key, self.partition_columns):

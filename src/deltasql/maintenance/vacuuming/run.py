@@ -15,7 +15,12 @@ from deltasql.errors import MirrorError, TableNotFoundError, ValidationError
 from deltasql.log.retention import tombstone_ms
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import from_ms
-from deltasql.maintenance.vacuuming.dead import change_files, dead_files, vector_files
+from deltasql.maintenance.vacuuming.dead import (
+    change_files,
+    dead_files,
+    encoded_keys,
+    vector_files,
+)
 from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.journal import Journal, is_pinned, read_only
 from deltasql.maintenance.vacuuming.keys import Place
@@ -25,7 +30,7 @@ from deltasql.maintenance.vacuuming.report import Candidate, Tally, VacuumReport
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.properties import DELETED_FILE_RETENTION
 from deltasql.store.interface import LogStore
-from deltasql.store.upkeep.interface import Kind, PinRecord
+from deltasql.store.upkeep.interface import Hold, Kind
 
 logger = logging.getLogger("deltasql.vacuum")
 
@@ -109,7 +114,9 @@ class _Vacuum:
             return self._report(None)
         self._store.sweep()
         if self._store.pending_deletes(self._subject.table_id):
-            self._journal.finish_pending(self._heads(self._journal.tables), self._eligibility())
+            self._journal.finish_pending(
+                self._heads(self._journal.tables), self._eligibility(), progress=self._gone
+            )
         vacuum_id = str(uuid.uuid4())
         self._store.begin_vacuum(
             vacuum_id,
@@ -130,7 +137,7 @@ class _Vacuum:
 
     def _rehearse(self) -> None:
         """Do what the vacuum itself does, without the lock and without writing or deleting."""
-        pins = [pin.version for pin in self._pins()]
+        pins = self._pins()
         self._journal.elsewhere.look(self._store)
         elsewhere = self._journal.elsewhere.keys
         pending = [
@@ -157,13 +164,23 @@ class _Vacuum:
         store, table_id, place = self._store, self._subject.table_id, self._place
         elsewhere = self._journal.elsewhere
         elsewhere.look(store)
-        pins = [pin.version for pin in self._pins()]
+        pins = [hold.version for hold in self._pins()]
+        # SQL compares paths as they are spelled, and an object may have several.
+        several = encoded_keys(store, self._journal.tables, place)
+        doubtful: list[Candidate] = []
         for found in (
             dead_files(store, table_id, place, horizon=self._horizon),
             vector_files(store, table_id, place, horizon=self._horizon),
             change_files(store, table_id, place, horizon=self._horizon, pins=pins),
         ):
-            yield from (item for item in found if item.key not in elsewhere.keys)
+            for item in found:
+                if item.key in elsewhere.keys:
+                    continue
+                if item.key in several:
+                    doubtful.append(item)
+                else:
+                    yield item
+        yield from self._eligibility().by_key(store, place, doubtful)
 
     def _orphans(self) -> Iterator[Candidate]:
         tables = self._journal.tables
@@ -200,8 +217,12 @@ class _Vacuum:
     def _heads(self, tables: Collection[int]) -> dict[int, int]:
         return {head.table_id: head.version for head in self._store.heads(tables).values()}
 
-    def _pins(self) -> list[PinRecord]:
-        return [pin for pin in self._store.pins() if pin.table_id == self._subject.table_id]
+    def _pins(self) -> list[Hold]:
+        return [
+            Hold.of(pin.version, pin.reason)
+            for pin in self._store.pins()
+            if pin.table_id == self._subject.table_id
+        ]
 
     def _report(self, vacuum_id: str | None) -> VacuumReport:
         kinds = self._tally.kinds

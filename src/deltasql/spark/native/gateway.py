@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _SPARK = "org.apache.spark.sql"
 _DELTA = f"{_SPARK}.delta"
 # A folder that does not exist: Delta makes a log object of it without listing anything.
-_NO_LOG = Path(tempfile.gettempdir()) / f"deltasql-no-log-{uuid.uuid4().hex}" / "_delta_log"
+_NOWHERE = Path(tempfile.gettempdir()) / f"deltasql-no-log-{uuid.uuid4().hex}"
 # Only scans of tables whose protocol lists this have row positions.
 _TO_READ = frozenset({"deletionVectors"})
 _SNAPSHOT_WITH_DOMAINS = 5
@@ -105,33 +105,32 @@ class Gateway:
     # --- tables -------------------------------------------------------------------------
 
     def table(
-        self, location: str, metadata: Metadata, protocol: Protocol, *, to_read: bool = False
+        self, location: str, metadata: Metadata, protocol: Protocol, read_version: int | None = None
     ) -> JvmTable:
         """A table as Delta's reader and writer want it, without reading its log.
 
-        `to_read` makes the scan provide row positions, which deletes and merges need.
+        With `read_version` the scan provides row positions, which deletes and merges need, and
+        `spark/running.py` sees which version is read.
         """
         self.activate()
+        no_log = self._path((_NOWHERE / str(read_version) / "_delta_log").as_uri())
         log = self._class(f"{_DELTA}.DeltaLog")(
-            self._no_log,
+            no_log,
             self._path(hadoop_location(location)),
             self._empty_map,
             self._empty_map,
             self._clock,
             self._none,
         )
-        arguments = [self._no_log, log, self._action(metadata)]
+        arguments = [no_log, log, self._action(metadata)]
         if self._snapshot_arity == _SNAPSHOT_WITH_DOMAINS:
             arguments.append(self._none)
-        known = self._some(self._action(_known(protocol, _TO_READ if to_read else frozenset())))
+        more = frozenset() if read_version is None else _TO_READ
+        known = self._some(self._action(_known(protocol, more)))
         return JvmTable(log, self._class(f"{_DELTA}.DummySnapshot")(*arguments, known))
 
     def _path(self, location: str) -> Any:
         return self._class("org.apache.hadoop.fs.Path")(location)
-
-    @cached_property
-    def _no_log(self) -> Any:
-        return self._path(_NO_LOG.as_uri())
 
     @cached_property
     def _clock(self) -> Any:

@@ -71,7 +71,7 @@ class Reader:
     ) -> DataFrame:
         """The rows of some files of a table, as SQL returned them."""
         check_readable(state.protocol)
-        table = self._gateway.table(location, state.metadata, state.protocol, to_read=True)
+        table = self._gateway.table(location, state.metadata, state.protocol, state.version)
         if state.row_tracking:
             # A transaction's own files get their ids when it commits.
             batches = map(with_row_ids, batches)

@@ -59,6 +59,11 @@ class Position:
         """Parse what Spark keeps in its checkpoint."""
         return cls(int(offset["version"]), int(offset["index"]), bool(offset["initial"]))
 
+    @property
+    def held_version(self) -> int:
+        """The version that has, or had until then, all files that are read from here on."""
+        return self.version if self.initial else max(self.version - 1, 0)
+
     def as_offset(self) -> dict[str, Any]:
         """For Spark's checkpoint."""
         return {"version": self.version, "index": self.index, "initial": self.initial}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,14 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from deltasql.data.reading.reader import read_files
-from deltasql.errors import ValidationError
+from deltasql.errors import TableNotFoundError, ValidationError
 from deltasql.objectstore import open_store
 from deltasql.objectstore.sources import Sources
 from deltasql.spark.datasource.source import TASK_BYTES, as_spark_wants
 from deltasql.spark.sessions import profiles
 from deltasql.spark.streams.files import Position, StreamFiles, StreamOptions, bins, state_of
 from deltasql.spec.protocol import check_readable
+from deltasql.store.upkeep.interface import STREAM
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType as SparkStruct
@@ -57,6 +59,8 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lake: Lake | None = None
         self._files: StreamFiles | None = None
         self._last: int | None = None
+        # What keeps vacuum from files that the stream has not read, and since which version.
+        self._held: tuple[int, ExitStack] | None = None
         with source.open() as lake:
             snapshot = source.snapshot_in(lake)
             self._state = snapshot.state
@@ -65,13 +69,15 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Executors get no connection, and no secret.
-        return {**self.__dict__, "_lake": None, "_files": None}
+        return {**self.__dict__, "_lake": None, "_files": None, "_held": None}
 
     # --- on the driver --------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names
         """Where a new stream begins."""
-        return self._offset(self._open().first())
+        position = self._open().first()
+        self._hold(position)
+        return self._offset(position)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """The number of files in a batch."""
@@ -94,16 +100,40 @@ class DeltaSqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The files of a batch."""
-        files = self._open().between(self._position(start), self._position(end))
+        begin = self._position(start)
+        self._hold(begin)
+        files = self._open().between(begin, self._position(end))
         assert self._lake is not None
         sources = self._lake.table(self._source.table_name).sources
         return [StreamPart(kind, adds, sources) for kind, adds in bins(files, TASK_BYTES)]
 
+    def commit(self, end: dict[str, Any]) -> None:
+        """Hold what was read no longer."""
+        # Of a table that was dropped, the next question says so.
+        with suppress(TableNotFoundError):
+            self._hold(self._position(end))
+
     def stop(self) -> None:
         """Release the connection."""
+        if self._held is not None:
+            self._held[1].close()
+            self._held = None
         if self._lake is not None:
             self._lake.close()
             self._lake = self._files = None
+
+    def _hold(self, position: Position) -> None:
+        """Hold what the stream reads from a position on, and nothing before it."""
+        version = position.held_version
+        if self._held is not None and self._held[0] == version:
+            return
+        files = self._open()
+        assert self._lake is not None
+        before, stack = self._held, ExitStack()
+        stack.enter_context(self._lake.presence.held(files.table_id, version, STREAM))
+        self._held = (version, stack)
+        if before is not None:
+            before[1].close()
 
     def _open(self) -> StreamFiles:
         if self._files is None:

@@ -51,7 +51,7 @@ class ExpiryQueries:
             if head is None or head.earliest_version != before or head.version < horizon:
                 return False
             pins = log.ask("pins_of", table_id=table_id)
-            if any(version < horizon for (version,) in pins):
+            if any(version < horizon for version, _ in pins):
                 return False
             for name in _REPLACED:
                 log.ask(name, table_id=table_id, horizon=horizon)

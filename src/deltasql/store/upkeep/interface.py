@@ -26,6 +26,9 @@ SILENCE: Final = 600.0
 WORKER: Final = "worker"
 WORKER_SILENCE: Final = 60.0
 
+# Why a stream's pins are held: it needs the files of all versions from there on.
+STREAM: Final = "stream"
+
 DEAD_SCHEMA: Final = pa.schema(
     [
         ("path", pa.string()),
@@ -81,6 +84,19 @@ class SessionRecord:
     heartbeat_at: int
     writing_since: int | None
     is_alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A version whose files are needed, and with `keeps_later` those of all later ones."""
+
+    version: int
+    keeps_later: bool = False
+
+    @classmethod
+    def of(cls, version: int, reason: str) -> Hold:
+        """What a pin holds: a stream reads on from its version."""
+        return cls(version, reason == STREAM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +192,8 @@ class VacuumLog(NamingLog, Protocol):
     def read_only_reason(self, table_id: int) -> str | None:
         """Why deltasql may not write the table; None if it may."""
 
-    def pins(self, table_id: int) -> list[int]:
-        """The versions that are held."""
+    def pins(self, table_id: int) -> list[Hold]:
+        """What is held of a table."""
 
     def writers(self) -> Writers:
         """What live sessions allow."""
@@ -187,8 +203,11 @@ class VacuumLog(NamingLog, Protocol):
     ) -> None:
         """Record what is about to be deleted."""
 
-    def spare(self, vacuum_id: str, paths: Collection[str]) -> None:
-        """Take files off the list again."""
+    def spare(self, vacuum_id: str, paths: Collection[str], *, seconds: float) -> bool:
+        """Take files off the list again if they were recorded so long ago; False if one was not."""
+
+    def record_again(self, vacuum_id: str, batch: int) -> None:
+        """Record the rest of a batch as of now."""
 
 
 class LockedQueries(Protocol):
@@ -281,6 +300,9 @@ class UpkeepLog(ExpiryLog, JobLog, OptimizeLog, NamespaceLog, Protocol):
         """Every file that any version names, with its vector and the versions that have it
         (`LIVES_SCHEMA`).
         """
+
+    def encoded_paths(self, table_id: int) -> pa.RecordBatchReader:
+        """The paths of every data and change file that have percent-escapes (`PATHS_SCHEMA`)."""
 
     def deleted_paths(self, table_id: int) -> pa.RecordBatchReader:
         """The vectors and changes that vacuum has already deleted (`PATHS_SCHEMA`)."""

@@ -26,6 +26,7 @@ from deltasql.store.upkeep.interface import (
     VECTORS_SCHEMA,
     WORKER,
     WORKER_SILENCE,
+    Hold,
     JournalRow,
     Kind,
     LockedQueries,
@@ -75,8 +76,8 @@ class LockedVacuumLog(NamingQueries):
     def read_only_reason(self, table_id: int) -> str | None:
         return self._log.read_only_reason(table_id)
 
-    def pins(self, table_id: int) -> list[int]:
-        return [version for (version,) in self._log.ask("pins_of", table_id=table_id)]
+    def pins(self, table_id: int) -> list[Hold]:
+        return [Hold.of(*row) for row in self._log.ask("pins_of", table_id=table_id)]
 
     def writers(self) -> Writers:
         return Writers(*self._log.ask("writers_since", silent=_SILENT)[0])
@@ -96,9 +97,17 @@ class LockedVacuumLog(NamingQueries):
             sizes=self._log.packed([str(row.size or 0) for row in rows]),
         )
 
-    def spare(self, vacuum_id: str, paths: Collection[str]) -> None:
-        for path in paths:
-            self._log.ask("vacuum_spare", vacuum_id=vacuum_id, path_key=key_of(path))
+    def spare(self, vacuum_id: str, paths: Collection[str], *, seconds: float) -> bool:
+        found = [
+            self._log.ask(
+                "vacuum_spare", vacuum_id=vacuum_id, path_key=key_of(path), since=_ago(seconds)
+            )
+            for path in paths
+        ]
+        return all(found)
+
+    def record_again(self, vacuum_id: str, batch: int) -> None:
+        self._log.ask("vacuum_again", vacuum_id=vacuum_id, batch=batch)
 
 
 class UpkeepQueries(ExpiryQueries, JobQueries, OptimizeQueries, NamespaceQueries):
@@ -236,6 +245,9 @@ class UpkeepQueries(ExpiryQueries, JobQueries, OptimizeQueries, NamespaceQueries
 
     def file_lives(self, table_id: int) -> pa.RecordBatchReader:
         return self._of_table("vacuum_lives", table_id, LIVES_SCHEMA)
+
+    def encoded_paths(self, table_id: int) -> pa.RecordBatchReader:
+        return self._of_table("vacuum_encoded", table_id, PATHS_SCHEMA)
 
     def deleted_paths(self, table_id: int) -> pa.RecordBatchReader:
         return self._of_table("vacuum_deleted", table_id, PATHS_SCHEMA)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from deltasql.spec.actions import CdcFile
 from deltasql.store.interface import LogStore
-from deltasql.store.upkeep.interface import JournalRow, Kind, PendingDelete
+from deltasql.store.upkeep.interface import Hold, JournalRow, Kind, PendingDelete
 from deltasql.testing.proposals import OpenStore, add, commit, create, remove
 
 # A pin without duration expires at once, so that no test has to wait.
@@ -76,7 +76,7 @@ class UpkeepContract:
             "s",
         )
         with other.vacuuming([table_id]) as log:
-            assert log.pins(table_id) == [0]
+            assert log.pins(table_id) == [Hold(0)]
         assert other.renew_pin("long", seconds=120.0)
         assert store.pins()[0].expires_at > found.expires_at
         store.sweep()
@@ -105,6 +105,9 @@ class UpkeepContract:
         assert "memory:///elsewhere/x.parquet" in _paths(store.absolute_files())
         assert "memory:///elsewhere/x.parquet" not in _paths(store.absolute_files(but=other))
         assert store.same_place(table_id, "memory:///nowhere") == {table_id}
+        commit(store, other, add("a%20b.parquet"))
+        assert _paths(store.encoded_paths(other)) == ["a%20b.parquet"]
+        assert _paths(store.encoded_paths(table_id)) == []
 
     def test_what_is_written_down_stays_until_it_is_marked(self, log_store: OpenStore) -> None:
         store, other = log_store(), log_store()
@@ -122,7 +125,9 @@ class UpkeepContract:
             assert log.known_files(table_id, ["a.parquet"], after=gone.version) == set()
             log.journal(vacuum_id, 0, table_id, [row, vector])
             log.journal(vacuum_id, 1, table_id, [JournalRow("b.parquet", Kind.ORPHAN)])
-            log.spare(vacuum_id, {"b.parquet"})
+            assert not log.spare(vacuum_id, {"b.parquet"}, seconds=60), "it was recorded just now"
+            assert log.spare(vacuum_id, {"b.parquet"}, seconds=0)
+            log.record_again(vacuum_id, 0)
         assert sorted(other.pending_deletes(table_id), key=lambda item: item.row.path) == [
             PendingDelete(vacuum_id, 0, row),
             PendingDelete(vacuum_id, 0, vector),

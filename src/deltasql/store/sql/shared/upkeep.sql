@@ -75,7 +75,7 @@ WHERE p.expires_at >= @now
 ORDER BY p.created_at, p.pin_id;
 
 -- name: pins_of
-SELECT version FROM dl_pins WHERE table_id = :table_id AND expires_at >= @now;
+SELECT version, reason FROM dl_pins WHERE table_id = :table_id AND expires_at >= @now;
 
 -- name: vacuum_begin
 INSERT INTO dl_vacuums
@@ -95,6 +95,12 @@ RETURNING vacuum_id;
 -- name: vacuum_spare
 DELETE FROM dl_vacuum_files
 WHERE vacuum_id = :vacuum_id AND path_key = :path_key AND deleted_at IS NULL
+  AND journaled_at <= @in_ms(:since)
+RETURNING vacuum_id;
+
+-- name: vacuum_again
+UPDATE dl_vacuum_files SET journaled_at = @now
+WHERE vacuum_id = :vacuum_id AND batch = :batch AND deleted_at IS NULL
 RETURNING vacuum_id;
 
 -- name: vacuum_pending
@@ -147,6 +153,13 @@ UNION ALL
 SELECT path, NULL, version, version + 1, 1
 FROM dl_cdc_files
 WHERE table_id = {table_id};
+
+-- name: vacuum_encoded
+SELECT path FROM dl_active_files WHERE table_id = {table_id} AND path LIKE '%!%%' ESCAPE '!'
+UNION ALL
+SELECT path FROM dl_dead_files WHERE table_id = {table_id} AND path LIKE '%!%%' ESCAPE '!'
+UNION ALL
+SELECT path FROM dl_cdc_files WHERE table_id = {table_id} AND path LIKE '%!%%' ESCAPE '!';
 
 -- name: vacuum_deleted
 SELECT path FROM dl_vacuum_files
