@@ -190,6 +190,12 @@ def test_orphans_go_when_they_are_old(lake: deltasql.Lake):
     assert files(table) == live(table)
 
 
+def test_no_margin_makes_files_of_writes_under_way_orphans(lake: deltasql.Lake):
+    table = lake.create_table("a.t", SCHEMA)
+    with pytest.raises(ValidationError, match="clock_margin can't be"):
+        table.vacuum(**AT_ONCE, dry_run=False, clock_margin=timedelta(hours=-1))
+
+
 def test_clocks_may_be_an_hour_apart(lake: deltasql.Lake):
     table = lake.create_table("a.t", SCHEMA)
     orphan = folder(table) / ORPHAN
