@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 from deltasql.errors import LogFormatError, ValidationError
 
@@ -46,6 +47,18 @@ def encode_path(key: str) -> str:
     first, slash, rest = encoded.partition("/")
     # Otherwise `ab:c` would be read as a scheme.
     return first.replace(":", "%3A") + slash + rest if is_absolute(encoded) else encoded
+
+
+def location_uri(location: str) -> str:
+    """The location of a store, a URI, as the log writes it before the paths of its files.
+
+    In the key of a bucket escapes are optional: `a b` and `a%20b` are one place.
+    """
+    scheme, _, rest = location.rstrip("/").partition("://")
+    host, slash, key = rest.partition("/")
+    if scheme.lower() == "file" or not slash:
+        return location.rstrip("/")
+    return f"{scheme}://{host}/{encode_path(unquote(key))}"
 
 
 def decode_path(path: str) -> str:
