@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from urllib.parse import unquote
 
 from deltasql.errors import LogFormatError, ValidationError
 
@@ -58,7 +57,7 @@ def location_uri(location: str) -> str:
     host, slash, key = rest.partition("/")
     if scheme.lower() == "file" or not slash:
         return location.rstrip("/")
-    return f"{scheme}://{host}/{encode_path(unquote(key))}"
+    return f"{scheme}://{host}/{encode_path(decode_path(key))}"
 
 
 def decode_path(path: str) -> str:
