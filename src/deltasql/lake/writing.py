@@ -76,11 +76,6 @@ class Write:
     # What it did, under the names of Delta's operationMetrics.
     metrics: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it changes nothing: then only a transaction rests on what it has read."""
-        return not self.actions
-
 
 def now_ms() -> int:
     """The time by this machine's clock; versions are stamped by the database's instead."""

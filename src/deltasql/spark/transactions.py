@@ -139,7 +139,7 @@ class SparkTransaction:
         table = self._table(name)
 
         def take(write: writing.Write) -> None:
-            if not write.is_empty:
+            if write.actions:
                 table.take(write)
                 return
             table.rests_on(write.reads)

@@ -146,9 +146,9 @@ class TableVerbs:
         with tracing.span("dml", table=table.name), table.present():
             for attempt in range(wishes.retries + 1):
                 write, result = _at(table, operation, wishes.options)
-                if write.is_empty and not txn:
+                if not write.actions and not txn:
                     return result
-                if write.is_empty:
+                if not write.actions:
                     write = writing.Write(actions=(), operation="WRITE")
                 try:
                     return table.commit_write(write, txn, wishes.metadata)
@@ -214,10 +214,10 @@ class TransactionVerbs:
         table = cast("TransactionTable", self)
         table.must_be_open()
         write, result = _at(table, operation)
-        if write.is_empty:
-            table.rests_on(write.reads)
-        else:
+        if write.actions:
             table.take(write)
+        else:
+            table.rests_on(write.reads)
         return result.metrics
 
 

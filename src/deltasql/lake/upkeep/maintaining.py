@@ -259,7 +259,7 @@ class TableUpkeep(TableColumns, TableProperties, TableFeatures, TableOptimize, T
         if ttl > _LONGEST_PIN:
             raise ValidationError(
                 f"ttl can't be {ttl}",
-                cause="it is for how long the pin outlives its process; that is no time to wait",
+                cause="the pin would outlive its process for longer than a century",
                 remedy="leave it out: a living process renews its pin while the block lasts",
             )
         table = cast("Table", self)

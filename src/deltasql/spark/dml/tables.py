@@ -181,9 +181,9 @@ class SparkTable:
         for attempt in range(retries + 1):
             context = self._database.context(self._table)
             write, metrics = operation(context)
-            if write.is_empty and not extra:
+            if not write.actions and not extra:
                 return WriteResult(context.snapshot.version, metrics)
-            if write.is_empty:
+            if not write.actions:
                 write = writing.Write(actions=(), operation="WRITE")
             try:
                 return self._table.commit_write(write, extra)
