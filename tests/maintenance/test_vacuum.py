@@ -49,6 +49,15 @@ def test_dead_files_go_and_the_table_stays(any_lake: deltasql.Lake):
     assert lake.check().ok
 
 
+def test_who_reads_a_version_without_its_files_is_told_of_vacuum(lake: deltasql.Lake):
+    table = churned(lake)
+    table.vacuum(**AT_ONCE, dry_run=False)
+    with pytest.raises(FileNotFoundError, match="version 1 can't be read") as caught:
+        table.snapshot(1).scan().to_arrow()
+    assert "vacuum deletes" in caught.value.cause
+    assert caught.value.path is not None
+
+
 def test_dead_files_are_found_without_a_listing(
     lake: deltasql.Lake, monkeypatch: pytest.MonkeyPatch
 ):
@@ -179,6 +188,12 @@ def test_orphans_go_when_they_are_old(lake: deltasql.Lake):
     report = table.vacuum(**NO_MARGIN, dry_run=False)
     assert (report.orphans, report.files) == (1, (ORPHAN,))
     assert files(table) == live(table)
+
+
+def test_no_margin_makes_files_of_writes_under_way_orphans(lake: deltasql.Lake):
+    table = lake.create_table("a.t", SCHEMA)
+    with pytest.raises(ValidationError, match="clock_margin can't be"):
+        table.vacuum(**AT_ONCE, dry_run=False, clock_margin=timedelta(hours=-1))
 
 
 def test_clocks_may_be_an_hour_apart(lake: deltasql.Lake):

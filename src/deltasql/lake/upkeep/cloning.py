@@ -16,11 +16,11 @@ from deltasql.lake import locations
 from deltasql.lake.writing import new_id, now_ms
 from deltasql.maintenance.existing import must_exist
 from deltasql.maintenance.vacuuming.keys import vector_file
-from deltasql.places import same_scheme, scheme_of, uri_of
+from deltasql.places import same_scheme, uri_of
 from deltasql.spec.actions import Action, AddFile, DeletionVector, DomainMetadata
 from deltasql.spec.features import FEATURES, features_of
 from deltasql.spec.features import FENCE as FENCE_FEATURE
-from deltasql.spec.paths import encode_path, is_elsewhere
+from deltasql.spec.paths import is_elsewhere, location_uri
 from deltasql.spec.properties import (
     CLUSTERING_DOMAIN,
     FENCE,
@@ -53,7 +53,7 @@ def clone(
             remedy="choose a location in the same kind of store, or copy the rows",
         )
     with lake.presence.pinned(table.table_id, snapshot.version, f"clone to {name}") as pin_id:
-        root = _uri(table.objects.location)
+        root = location_uri(table.objects.location)
         files = list(snapshot.adds())
         what = f"{table.name} can't be cloned at version {snapshot.version}"
         must_exist(lake.store, table.objects, table.table_id, files, what=what)
@@ -134,12 +134,3 @@ def _absolute_vector(vector: DeletionVector | None, root: str) -> DeletionVector
 
 def _named(path: str, root: str) -> str:
     return uri_of(path, root) if is_elsewhere(path) else f"{root}/{path}"
-
-
-def _uri(location: str) -> str:
-    """A store's location as the log writes it: percent-encoded, as local ones already are."""
-    scheme = scheme_of(location)
-    if scheme in (None, "file"):
-        return location.rstrip("/")
-    host, _, key = location.split("://", 1)[1].partition("/")
-    return f"{scheme}://{host}/{encode_path(key)}".rstrip("/") if key else f"{scheme}://{host}"

@@ -61,6 +61,14 @@ class Wish:
     find_orphans: bool
     committer: str | None
 
+    def __post_init__(self) -> None:
+        if self.clock_margin < timedelta(0):
+            raise ValidationError(
+                f"clock_margin can't be {self.clock_margin}",
+                cause="files of writes that are under way would count as orphans",
+                remedy="give the most that clocks may be apart, timedelta(0) at least",
+            )
+
 
 def vacuum(
     store: LogStore, subject: Subject, wish: Wish, progress: Progress | None = None
