@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import MirrorError, TableNotFoundError, ValidationError
 from deltasql.log.retention import tombstone_ms
 from deltasql.log.state import TableState
@@ -27,6 +26,7 @@ from deltasql.maintenance.vacuuming.keys import Place
 from deltasql.maintenance.vacuuming.orphans import orphans
 from deltasql.maintenance.vacuuming.pending import Eligibility
 from deltasql.maintenance.vacuuming.report import Candidate, Tally, VacuumReport, retention_ms
+from deltasql.mirror.ahead import ahead_of
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.properties import DELETED_FILE_RETENTION
 from deltasql.store.interface import LogStore
@@ -260,24 +260,20 @@ def _must_be_ours(store: LogStore, subject: Subject) -> None:
     reason = store.read_only_reason(subject.table_id)
     if reason is not None:
         raise read_only(subject.name, reason)
-    head = store.head(subject.table_id)
-    if head is None:
+    if store.head(subject.table_id) is None:
         raise TableNotFoundError(
             f"there is no table {subject.name}",
             cause="it was dropped",
             remedy="purge it to delete its files",
         )
     # In a database that was restored to an earlier time, the newest files look like orphans.
-    path = LOG + commit_name(head.version + 1)
-    if subject.objects.head(path) is None:
-        return
-    again = store.head(subject.table_id)
-    if again is not None and again.version > head.version:
+    found = ahead_of(store, subject.objects, subject.table_id)
+    if found is None:
         return
     raise MirrorError(
         f"{subject.name} is not vacuumed: its log has versions that SQL does not know",
-        cause=f"SQL ends at version {head.version}, and {path} exists: somebody else writes the "
-        "table, or the database was restored to an earlier time",
+        cause=f"SQL ends at version {found.head}, and {found.path} exists: somebody else writes "
+        "the table, or the database was restored to an earlier time",
         remedy="take them back with mirror.repair(take_back=True), then vacuum",
     )
 

@@ -9,12 +9,13 @@ every reader. For the moment between the two, Spark can't open the table, and sa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from typing import Final
 
-from deltasql.delta_log.names import LOG, LogKind, LogName, commit_name, parse_name
+from deltasql.delta_log.listing import names_after
+from deltasql.delta_log.names import LOG, LogKind, commit_name
 from deltasql.errors import MirrorError
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.repairing.checkpoints import point_at_newest
@@ -73,7 +74,7 @@ class Bridge:
         """The version of the newest checkpoint that SQL knows after a mirrored version: the bridge
         of a process that died.
         """
-        names = list(self._after(mirrored))
+        names = list(names_after(self._objects, mirrored))
         newest = max((n.version or 0 for n in names if n.kind in _CHECKPOINTS), default=None)
         head = self._log.head(self._lease.table_id)
         if newest is None or head is None or newest > head.version:
@@ -88,7 +89,7 @@ class Bridge:
         written beside them.
         """
         table_id = self._lease.table_id
-        for name in self._after(mirrored):
+        for name in names_after(self._objects, mirrored):
             if name.kind is LogKind.COMMIT:
                 version = name.version or 0
                 known = self._log.mirror_status(table_id, first=version, last=version)
@@ -125,14 +126,3 @@ class Bridge:
             self._took = time.monotonic() - begun
 
         return finish
-
-    def _after(self, version: int) -> Iterator[LogName]:
-        """What belongs to later versions, in the log folder itself."""
-        start = LOG + commit_name(version) if version >= 0 else None
-        for item in self._objects.list(LOG.rstrip("/"), start_after=start):
-            name = item.path.removeprefix(LOG)
-            if not name[:1].isdigit():
-                return  # listed by name: no version follows
-            found = parse_name(name)
-            if found is not None and (found.version or 0) > version:
-                yield found
