@@ -306,3 +306,34 @@ def test_a_mirror_that_is_ahead_across_a_gap_stops_commits(open_lake, sqlite_url
         lake.drop_table("t")
         again = lake.adopt(table.location, name="t", unmirrored="discard")
         assert again.count() == VERSIONS
+
+
+def test_a_bridge_that_another_history_began_is_not_finished(open_lake, sqlite_url, tmp_path):
+    """Its checkpoint is there without its commit file, and SQL was restored and went on since."""
+    path, old = Path(sqlite_url.removeprefix("sqlite:///")), tmp_path / "old.db"
+    with open_lake(mode="async") as lake:
+        table, place = backlog(lake, VERSIONS - 5), lake.location
+    shutil.copy(path, old)
+    with open_lake(mode="async") as lake:
+        for number in range(VERSIONS - 4, VERSIONS + 1):
+            lake.table("t").append(rows(number))
+    context = multiprocessing.get_context("spawn")
+    victim = context.Process(target=die_at, args=(sqlite_url, place, rf"{VERSIONS:020}\.json"))
+    victim.start()
+    victim.join(120)
+    assert victim.exitcode == -signal.SIGKILL
+
+    restored = f"sqlite:///{old}"
+    with open_lake(restored, mode="off") as lake:
+        for number in range(5):
+            lake.table("t").append(rows(1000 + number))
+    with open_lake(restored, mode="async") as lake:
+        table = lake.table("t")
+        lake.mirror.run(once=True)
+        assert table.mirror.status().is_failed
+        assert "differs from what SQL has" in table.mirror.status().error_message
+        assert lake.objects(table.location).head(LOG + commit_name(VERSIONS)) is None
+        table.mirror.repair()
+        assert table.mirror.repair().ok
+        assert table.mirror.validate().ok
+        assert seen(table) == {(*range(1, VERSIONS - 4), *range(1000, 1005))}

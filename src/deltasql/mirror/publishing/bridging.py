@@ -14,11 +14,12 @@ from functools import partial
 from hashlib import sha256
 from typing import Final
 
-from deltasql.delta_log.listing import names_after
+from deltasql.delta_log.listing import checkpoints_of, names_after
 from deltasql.delta_log.names import LOG, LogKind, commit_name
-from deltasql.errors import MirrorError
+from deltasql.delta_log.reading import checkpoint_fault
+from deltasql.errors import MirrorConflictError, MirrorError
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
-from deltasql.mirror.repairing.checkpoints import point_at_newest
+from deltasql.mirror.repairing.checkpoints import is_wrong, point_at_newest
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease
@@ -102,6 +103,20 @@ class Bridge:
                         version=version,
                     )
 
+    def _must_be_ours(self, version: int) -> None:
+        """Raise `MirrorConflictError` if the checkpoint of a bridge that was begun contradicts SQL:
+        who built it may have had another history, in a database that was restored since.
+        """
+        for found in checkpoints_of(self._objects, version):
+            is_whole = checkpoint_fault(self._objects, found) is None
+            if is_whole and is_wrong(self._log, self._objects, self._lease.table_id, found):
+                raise MirrorConflictError(
+                    f"the checkpoint {found.names[0]} differs from what SQL has",
+                    cause="another history wrote it, such as that of a database that was restored",
+                    remedy="mirror.repair() moves it aside",
+                    version=version,
+                )
+
     def write(
         self, version: int, is_stopped: Callable[[], bool] | None = None
     ) -> Callable[[], object]:
@@ -109,6 +124,7 @@ class Bridge:
         its commit file is there.
         """
         if is_stopped is None:
+            self._must_be_ours(version)
             return partial(point_at_newest, self._objects, upto=version)
         run = CheckpointRun(
             self._log,
