@@ -66,7 +66,17 @@ def test_dead_files_are_found_without_a_listing(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a listing")
 
-    monkeypatch.setattr(LocalStore, "list", refuse)
+    listed = LocalStore.list
+
+    def after_the_newest(store: LocalStore, prefix: str = "", *, start_after: str | None = None):
+        """What follows in the log, of which there is nothing, and no file of the table."""
+        assert prefix == "_delta_log", f"a listing of {prefix!r}"
+        assert start_after == f"_delta_log/{table.version:020}.json"
+        found = list(listed(store, prefix, start_after=start_after))
+        assert not [item for item in found if item.path.endswith(".json")]
+        return iter(found)
+
+    monkeypatch.setattr(LocalStore, "list", after_the_newest)
     monkeypatch.setattr(LocalStore, "folders", refuse)
     assert table.vacuum(**AT_ONCE, find_orphans=False).dead == 2
     assert table.vacuum(**AT_ONCE, find_orphans=False, dry_run=False).dead == 2

@@ -256,13 +256,19 @@ class LocalStore:
     def _walk(self, prefix: str, after: str) -> Iterator[str]:
         """Files in the order of their keys, which differs from the order of directories."""
         below = check_key(prefix.rstrip("/")) + "/" if prefix else ""
+        start = after.removeprefix(below) if after.startswith(below) else after[:0]
+
+        def is_later(name: str) -> bool:
+            # A folder on the way to the start begins it.
+            return name > start or start.startswith(name)
+
         try:
             with os.scandir(self._base + below) as entries:
                 # Only names are held for sorting: there may be a million.
                 names = sorted(
                     f"{entry.name}/" if entry.is_dir() else entry.name
                     for entry in entries
-                    if not (entry.is_symlink() and entry.is_dir())
+                    if is_later(entry.name) and not (entry.is_symlink() and entry.is_dir())
                 )
         except (FileNotFoundError, NotADirectoryError):
             return

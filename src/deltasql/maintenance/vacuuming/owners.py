@@ -11,6 +11,7 @@ from typing import Final
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import MirrorError, TableNotFoundError
 from deltasql.maintenance.vacuuming.journal import read_only
+from deltasql.mirror.ahead import ahead_of
 from deltasql.objectstore import ObjectNotFoundError, ObjectStore
 from deltasql.store.interface import LogStore
 
@@ -27,24 +28,21 @@ def must_be_ours(store: LogStore, objects: ObjectStore, table_id: int, name: str
     reason = store.read_only_reason(table_id)
     if reason is not None:
         raise read_only(name, reason)
-    head = store.head(table_id)
-    if head is None:
+    if store.head(table_id) is None:
         raise TableNotFoundError(
             f"there is no table {name}",
             cause="it was dropped",
             remedy="purge it to delete its files",
         )
     # In a database that was restored to an earlier time, the newest files look like orphans.
-    path = LOG + commit_name(head.version + 1)
-    if objects.head(path) is not None:
-        again = store.head(table_id)
-        if again is None or again.version == head.version:
-            raise MirrorError(
-                f"{name} is not vacuumed: its log has versions that SQL does not know",
-                cause=f"SQL ends at version {head.version}, and {path} exists: somebody else "
-                "writes the table, or the database was restored to an earlier time",
-                remedy="take them back with mirror.repair(take_back=True), then vacuum",
-            )
+    ahead = ahead_of(store, objects, table_id)
+    if ahead is not None:
+        raise MirrorError(
+            f"{name} is not vacuumed: its log has versions that SQL does not know",
+            cause=f"SQL ends at version {ahead.head}, and {ahead.path} exists: somebody else "
+            "writes the table, or the database was restored to an earlier time",
+            remedy="take them back with mirror.repair(take_back=True), then vacuum",
+        )
     return _unshown(store, objects, table_id, name)
 
 
