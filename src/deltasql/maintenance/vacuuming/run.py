@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from deltasql.delta_log.names import LOG, commit_name
-from deltasql.errors import MirrorError, TableNotFoundError, ValidationError
+from deltasql.errors import TableNotFoundError, ValidationError
 from deltasql.log.retention import tombstone_ms
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import from_ms
@@ -24,6 +23,7 @@ from deltasql.maintenance.vacuuming.dead import (
 from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.journal import Journal, is_pinned, read_only
 from deltasql.maintenance.vacuuming.keys import Place
+from deltasql.maintenance.vacuuming.log_there import must_be_of
 from deltasql.maintenance.vacuuming.orphans import orphans
 from deltasql.maintenance.vacuuming.pending import Eligibility
 from deltasql.maintenance.vacuuming.report import Candidate, Tally, VacuumReport, retention_ms
@@ -267,19 +267,7 @@ def _must_be_ours(store: LogStore, subject: Subject) -> None:
             cause="it was dropped",
             remedy="purge it to delete its files",
         )
-    # In a database that was restored to an earlier time, the newest files look like orphans.
-    path = LOG + commit_name(head.version + 1)
-    if subject.objects.head(path) is None:
-        return
-    again = store.head(subject.table_id)
-    if again is not None and again.version > head.version:
-        return
-    raise MirrorError(
-        f"{subject.name} is not vacuumed: its log has versions that SQL does not know",
-        cause=f"SQL ends at version {head.version}, and {path} exists: somebody else writes the "
-        "table, or the database was restored to an earlier time",
-        remedy="take them back with mirror.repair(take_back=True), then vacuum",
-    )
+    must_be_of(store, subject.objects, head, subject.name)
 
 
 def _retention(store: LogStore, subject: Subject, wish: Wish) -> int:
