@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from deltalake import write_deltalake
 
 import deltasql
 from deltasql.errors import MirrorError, ValidationError
@@ -281,6 +283,50 @@ def test_a_log_that_is_ahead_is_refused(lake: deltasql.Lake):
     (folder(table) / "_delta_log" / f"{table.version + 1:020}.json").write_text("{}")
     with pytest.raises(MirrorError, match="does not know"):
         table.vacuum(**AT_ONCE, dry_run=False)
+
+
+def test_a_copy_of_the_database_deletes_nothing_once_it_went_its_own_way(tmp_path: Path):
+    """Its files and the other's lie at one place; both have committed since, the copy more."""
+    settings, location = {"mirror.mode": "off"}, str(tmp_path / "lake")
+    url, copy_url = (f"sqlite:///{tmp_path / name}.db" for name in ("lake", "copy"))
+    with deltasql.connect(url, location=location) as lake:
+        table = churned(lake)
+        lake.mirror.run(once=True)
+    shutil.copy(tmp_path / "lake.db", tmp_path / "copy.db")
+    with (
+        deltasql.connect(url, location=location) as lake,
+        deltasql.connect(copy_url, location=location, settings=settings) as copy,
+    ):
+        table, copied = lake.table("a.t"), copy.table("a.t")
+        table.append(rows(50, 51))
+        assert table.mirror.status().lag_versions == 0
+        for _ in range(3):
+            copied.append(rows(60, 61))
+        before = ids(table.scan().to_arrow())
+        for path in files(table):
+            make_old(folder(table) / path, hours=1)
+        for dry_run in (True, False):
+            with pytest.raises(MirrorError, match="not the table's"):
+                copied.vacuum(**NO_MARGIN, dry_run=dry_run)
+        assert ids(table.scan().to_arrow()) == before
+
+
+@pytest.mark.parametrize("is_mirrored", [True, False])
+def test_files_of_a_foreign_table_are_not_orphans(
+    quick_lake: deltasql.Lake, tmp_path: Path, is_mirrored: bool
+):
+    """Somebody who writes SQL may put a table anywhere, and has upkeep delete what is there."""
+    table = quick_lake.create_table("a.t", SCHEMA)
+    if is_mirrored:
+        quick_lake.mirror.run(once=True)
+    shutil.rmtree(folder(table), ignore_errors=True)
+    write_deltalake(str(folder(table)), rows(0, 1))
+    before = files(table)
+    for path in before:
+        make_old(folder(table) / path, hours=1)
+    with pytest.raises(MirrorError, match="not the table's"):
+        table.vacuum(**NO_MARGIN, dry_run=False)
+    assert files(table) == before
 
 
 def test_the_whole_lake(lake: deltasql.Lake):

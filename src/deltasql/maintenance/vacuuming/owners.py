@@ -6,13 +6,15 @@ earlier time. Their live files look like orphans.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Final
 
-from deltasql.delta_log.names import LOG, commit_name
+from deltasql.delta_log.last_checkpoint import hinted_version
+from deltasql.delta_log.names import LAST_CHECKPOINT, LOG, commit_name
 from deltasql.errors import MirrorError, TableNotFoundError
 from deltasql.maintenance.vacuuming.journal import read_only
 from deltasql.mirror.ahead import ahead_of
-from deltasql.objectstore import ObjectNotFoundError, ObjectStore
+from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 
 _UNSHOWN: Final = (
@@ -47,30 +49,34 @@ def must_be_ours(store: LogStore, objects: ObjectStore, table_id: int, name: str
 
 
 def _unshown(store: LogStore, objects: ObjectStore, table_id: int, name: str) -> str | None:
-    """Compare the newest commit file of the mirror with what was committed, and the one after it.
-
-    Whoever else commits there does so where the mirror goes on.
+    """Compare commit files there with what was committed: the mirror's newest and the one after it,
+    where whoever else commits there goes on, and the one that readers begin with.
     """
-    backlog = store.backlog_of(table_id)
-    if backlog is None:
-        return _UNSHOWN
-    newest = backlog.head if backlog.first_version is None else backlog.first_version - 1
     is_shown = False
-    for version in (newest, newest + 1):
-        found = list(store.commits(table_id, after=version - 1, upto=version))
-        try:
-            body = objects.read(LOG + commit_name(version)) if found and found[0].body else None
-        except ObjectNotFoundError:
-            body = None
-        if body is None:
+    for version in sorted(_telling(store, objects, table_id)):
+        known = store.mirror_status(table_id, first=version, last=version)
+        found = objects.read_tagged(LOG + commit_name(version)) if known else None
+        if found is None:
             continue
-        if body != found[0].body:
+        if sha256(found[0]).digest() != known[0].digest:
             raise MirrorError(
-                f"{name} is not vacuumed: the log at its place is another one",
-                cause=f"{commit_name(version)} there is not what was committed: the place is "
-                "another lake's as well, or the database was restored to an earlier time",
-                remedy="see deltasql mirror validate; keep the files until it is clear whose "
-                "they are",
+                f"{name} is not vacuumed: the log at its place is not the table's",
+                cause=f"{LOG}{commit_name(version)} is not what SQL has: the database was restored "
+                "to an earlier time or is a copy that went its own way, another table is there, or "
+                "the file is damaged",
+                remedy="see mirror.validate(); if the files there are this table's, "
+                "mirror.repair() writes its log again",
             )
         is_shown = True
     return None if is_shown else _UNSHOWN
+
+
+def _telling(store: LogStore, objects: ObjectStore, table_id: int) -> set[int]:
+    """The versions whose commit files say whose log it is; no listing is needed for them."""
+    backlog = store.backlog_of(table_id)
+    if backlog is None:
+        return set()
+    newest = backlog.head if backlog.first_version is None else backlog.first_version - 1
+    hint = objects.read_tagged(LOG + LAST_CHECKPOINT)
+    hinted = None if hint is None else hinted_version(hint[0])
+    return {version for version in (newest, newest + 1, hinted or 0) if version >= 0}
