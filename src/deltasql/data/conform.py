@@ -95,10 +95,16 @@ def _of_items(data: Iterable[Any]) -> pa.Table | pa.RecordBatchReader:
 
 def _batches(items: Iterable[Any]) -> Iterator[Any]:
     for item in items:
-        if isinstance(item, pa.Table):
-            yield from item.to_batches() or [pa.RecordBatch.from_pylist([], item.schema)]
+        found = item
+        if not isinstance(item, pa.RecordBatch) and hasattr(item, "__arrow_c_array__"):
+            found = pa.record_batch(item)
+        elif not isinstance(item, pa.Table) and hasattr(item, "__arrow_c_stream__"):
+            # Frames of other libraries; a reader is a stream as well.
+            found = pa.RecordBatchReader.from_stream(item).read_all()
+        if isinstance(found, pa.Table):
+            yield from found.to_batches() or [pa.RecordBatch.from_pylist([], found.schema)]
         else:
-            yield item
+            yield found
 
 
 def _alike(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -328,6 +328,31 @@ def test_tables_in_a_row_are_a_source(make):
     assert table.count() == 12
 
 
+@pytest.mark.parametrize("kind", ["frames", "batches of another library", "readers"])
+def test_what_speaks_arrow_in_a_row_is_a_source(make, kind):
+    """A list, and a generator, of anything that is a source by itself."""
+    table, make_one = make(), {
+        "frames": lambda rows: pl.from_arrow(rows),
+        "batches of another library": lambda rows: Capsule(rows.to_batches()[0]),
+        "readers": lambda rows: rows.to_reader(),
+    }[kind]  # fmt: skip
+    table.append([make_one(ROWS), make_one(ROWS)])
+    table.append(make_one(ROWS) for _ in range(2))
+    assert table.count() == 5 * ROWS.num_rows
+    table.merge((make_one(ROWS) for _ in range(1)), "false").when_not_matched_insert_all().execute()
+    assert table.count() == 6 * ROWS.num_rows
+
+
+class Capsule:
+    """A batch that only its capsules tell to be one."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return self._batch.__arrow_c_array__(requested_schema)
+
+
 @pytest.mark.parametrize("by", [[], ["t"]])
 def test_files_are_chosen_by_any_condition(make, by):
     """As rows are: a number beside a text is compared as Spark does, so no file may be missing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import io
 from collections import Counter
@@ -235,6 +236,41 @@ def test_timestamps_beside_dates(lake):
         table.scan("d = 5")
 
 
+def test_columns_beside_columns_of_other_types(lake):
+    """As in Spark, and as delete has it."""
+    days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2), None]
+    times = [dt.datetime(2024, 1, 1, 1), dt.datetime(2024, 1, 2), dt.datetime(2024, 1, 3)]
+    rows = pa.table(
+        {
+            "id": [1, 2, 3],
+            "d": days,
+            "u": pa.array(times, pa.timestamp("us")),
+            "t": pa.array(times, pa.timestamp("us", "UTC")),
+            "s": ["1", "3", "3"],
+        }
+    )
+    table = lake.create_table("mixed", data=rows)
+    for where, ids in (("u > d", [1]), ("d = t", [2]), ("t <= u AND id > 1", [2, 3]),
+                       ("s = id", [1, 3]), ("u = TIMESTAMP '2024-01-02 00:00:00Z'", [2])):  # fmt: skip
+        assert _ids(table.scan(where).to_polars()) == ids
+        assert table.count(where) == _deleted(lake, table, where) == len(ids)
+    with pytest.raises(UnsupportedFeatureError, match="can't mix"):
+        table.scan("id = d")
+
+
+def _deleted(lake, table, where) -> int:
+    """How many rows a delete would take."""
+    with contextlib.suppress(InterruptedError), lake.transaction() as tx:
+        told = tx.table(table.name).delete(where)
+        raise InterruptedError
+    return told["numDeletedRows"]
+
+
+def test_longs_keep_their_digits(lake):
+    table = lake.create_table("longs", data=pa.table({"id": [2**53 + 1, 2**53]}))
+    assert table.count(f"floor(id) = {2**53 + 1}") == table.count(f"ceil(id) = {2**53}") == 1
+
+
 def test_conditions_beyond_the_log(lake):
     table = lake.create_table("beyond", data=ROWS, partition_by=["day"])
     assert _ids(table.scan("id % 2 = 0").to_polars()) == [2, 4]
@@ -242,6 +278,10 @@ def test_conditions_beyond_the_log(lake):
     assert table.scan("n * 2 > 1", columns=["n"]).to_arrow().to_pylist() == [{"n": 2.0}, {"n": 3.0}]
     assert table.count("coalesce(n, 0) = 0") == 1
     assert table.scan("1 + 1 = 2", limit=2).to_arrow().num_rows == 2
+    for where in ("current_timestamp > TIMESTAMP '2000-01-01 00:00:00'", "target.id = 1",
+                  "(id > 1) IS TRUE", "floor(id) = 1"):  # fmt: skip
+        # A user looks first at what will be deleted.
+        assert table.count(where) == _deleted(lake, table, where) > 0
     with pytest.raises(UnsupportedFeatureError, match="function rand"):
         table.scan("rand() < 0.5")
     with pytest.raises(ValidationError, match="malformed at position"):

@@ -131,6 +131,12 @@ def _from_text(sql: str, want: str) -> str:
         )
     if is_nested(want):
         raise _refused("VARCHAR", want)
+    if is_number(want):
+        # DuckDB would read '1_000' as 1000.
+        return (
+            f"CASE WHEN {sql} IS NULL OR NOT contains({sql}, '_') "
+            f"THEN CAST(trim({sql}) AS {want}) ELSE error('not a number: ' || {sql}) END"
+        )
     return f"CAST(trim({sql}) AS {want})"
 
 

@@ -56,12 +56,14 @@ def bind(predicate: Predicate, schema: StructType) -> Predicate:
 
 
 def casts_column(predicate: Predicate, schema: StructType) -> bool:
-    """Whether Spark casts a column to compare it, which `bind` refuses: texts to numbers, and dates
-    to timestamps.
+    """Whether Spark casts a column to compare it, which `bind` refuses: texts to numbers, dates to
+    timestamps, and one of two columns of different types.
     """
     match predicate:
         case Comparison(_, left, Literal(value)):
             return _is_cast(left, value, schema)
+        case Comparison(_, left, Column() as right):
+            return resolve(left, schema).type != resolve(right, schema).type
         case In(column, values):
             return any(_is_cast(column, value, schema) for value in values)
         case Not(part):
@@ -73,7 +75,7 @@ def casts_column(predicate: Predicate, schema: StructType) -> bool:
 
 def _is_cast(column: Column, value: Any, schema: StructType) -> bool:
     found = resolve(column, schema).type
-    if found == Primitive("date"):
+    if found in (Primitive("date"), Primitive("timestamp_ntz")):
         return isinstance(value, datetime)
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     return found == Primitive("string") and is_number
