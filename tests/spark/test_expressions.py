@@ -69,7 +69,8 @@ SAME = (
     "left(s, 2)", "left(s, -1)", "right(s, 2)", "right(s, 0)", "lpad(s, 5, '*')", "rpad(s, 2)",
     "lpad(s, -1, 'x')", "repeat(s, 2)", "repeat(s, -1)", "instr(s, 'b')", "instr(s, '')",
     "locate('c', s)", "position('c' IN s)", "concat_ws('-', s, NULL, i)", "concat_ws(NULL, s)",
-    "concat_ws('-', NULL)", "md5(s)", "md5(x)", "sha2(s, 256)", "sha2(x, 0)",
+    "concat_ws('-', NULL)",
+    "substring(s, 1, NULL)", "left(s, NULL)", "rpad(s, NULL)", "repeat(s, NULL)", "md5(s)", "md5(x)", "sha2(s, 256)", "sha2(x, 0)",
     # Arrays.
     "array(i, 3, NULL)", "array(s, 'x')", "ARRAY (m, i)",
     "size(array(i, 3))", "size(NULLIF(array(i), array(i)))", "array_contains(array(1, 2), 2)",
@@ -130,7 +131,9 @@ MAY_FAIL = (
     "coalesce(NULL, '6.6', i)",
     "t + INTERVAL 1.6 DAY", "t + INTERVAL '1.6' DAY", "array(i)[1]", "array(i)[-1]",
     "make_date(2023, 2, 29)", "CAST('1_000' AS float)", "CAST('1_0' AS decimal(5,1))",
-    "concat('1', '_0') > d",
+    "concat('1', '_0') > d", "CAST('2024/01/31' AS date)", "CAST('epoch' AS date)",
+    "CAST('infinity' AS timestamp)", "CAST('2024-01-31 24:00:00' AS timestamp)",
+    "t < concat('2024', '/01/31')",
 )  # fmt: skip
 # Spark fails for rows that have a value; for null it need not look at the other side.
 FAIL = (

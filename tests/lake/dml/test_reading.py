@@ -251,7 +251,8 @@ def test_columns_beside_columns_of_other_types(lake):
     )
     table = lake.create_table("mixed", data=rows)
     for where, ids in (("u > d", [1]), ("d = t", [2]), ("t <= u AND id > 1", [2, 3]),
-                       ("s = id", [1, 3]), ("u = TIMESTAMP '2024-01-02 00:00:00Z'", [2])):  # fmt: skip
+                       ("s = id", [1, 3]), ("u = TIMESTAMP '2024-01-02 00:00:00Z'", [2]),
+                       ("u < '2024-01-02 00:00:00+02:00'", [1])):  # fmt: skip
         assert _ids(table.scan(where).to_polars()) == ids
         assert table.count(where) == _deleted(lake, table, where) == len(ids)
     with pytest.raises(UnsupportedFeatureError, match="can't mix"):

@@ -125,6 +125,12 @@ def _whole(name: str) -> Render:
     return render
 
 
+def _count(given: Arguments, position: int) -> str:
+    """An argument as a number of characters: none if it is negative, and null if it is null."""
+    number = given.whole(position)
+    return f"CASE WHEN {number} < 0 THEN 0 ELSE {number} END"
+
+
 def _substring(given: Arguments) -> str:
     must_have(given, "substring", 2, 3)
     if given.kinds[0] == "BLOB":
@@ -134,7 +140,7 @@ def _substring(given: Arguments) -> str:
     start = f"CASE WHEN {place} < 1 THEN error('substring begins at 1') ELSE {place} END"
     if len(given.sql) == 2:
         return f"substring({given.text(0)}, {start})"
-    return f"substring({given.text(0)}, {start}, greatest({given.whole(2)}, 0))"
+    return f"substring({given.text(0)}, {start}, {_count(given, 2)})"
 
 
 def _length(given: Arguments) -> str:
@@ -170,7 +176,7 @@ def _end(name: str) -> Render:
 
     def render(given: Arguments) -> str:
         must_have(given, name, 2)
-        return f"{name}({given.text(0)}, greatest({given.whole(1)}, 0))"
+        return f"{name}({given.text(0)}, {_count(given, 1)})"
 
     return render
 
@@ -179,7 +185,7 @@ def _padded(name: str) -> Render:
     def render(given: Arguments) -> str:
         must_have(given, name, 2, 3)
         padding = given.text(2) if len(given.sql) == 3 else "' '"
-        return f"{name}({given.text(0)}, greatest({given.whole(1)}, 0), {padding})"
+        return f"{name}({given.text(0)}, {_count(given, 1)}, {padding})"
 
     return render
 

@@ -75,8 +75,10 @@ def casts_column(predicate: Predicate, schema: StructType) -> bool:
 
 def _is_cast(column: Column, value: Any, schema: StructType) -> bool:
     found = resolve(column, schema).type
-    if found in (Primitive("date"), Primitive("timestamp_ntz")):
+    if found == Primitive("date"):
         return isinstance(value, datetime)
+    if found == Primitive("timestamp_ntz"):
+        return isinstance(value, datetime) or (isinstance(value, str) and _has_zone(value))
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     return found == Primitive("string") and is_number
 
@@ -324,11 +326,14 @@ def _timestamp(value: Any, kind: Primitive) -> datetime | None:
         return None
 
 
+def _has_zone(text: str) -> bool:
+    return re.search(r":.*(?:z|utc|[+-][0-9:]+)\s*$", text, re.IGNORECASE) is not None
+
+
 def _timestamp_ntz(value: Any, kind: Primitive) -> datetime | None:
     if isinstance(value, str):
         # Partition values ignore a zone, so a zone in the user's text is refused.
-        zoned = re.search(r":.*(?:z|utc|[+-][0-9:]+)\s*$", value, re.IGNORECASE)
-        value = None if zoned else _parsed(value, kind)
+        value = None if _has_zone(value) else _parsed(value, kind)
     elif isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     return value if isinstance(value, datetime) and value.tzinfo is None else None
