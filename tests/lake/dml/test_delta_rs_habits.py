@@ -332,7 +332,7 @@ def test_tables_in_a_row_are_a_source(make):
 def test_what_speaks_arrow_in_a_row_is_a_source(make, kind):
     """A list, and a generator, of anything that is a source by itself."""
     table, make_one = make(), {
-        "frames": lambda rows: pl.from_arrow(rows),
+        "frames": pl.from_arrow,
         "batches of another library": lambda rows: Capsule(rows.to_batches()[0]),
         "readers": lambda rows: rows.to_reader(),
     }[kind]  # fmt: skip

@@ -239,13 +239,13 @@ def test_timestamps_beside_dates(lake):
 def test_columns_beside_columns_of_other_types(lake):
     """As in Spark, and as delete has it."""
     days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2), None]
-    times = [dt.datetime(2024, 1, 1, 1), dt.datetime(2024, 1, 2), dt.datetime(2024, 1, 3)]
+    times = pa.array(["2024-01-01 01:00", "2024-01-02 00:00", "2024-01-03 00:00"])
     rows = pa.table(
         {
             "id": [1, 2, 3],
             "d": days,
-            "u": pa.array(times, pa.timestamp("us")),
-            "t": pa.array(times, pa.timestamp("us", "UTC")),
+            "u": times.cast(pa.timestamp("us")),
+            "t": times.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")),
             "s": ["1", "3", "3"],
         }
     )

@@ -12,7 +12,6 @@ from deltasql.data.expressions.engine import quoted
 from deltasql.data.expressions.nested import NESTED_FUNCTIONS
 from deltasql.errors import ValidationError
 
-
 _WHOLE_LITERAL = re.compile(r"CAST\((\d{1,3}) AS INTEGER\)")
 
 
