@@ -76,7 +76,7 @@ SAME = (
     "array(i, 3, NULL)", "array(s, 'x')", "ARRAY (m, i)",
     "size(array(i, 3))", "size(NULLIF(array(i), array(i)))", "array_contains(array(1, 2), 2)",
     "array_contains(array(1, NULL), 2)", "array_contains(array(i, 7), CAST(7 AS bigint))",
-    "array_contains(array(1), NULL)", "array(s, 'x')[1]", "k['a']",
+    "array(s, 'x')[1]", "k['a']",
     # Choices.
     "z IS TRUE", "z IS NOT FALSE", "(i > 0) IS NOT TRUE", "nvl2(i, s, 'none')", "isnotnull(i)",
     "coalesce(s, n, 'q')", "nvl(i, 0)", "ifnull(i, 0)", "nullif(i, 7)", "isnull(i)",
@@ -130,9 +130,9 @@ MAY_FAIL = (
     "if(i > 7, '6.6', i)", "nvl(z, 'x')", "i IN ('6.6', 7)", "n IN ('a', 42)",
     "i BETWEEN '6' AND '7.5'", "date_add(y, '1.6')", "substring(s, '2.6')",
     "coalesce(NULL, '6.6', i)",
-    "t + INTERVAL 1.6 DAY", "t + INTERVAL '1.6' DAY", "array(i)[1]", "array(i)[-1]",
+    "t + INTERVAL 1.6 DAY", "t + INTERVAL '1.6' DAY",
     "make_date(2023, 2, 29)", "CAST('1_000' AS float)", "CAST('1_0' AS decimal(5,1))",
-    "concat('1', '_0') > d", "CAST('2024/01/31' AS date)", "CAST('epoch' AS date)",
+    "concat('1', '_0') > d", "CAST('2024/01/31' AS date)",
     "CAST('infinity' AS timestamp)", "CAST('2024-01-31 24:00:00' AS timestamp)",
     "t < concat('2024', '/01/31')",
 )  # fmt: skip
@@ -146,6 +146,7 @@ REFUSED = (
     "sum(i)", "CAST(i AS timestamp)", "CAST(t AS bigint)", "y - DATE '2024-01-01'", "(SELECT 1)",
     "date_trunc('eon', t)", "trunc(y, s)", "extract(second FROM t)", "round(m, i)", "round(m, -1)",
     "i = y", "l < t", "x = i", "size(s)", "array_contains(array('1'), 1)",
+    "array_contains(array(1), NULL)",
     "date_format(t, 'EEE')", "date_format(t, s)", "sha2(s, 512)", "count(*) OVER ()",
     "try_cast(s AS int)", "s + 1",
     "regexp_replace(s, 'a', 'b')", "read_text(s)",

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import io
 from collections import Counter
+from pathlib import Path
 
 import duckdb
 import polars as pl
@@ -95,6 +96,19 @@ def test_a_dataset_of_pyarrow(table, marked):
         marked.scan().to_pyarrow_dataset()
 
 
+def test_a_dataset_reads_the_times_of_spark(lake):
+    """Spark writes 96 bits by default; as nanoseconds they would end in the year 2262."""
+    times = pa.array([dt.datetime(9999, 12, 31), None], pa.timestamp("us", "UTC"))  # noqa: DTZ001
+    table = lake.create_table("spark_times", pa.schema([("t", times.type)]))
+    rows, folder = pa.table({"t": times}), table.location.removeprefix("file://")
+    pq.write_table(rows, f"{folder}/a.parquet", use_deprecated_int96_timestamps=True)
+    size = Path(f"{folder}/a.parquet").stat().st_size
+    add = {"path": "a.parquet", "partitionValues": {}, "size": size, "modificationTime": 1,
+           "dataChange": True}  # fmt: skip
+    table.commit([{"add": add}])
+    assert table.scan().to_arrow() == table.scan().to_pyarrow_dataset().to_table() == rows
+
+
 def test_counts_come_from_the_log(table, marked, monkeypatch):
     assert marked.count("id > 1") == 2
     assert table.count("n IS NULL") == 1
@@ -135,6 +149,7 @@ def _no_reading(objects, adds, **_):
 
 
 def test_partitions_vectors_and_detail(table, marked):
+    assert marked.partitions() == []
     assert table.partitions() == [{"day": "a"}, {"day": "b"}, {"day": None}]
     vectors = marked.snapshot().deletion_vectors()
     assert vectors.column("deleted_rows").to_pylist() == [[1]]
@@ -265,6 +280,19 @@ def _deleted(lake, table, where) -> int:
         told = tx.table(table.name).delete(where)
         raise InterruptedError
     return told["numDeletedRows"]
+
+
+def test_elements_of_arrays_and_maps(lake):
+    """As in Spark: a place beyond the array fails, a key that is not there has no value."""
+    tags = pa.array([["x", "y"], ["z"], None])
+    pairs = pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int32()))
+    table = lake.create_table("nested", data=pa.table({"id": [1, 2, 3], "tags": tags, "m": pairs}))
+    for where, ids in (("tags[0] = 'z'", [2]), ("m['k'] = 1", [1]), ("m['k'] IS NULL", [2, 3]),
+                       ("size(tags) = 2", [1]), ("array_contains(tags, 'y')", [1])):  # fmt: skip
+        assert _ids(table.scan(where).to_polars()) == ids
+    for beyond in ("tags[1] = 'y'", "tags[-1] = 'y'"):
+        with pytest.raises(ValidationError, match="can't be evaluated"):
+            table.scan(beyond).to_arrow()
 
 
 def test_longs_keep_their_digits(lake):
