@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 from decimal import Decimal
 
+import deltalake
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -326,6 +327,25 @@ def test_tables_in_a_row_are_a_source(make):
     table.append([ROWS, ROWS])
     table.append(rows for rows in (ROWS.slice(0, 0), ROWS))
     assert table.count() == 12
+
+
+def test_schemas_of_every_library(lake, make):
+    """Whatever has Arrow's schema capsule is a schema."""
+    theirs = deltalake.Schema(
+        [deltalake.Field("id", "long", nullable=False, metadata={"comment": "the key"})]
+    )
+    table = lake.create_table("schemas", theirs)
+    assert table.snapshot().schema.field("id").metadata == {b"comment": b"the key"}
+    assert not table.snapshot().schema.field("id").nullable
+    table.add_columns(pl.Schema({"day": pl.Date}))
+    table.add_columns([deltalake.Field("more", "string")])
+    assert table.snapshot().schema.names == ["id", "day", "more"]
+    lake.create_or_replace_table("schemas", pl.Schema({"n": pl.Int32}))
+    assert table.snapshot().schema.types == [pa.int32()]
+    with pytest.raises(ValidationError, match="not an Arrow field"):
+        lake.create_table("no schema", pa.int32())
+    with pytest.raises(ValidationError, match="an ArrowSchema"):
+        lake.create_table("no schema", 7)
 
 
 @pytest.mark.parametrize("kind", ["frames", "batches of another library", "readers"])
