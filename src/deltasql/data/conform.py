@@ -59,7 +59,7 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
+        return _stream_of(data)
     if hasattr(data, "__arrow_c_array__"):
         return pa.Table.from_batches([pa.record_batch(data)])
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
@@ -71,6 +71,18 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
         # A Polars lazy frame.
         return as_arrow(data.collect())
     raise _no_arrow(data)
+
+
+def _stream_of(data: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        # Columns of pandas may hold objects of any type.
+        raise SchemaMismatchError(
+            f"this {type(data).__name__} can't be read as Arrow data",
+            cause=" ".join(map(str, error.args)),
+            remedy="give each column values of one type",
+        ) from None
 
 
 def _of_items(data: Iterable[Any]) -> pa.Table | pa.RecordBatchReader:
@@ -100,7 +112,7 @@ def _batches(items: Iterable[Any]) -> Iterator[Any]:
             found = pa.record_batch(item)
         elif not isinstance(item, pa.Table) and hasattr(item, "__arrow_c_stream__"):
             # Frames of other libraries; a reader is a stream as well.
-            found = pa.RecordBatchReader.from_stream(item).read_all()
+            found = _stream_of(item).read_all()
         if isinstance(found, pa.Table):
             yield from found.to_batches() or [pa.RecordBatch.from_pylist([], found.schema)]
         else:

@@ -7,6 +7,8 @@ import itertools
 from decimal import Decimal
 
 import deltalake
+import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -327,6 +329,48 @@ def test_tables_in_a_row_are_a_source(make):
     table.append([ROWS, ROWS])
     table.append(rows for rows in (ROWS.slice(0, 0), ROWS))
     assert table.count() == 12
+
+
+@pytest.mark.parametrize("clause", ["when_not_matched_insert_all", "when_matched_delete"])
+def test_a_stream_is_merged_once(make, clause):
+    """Run again, the merge would find an empty source, and delete what that lacks."""
+    table = make()
+    for source in (ROWS.slice(1).to_reader(), (batch for batch in ROWS.slice(1).to_batches())):
+        merge = getattr(table.merge(source, "target.id = source.id"), clause)()
+        merge = merge.when_not_matched_by_source_delete("target.id > 1")
+        merge.execute()
+        rows = _rows(table)
+        with pytest.raises(ValidationError, match="has been read already"):
+            merge.execute()
+        assert _rows(table) == rows
+    twice = make().merge(ROWS, "target.id = source.id").when_matched_delete()
+    assert [twice.execute().metrics["numTargetRowsDeleted"] for _ in range(2)] == [3, 0]
+
+
+def test_both_sides_of_a_merge_need_names(make):
+    with pytest.raises(ValidationError, match="both called 'T'"):
+        make().merge(ROWS, "t.id = t.id", source_alias="t", target_alias="T")
+
+
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [
+        (np.int64(7), 7), (np.float64(7), 7), (pd.Series([6, 7]).max(), 7), (pa.scalar(7), 7),
+        (pd.NaT, None), (pd.NA, None), (np.bool_(True), 1),
+    ],
+)  # fmt: skip
+def test_values_of_other_libraries(make, value, left):
+    table = make()
+    table.update("id = 1", {"n": value})
+    table.update("id = 2", new_values={"n": value})
+    assert [row["n"] for row in _rows(table)] == [left, left, 30]
+    with pytest.raises(ValidationError, match="can't be set to a ndarray"):
+        table.update("id = 1", {"n": np.array([1, 2])})
+
+
+def test_columns_of_several_types_are_named(make):
+    with pytest.raises(SchemaMismatchError, match="column t"):
+        make().append(pd.DataFrame({"id": [1, 2], "n": [1, 2], "t": ["a", 5]}))
 
 
 def test_schemas_of_every_library(lake, make):
