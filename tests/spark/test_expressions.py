@@ -66,15 +66,26 @@ SAME = (
     "char_length(s)", "trim(n)", "ltrim(n)", "rtrim(n)", "substring(s, 2, 1)", "substring(s, 2)",
     "substr(s, 1, 2)", "replace(s, 'b', 'xx')", "s LIKE 'a%'", "s LIKE '%\\%'", "s LIKE '_bc'",
     "s NOT LIKE 'a%'", "startswith(s, 'a')", "endswith(s, 'c')", "contains(s, 'b')", "s LIKE NULL",
+    "left(s, 2)", "left(s, -1)", "right(s, 2)", "right(s, 0)", "lpad(s, 5, '*')", "rpad(s, 2)",
+    "lpad(s, -1, 'x')", "repeat(s, 2)", "repeat(s, -1)", "instr(s, 'b')", "instr(s, '')",
+    "locate('c', s)", "position('c' IN s)", "concat_ws('-', s, NULL, i)", "concat_ws(NULL, s)",
+    "concat_ws('-', NULL)",
+    "substring(s, 1, NULL)", "left(s, NULL)", "rpad(s, NULL)", "repeat(s, NULL)", "md5(s)",
+    "md5(x)", "sha2(s, 256)", "sha2(x, 0)",
     # Arrays.
     "array(i, 3, NULL)", "array(s, 'x')", "ARRAY (m, i)",
+    "size(array(i, 3))", "size(NULLIF(array(i), array(i)))", "array_contains(array(1, 2), 2)",
+    "array_contains(array(1, NULL), 2)", "array_contains(array(i, 7), CAST(7 AS bigint))",
+    "array(s, 'x')[1]", "k['a']",
     # Choices.
+    "z IS TRUE", "z IS NOT FALSE", "(i > 0) IS NOT TRUE", "nvl2(i, s, 'none')", "isnotnull(i)",
     "coalesce(s, n, 'q')", "nvl(i, 0)", "ifnull(i, 0)", "nullif(i, 7)", "isnull(i)",
     "CASE WHEN i > 0 THEN 'p' WHEN i < 0 THEN 'n' ELSE 'o' END", "CASE i WHEN 7 THEN 1 END",
     "if(z, 1, 2)", "greatest(i, 3)", "least(i, NULL, 3)", "greatest(d, 1.0)",
     "CASE WHEN i = 0 THEN 1 / i ELSE 0 END", "isnan(d)",
     # Numbers.
-    "abs(i)", "abs(d)", "floor(m)", "ceil(i)",
+    "abs(i)", "abs(d)", "floor(m)", "ceil(i)", "floor(l)", "ceil(9007199254740993)", "round(m, 1)",
+    "round(m)", "round(i, 2)", "round(-2.5)", "sqrt(i)", "sqrt(m)",
     # Days and times.
     "year(y)", "month(t)", "day(y)", "hour(t)", "minute(t)", "date_add(y, 1)", "date_sub(y, 1)",
     "datediff(y, DATE '2024-01-01')", "to_date('2024-01-01')", "to_date(t)", "year('2024-03-01')",
@@ -82,6 +93,11 @@ SAME = (
     "date_trunc('Hour', t)", "date_trunc('QUARTER', '2024-05-06 07:08:09')", "trunc(y, 'MM')",
     "trunc(y, 'week')", "trunc(t, 'year')", "trunc('2024-05-06', 'quarter')",
     "t + INTERVAL 1 DAY", "t - INTERVAL 2 HOURS", "y + 1", "dayofmonth(t)",
+    "current_date > DATE '2000-01-01'", "second(t)", "quarter(y)", "dayofweek(y)",
+    "weekday(y)", "dayofyear(t)", "weekofyear(y)", "last_day(y)", "last_day(t)",
+    "add_months(y, 1)", "add_months(y, -12)", "make_date(2024, 2, 29)", "to_timestamp(y)",
+    "to_timestamp('2024-01-02 03:04:05')", "extract(year FROM t)", "date_part('week', y)",
+    "extract(dow FROM y)", "date_format(t, 'yyyy-MM-dd HH:mm:ss')", "date_format(y, 'yyyyMM')",
     # Structs.
     "named_struct('a', i, 'c', s)", "k = named_struct('a', 3, 'c', 'q')",
     # Texts have escapes, unless they are raw.
@@ -115,6 +131,10 @@ MAY_FAIL = (
     "i BETWEEN '6' AND '7.5'", "date_add(y, '1.6')", "substring(s, '2.6')",
     "coalesce(NULL, '6.6', i)",
     "t + INTERVAL 1.6 DAY", "t + INTERVAL '1.6' DAY",
+    "make_date(2023, 2, 29)", "CAST('1_000' AS float)", "CAST('1_0' AS decimal(5,1))",
+    "concat('1', '_0') > d", "CAST('2024/01/31' AS date)",
+    "CAST('infinity' AS timestamp)", "CAST('2024-01-31 24:00:00' AS timestamp)",
+    "t < concat('2024', '/01/31')",
 )  # fmt: skip
 # Spark fails for rows that have a value; for null it need not look at the other side.
 FAIL = (
@@ -124,8 +144,11 @@ FAIL = (
 REFUSED = (
     "m / 2", "m / m", "ceil(d)", "floor(f)", "CAST(d AS string)", "rand()", "uuid()", "round(d)",
     "sum(i)", "CAST(i AS timestamp)", "CAST(t AS bigint)", "y - DATE '2024-01-01'", "(SELECT 1)",
-    "date_trunc('eon', t)", "trunc(y, s)",
-    "date_format(t, 'yyyy')", "sha2(s, 256)", "count(*) OVER ()", "try_cast(s AS int)", "s + 1",
+    "date_trunc('eon', t)", "trunc(y, s)", "extract(second FROM t)", "round(m, i)", "round(m, -1)",
+    "i = y", "l < t", "x = i", "size(s)", "array_contains(array('1'), 1)",
+    "array_contains(array(1), NULL)",
+    "date_format(t, 'EEE')", "date_format(t, s)", "sha2(s, 512)", "count(*) OVER ()",
+    "try_cast(s AS int)", "s + 1",
     "regexp_replace(s, 'a', 'b')", "read_text(s)",
     "abs(n)", "-n", "n / 2", "n % 2", "floor(n)", "isnan(n)", "concat(x, x)", "substring(x, 1, 1)",
     "substring(s, 2.6)",

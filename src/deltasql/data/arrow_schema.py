@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -123,16 +123,38 @@ def _primitive(kind: Primitive, name: str) -> pa.DataType:
     )
 
 
-def schema_of(fields: Sequence[pa.Field]) -> pa.Schema:
-    """Arrow fields as a schema."""
-    for item in fields:
-        if not isinstance(item, pa.Field):
-            raise ValidationError(
-                f"{item!r:.80} is not an Arrow field",
-                cause="a list of columns consists of Arrow fields",
-                remedy='give pa.field("name", pa.string()), or a text such as "name STRING"',
-            )
+@runtime_checkable
+class ArrowSchema(Protocol):
+    """The schema of any library that speaks Arrow: PyArrow, Polars, deltalake, arro3."""
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema as Arrow's capsule."""
+        ...
+
+
+def schema_of(given: ArrowSchema | Sequence[ArrowSchema]) -> pa.Schema:
+    """A schema of any library, or a list of fields, as PyArrow's."""
+    if isinstance(given, pa.Schema):
+        return given
+    if isinstance(given, ArrowSchema):
+        try:
+            return pa.schema(given)
+        except pa.ArrowInvalid as error:
+            raise _no_field(given, str(error)) from None
+    fields = []
+    for item in given:
+        if not isinstance(item, ArrowSchema):
+            raise _no_field(item, "a list of columns consists of Arrow fields")
+        fields.append(item if isinstance(item, pa.Field) else pa.field(item))
     return pa.schema(fields)
+
+
+def _no_field(item: object, cause: str) -> ValidationError:
+    return ValidationError(
+        f"{item!r:.80} is not an Arrow field",
+        cause=cause,
+        remedy='give pa.field("name", pa.string()), or a text such as "name STRING"',
+    )
 
 
 def from_arrow(schema: pa.Schema, *, column_mapping: bool = False) -> StructType:

@@ -58,14 +58,14 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    try:
-        if hasattr(data, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(data)
-        if hasattr(data, "__arrow_c_array__"):
+    if hasattr(data, "__arrow_c_stream__"):
+        return _stream_of(data)
+    if hasattr(data, "__arrow_c_array__"):
+        try:
             return pa.Table.from_batches([pa.record_batch(data)])
-    except pa.ArrowInvalid as error:
-        # One column, not a table.
-        raise _no_arrow(data) from error
+        except pa.ArrowInvalid as error:
+            # One column, not a table.
+            raise _no_arrow(data) from error
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _of_items(data)
     if callable(getattr(data, "scanner", None)):
@@ -75,6 +75,21 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
         # A Polars lazy frame.
         return as_arrow(data.collect())
     raise _no_arrow(data)
+
+
+def _stream_of(data: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        if not hasattr(data, "columns"):
+            # One column, not a table.
+            raise _no_arrow(data) from error
+        # Columns of pandas may hold objects of any type.
+        raise SchemaMismatchError(
+            f"this {type(data).__name__} can't be read as Arrow data",
+            cause=" ".join(map(str, error.args)),
+            remedy="give each column values of one type",
+        ) from None
 
 
 def _of_items(data: Iterable[Any]) -> pa.Table | pa.RecordBatchReader:
@@ -99,10 +114,16 @@ def _of_items(data: Iterable[Any]) -> pa.Table | pa.RecordBatchReader:
 
 def _batches(items: Iterable[Any]) -> Iterator[Any]:
     for item in items:
-        if isinstance(item, pa.Table):
-            yield from item.to_batches() or [pa.RecordBatch.from_pylist([], item.schema)]
+        found = item
+        if not isinstance(item, pa.RecordBatch) and hasattr(item, "__arrow_c_array__"):
+            found = pa.record_batch(item)
+        elif not isinstance(item, pa.Table) and hasattr(item, "__arrow_c_stream__"):
+            # Frames of other libraries; a reader is a stream as well.
+            found = _stream_of(item).read_all()
+        if isinstance(found, pa.Table):
+            yield from found.to_batches() or [pa.RecordBatch.from_pylist([], found.schema)]
         else:
-            yield item
+            yield found
 
 
 def _alike(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

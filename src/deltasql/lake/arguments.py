@@ -198,7 +198,8 @@ def _check_of_mapping(values: Check | None) -> Check:
 def _check_of_class(kind: Any) -> Check | None:
     if kind in (Any, object) or not isinstance(kind, type):
         return None
-    return Check(lambda value: isinstance(value, kind), f"a {kind.__name__}")
+    article = "an" if kind.__name__[0] in "AEIO" else "a"
+    return Check(lambda value: isinstance(value, kind), f"{article} {kind.__name__}")
 
 
 def _is_text(value: Any) -> bool:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from deltasql.commit import CommitLoop, StateCache
 from deltasql.commit.discarding import Discarder
 from deltasql.commit.rebasing import Rebaser
+from deltasql.data.arrow_schema import ArrowSchema
 from deltasql.data.writing.properties import FileOptions, WriterProperties
 from deltasql.data.writing.writer import NewFile
 from deltasql.errors import (
@@ -181,7 +182,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     def create_table(  # noqa: PLR0913 - the public names
         self,
         name: str,
-        schema: pa.Schema | StructType | str | None = None,
+        schema: pa.Schema | ArrowSchema | StructType | str | None = None,
         partition_by: Sequence[str] | str = (),
         properties: Mapping[str, str] | None = None,
         exists_ok: bool = False,  # noqa: FBT001, FBT002 - the public name

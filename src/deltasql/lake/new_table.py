@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from deltasql.commit import CommitRequest
 from deltasql.commit.commit_logging import after_commit
-from deltasql.data.arrow_schema import check_names, from_arrow
+from deltasql.data.arrow_schema import ArrowSchema, check_names, from_arrow
+from deltasql.data.arrow_schema import schema_of as arrow_schema_of
 from deltasql.data.computing.completing import completed
 from deltasql.data.gathering import gathered
 from deltasql.data.writing.properties import FileOptions
@@ -124,10 +125,12 @@ def rows_of(data: Any) -> Rows | None:
     return None if data is None else gathered(data, StructType(()))
 
 
-def schema_of(schema: pa.Schema | StructType | str | None, rows: Rows | None) -> Any:
+def schema_of(schema: ArrowSchema | StructType | str | None, rows: Rows | None) -> Any:
     """The schema of a new table: as given, perhaps as text, else that of its rows."""
     if isinstance(schema, str):
         return parse_columns(schema)
+    if isinstance(schema, ArrowSchema):
+        return arrow_schema_of(schema)
     if schema is None and rows is None:
         raise ValidationError(
             "a new table needs a schema", remedy="pass schema=, or data= that has one"

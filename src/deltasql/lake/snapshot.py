@@ -214,6 +214,8 @@ class Snapshot:
 
     def partitions(self) -> list[dict[str, str | None]]:
         """The values of the partition columns that have rows, as the log writes them."""
+        if not self._state.partition_columns:
+            return []
         found = {add.path: add.partition_values for add in self.adds()}
         distinct = {tuple(sorted(values.items())): dict(values) for values in found.values()}
         return [distinct[key] for key in sorted(distinct, key=repr)]

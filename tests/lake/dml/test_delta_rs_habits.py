@@ -6,6 +6,9 @@ import datetime as dt
 import itertools
 from decimal import Decimal
 
+import deltalake
+import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -326,6 +329,92 @@ def test_tables_in_a_row_are_a_source(make):
     table.append([ROWS, ROWS])
     table.append(rows for rows in (ROWS.slice(0, 0), ROWS))
     assert table.count() == 12
+
+
+@pytest.mark.parametrize("clause", ["when_not_matched_insert_all", "when_matched_delete"])
+def test_a_stream_is_merged_once(make, clause):
+    """Run again, the merge would find an empty source, and delete what that lacks."""
+    table = make()
+    for source in (ROWS.slice(1).to_reader(), (batch for batch in ROWS.slice(1).to_batches())):
+        merge = getattr(table.merge(source, "target.id = source.id"), clause)()
+        merge = merge.when_not_matched_by_source_delete("target.id > 1")
+        merge.execute()
+        rows = _rows(table)
+        with pytest.raises(ValidationError, match="has been read already"):
+            merge.execute()
+        assert _rows(table) == rows
+    twice = make().merge(ROWS, "target.id = source.id").when_matched_delete()
+    assert [twice.execute().metrics["numTargetRowsDeleted"] for _ in range(2)] == [3, 0]
+
+
+def test_both_sides_of_a_merge_need_names(make):
+    with pytest.raises(ValidationError, match="both called 'T'"):
+        make().merge(ROWS, "t.id = t.id", source_alias="t", target_alias="T")
+
+
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [
+        (np.int64(7), 7), (np.float64(7), 7), (pd.Series([6, 7]).max(), 7), (pa.scalar(7), 7),
+        (pd.NaT, None), (pd.NA, None), (np.bool_(True), 1),
+    ],
+)  # fmt: skip
+def test_values_of_other_libraries(make, value, left):
+    table = make()
+    table.update("id = 1", {"n": value})
+    table.update("id = 2", new_values={"n": value})
+    assert [row["n"] for row in _rows(table)] == [left, left, 30]
+    with pytest.raises(ValidationError, match="can't be set to a ndarray"):
+        table.update("id = 1", {"n": np.array([1, 2])})
+
+
+def test_columns_of_several_types_are_named(make):
+    with pytest.raises(SchemaMismatchError, match="column t"):
+        make().append(pd.DataFrame({"id": [1, 2], "n": [1, 2], "t": ["a", 5]}))
+
+
+def test_schemas_of_every_library(lake, make):
+    """Whatever has Arrow's schema capsule is a schema."""
+    theirs = deltalake.Schema(
+        [deltalake.Field("id", "long", nullable=False, metadata={"comment": "the key"})]
+    )
+    table = lake.create_table("schemas", theirs)
+    assert table.snapshot().schema.field("id").metadata == {b"comment": b"the key"}
+    assert not table.snapshot().schema.field("id").nullable
+    table.add_columns(pl.Schema({"day": pl.Date}))
+    table.add_columns([deltalake.Field("more", "string")])
+    assert table.snapshot().schema.names == ["id", "day", "more"]
+    lake.create_or_replace_table("schemas", pl.Schema({"n": pl.Int32}))
+    assert table.snapshot().schema.types == [pa.int32()]
+    with pytest.raises(ValidationError, match="not an Arrow field"):
+        lake.create_table("no schema", pa.int32())
+    with pytest.raises(ValidationError, match="an ArrowSchema"):
+        lake.create_table("no schema", 7)
+
+
+@pytest.mark.parametrize("kind", ["frames", "batches of another library", "readers"])
+def test_what_speaks_arrow_in_a_row_is_a_source(make, kind):
+    """A list, and a generator, of anything that is a source by itself."""
+    table, make_one = make(), {
+        "frames": pl.from_arrow,
+        "batches of another library": lambda rows: Capsule(rows.to_batches()[0]),
+        "readers": lambda rows: rows.to_reader(),
+    }[kind]  # fmt: skip
+    table.append([make_one(ROWS), make_one(ROWS)])
+    table.append(make_one(ROWS) for _ in range(2))
+    assert table.count() == 5 * ROWS.num_rows
+    table.merge((make_one(ROWS) for _ in range(1)), "false").when_not_matched_insert_all().execute()
+    assert table.count() == 6 * ROWS.num_rows
+
+
+class Capsule:
+    """A batch that only its capsules tell to be one."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return self._batch.__arrow_c_array__(requested_schema)
 
 
 @pytest.mark.parametrize("by", [[], ["t"]])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import io
 from collections import Counter
+from pathlib import Path
 
 import duckdb
 import polars as pl
@@ -94,6 +96,19 @@ def test_a_dataset_of_pyarrow(table, marked):
         marked.scan().to_pyarrow_dataset()
 
 
+def test_a_dataset_reads_the_times_of_spark(lake):
+    """Spark writes 96 bits by default; as nanoseconds they would end in the year 2262."""
+    times = pa.array([dt.datetime(9999, 12, 31), None], pa.timestamp("us", "UTC"))  # noqa: DTZ001
+    table = lake.create_table("spark_times", pa.schema([("t", times.type)]))
+    rows, folder = pa.table({"t": times}), table.location.removeprefix("file://")
+    pq.write_table(rows, f"{folder}/a.parquet", use_deprecated_int96_timestamps=True)
+    size = Path(f"{folder}/a.parquet").stat().st_size
+    add = {"path": "a.parquet", "partitionValues": {}, "size": size, "modificationTime": 1,
+           "dataChange": True}  # fmt: skip
+    table.commit([{"add": add}])
+    assert table.scan().to_arrow() == table.scan().to_pyarrow_dataset().to_table() == rows
+
+
 def test_counts_come_from_the_log(table, marked, monkeypatch):
     assert marked.count("id > 1") == 2
     assert table.count("n IS NULL") == 1
@@ -134,6 +149,7 @@ def _no_reading(objects, adds, **_):
 
 
 def test_partitions_vectors_and_detail(table, marked):
+    assert marked.partitions() == []
     assert table.partitions() == [{"day": "a"}, {"day": "b"}, {"day": None}]
     vectors = marked.snapshot().deletion_vectors()
     assert vectors.column("deleted_rows").to_pylist() == [[1]]
@@ -235,6 +251,55 @@ def test_timestamps_beside_dates(lake):
         table.scan("d = 5")
 
 
+def test_columns_beside_columns_of_other_types(lake):
+    """As in Spark, and as delete has it."""
+    days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2), None]
+    times = pa.array(["2024-01-01 01:00", "2024-01-02 00:00", "2024-01-03 00:00"])
+    rows = pa.table(
+        {
+            "id": [1, 2, 3],
+            "d": days,
+            "u": times.cast(pa.timestamp("us")),
+            "t": times.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")),
+            "s": ["1", "3", "3"],
+        }
+    )
+    table = lake.create_table("mixed", data=rows)
+    for where, ids in (("u > d", [1]), ("d = t", [2]), ("t <= u AND id > 1", [2, 3]),
+                       ("s = id", [1, 3]), ("u = TIMESTAMP '2024-01-02 00:00:00Z'", [2]),
+                       ("u < '2024-01-02 00:00:00+02:00'", [1])):  # fmt: skip
+        assert _ids(table.scan(where).to_polars()) == ids
+        assert table.count(where) == _deleted(lake, table, where) == len(ids)
+    with pytest.raises(UnsupportedFeatureError, match="can't mix"):
+        table.scan("id = d")
+
+
+def _deleted(lake, table, where) -> int:
+    """How many rows a delete would take."""
+    with contextlib.suppress(InterruptedError), lake.transaction() as tx:
+        told = tx.table(table.name).delete(where)
+        raise InterruptedError
+    return told["numDeletedRows"]
+
+
+def test_elements_of_arrays_and_maps(lake):
+    """As in Spark: a place beyond the array fails, a key that is not there has no value."""
+    tags = pa.array([["x", "y"], ["z"], None])
+    pairs = pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int32()))
+    table = lake.create_table("nested", data=pa.table({"id": [1, 2, 3], "tags": tags, "m": pairs}))
+    for where, ids in (("tags[0] = 'z'", [2]), ("m['k'] = 1", [1]), ("m['k'] IS NULL", [2, 3]),
+                       ("size(tags) = 2", [1]), ("array_contains(tags, 'y')", [1])):  # fmt: skip
+        assert _ids(table.scan(where).to_polars()) == ids
+    for beyond in ("tags[1] = 'y'", "tags[-1] = 'y'"):
+        with pytest.raises(ValidationError, match="can't be evaluated"):
+            table.scan(beyond).to_arrow()
+
+
+def test_longs_keep_their_digits(lake):
+    table = lake.create_table("longs", data=pa.table({"id": [2**53 + 1, 2**53]}))
+    assert table.count(f"floor(id) = {2**53 + 1}") == table.count(f"ceil(id) = {2**53}") == 1
+
+
 def test_conditions_beyond_the_log(lake):
     table = lake.create_table("beyond", data=ROWS, partition_by=["day"])
     assert _ids(table.scan("id % 2 = 0").to_polars()) == [2, 4]
@@ -242,6 +307,10 @@ def test_conditions_beyond_the_log(lake):
     assert table.scan("n * 2 > 1", columns=["n"]).to_arrow().to_pylist() == [{"n": 2.0}, {"n": 3.0}]
     assert table.count("coalesce(n, 0) = 0") == 1
     assert table.scan("1 + 1 = 2", limit=2).to_arrow().num_rows == 2
+    for where in ("current_timestamp > TIMESTAMP '2000-01-01 00:00:00'", "target.id = 1",
+                  "(id > 1) IS TRUE", "floor(id) = 1"):  # fmt: skip
+        # A user looks first at what will be deleted.
+        assert table.count(where) == _deleted(lake, table, where) > 0
     with pytest.raises(UnsupportedFeatureError, match="function rand"):
         table.scan("rand() < 0.5")
     with pytest.raises(ValidationError, match="malformed at position"):

@@ -41,8 +41,15 @@ def must_be_comparable(kinds: tuple[str, str]) -> None:
         return
     if types.is_nested(one) or types.is_nested(other):
         raise _apart(one, other, "a comparison")
-    if "BOOLEAN" in kinds and "VARCHAR" not in kinds:
+    if "VARCHAR" not in kinds and _family(one) != _family(other):
         raise _apart(one, other, "a comparison")
+
+
+def _family(kind: str) -> str:
+    """What a type may be compared with: numbers with numbers, days with times, else itself."""
+    if types.is_number(kind):
+        return "number"
+    return "time" if kind in _TIMES else kind
 
 
 def _common(one: str, other: str, where: str) -> str:

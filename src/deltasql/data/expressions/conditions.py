@@ -89,7 +89,7 @@ def readable_condition(schema: StructType, text: str) -> Condition:
         parsed = parse(text)
         return Condition(text, bind(parsed, schema), is_whole=True)
     except DeltaSqlError as error:
-        if parsed is not None and not casts_column(parsed, schema):
+        if parsed is not None and not _may_be_for_engine(parsed, schema):
             raise
         refused = error
     with Session(_MEMORY) as session:
@@ -102,6 +102,15 @@ def readable_condition(schema: StructType, text: str) -> Condition:
             return _by_engine(session, schema, text)
         except ValidationError:
             raise refused from None
+
+
+def _may_be_for_engine(predicate: Predicate, schema: StructType) -> bool:
+    """Whether the engine may understand what the log does not."""
+    try:
+        return casts_column(predicate, schema)
+    except ValidationError:
+        # An unknown name may be one of the engine's: current_date, target.id.
+        return True
 
 
 def _by_engine(session: Session, schema: StructType, text: str) -> Condition:

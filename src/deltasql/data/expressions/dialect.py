@@ -13,15 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from deltasql.data.expressions import coercion, types
+from deltasql.data.expressions.arguments import Arguments, unsupported
 from deltasql.data.expressions.engine import Engine, quoted, text
-from deltasql.data.expressions.functions import (
-    FUNCTIONS,
-    Arguments,
-    divided,
-    joined,
-    like,
-    unsupported,
-)
+from deltasql.data.expressions.functions import FUNCTIONS, divided, joined, like
+from deltasql.data.expressions.nested import element
 from deltasql.data.expressions.scope import Found, Scope
 from deltasql.errors import LogFormatError, ValidationError
 from deltasql.log.predicates.text_literals import LITERAL, RAW, value_of
@@ -181,6 +176,8 @@ class Translator:
             return f"CAST({text(repr(found))} AS DOUBLE)"
         if kind == "VARCHAR":
             return text(found)
+        if kind == "BOOLEAN":
+            return str(found).lower()
         raise unsupported(f"literals of type {kind}")
 
     def _column(self, node: Node) -> str:
@@ -243,6 +240,8 @@ class Translator:
                 return f"coalesce({', '.join(self._as_one(children, 'coalesce'))})"
             case "STRUCT_EXTRACT":
                 return f"struct_extract({', '.join(map(self.sql, children))})"
+            case "ARRAY_EXTRACT":
+                return element(self._arguments(children))
         raise unsupported(f"the operator {kind.lower()}")
 
     def _each_of(self, children: Sequence[Node]) -> list[str]:

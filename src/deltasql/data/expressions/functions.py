@@ -2,62 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import re
 from functools import cache
-from typing import TypeAlias
 
 from deltasql.data.expressions import coercion, types
+from deltasql.data.expressions.arguments import Arguments, Render, must_have, unsupported
+from deltasql.data.expressions.days import DAY_FUNCTIONS
 from deltasql.data.expressions.engine import quoted
-from deltasql.errors import UnsupportedFeatureError, ValidationError
+from deltasql.data.expressions.nested import NESTED_FUNCTIONS
+from deltasql.errors import ValidationError
 
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """A function's arguments: rendered, with their types, and the names of a struct's fields."""
-
-    sql: Sequence[str]
-    kinds: Sequence[str]
-    names: Sequence[str] = field(default_factory=list)
-
-    def text(self, position: int) -> str:
-        """An argument as a text."""
-        return types.cast(self.sql[position], self.kinds[position], "VARCHAR")
-
-    def day(self, position: int) -> str:
-        """An argument as a date."""
-        return types.cast(self.sql[position], self.kinds[position], "DATE")
-
-    def whole(self, position: int) -> str:
-        """An argument as a whole number, such as a position or a number of days."""
-        kind = self.kinds[position]
-        if kind == "VARCHAR":
-            return types.cast(self.sql[position], kind, "INTEGER")
-        if kind not in types.DAYS:
-            raise unsupported(f"a {kind.lower()} as a number of days or a place", "cast it to int")
-        return self.sql[position]
-
-    def must_have_no_text(self, name: str) -> None:
-        """Raise if DuckDB would turn texts into numbers in its own way."""
-        if "VARCHAR" in self.kinds:
-            raise unsupported(f"{name} of strings", "cast them to numbers")
-
-
-Render: TypeAlias = Callable[[Arguments], str]
-
-
-def unsupported(what: str, remedy: str = "") -> UnsupportedFeatureError:
-    """The error for something that expressions don't support."""
-    return UnsupportedFeatureError(
-        f"expressions can't use {what} here",
-        cause="without Spark, only expressions with the same result as in Spark are evaluated",
-        remedy=remedy or "rewrite it (docs/python.md lists the functions), or use Spark",
-    )
+_WHOLE_LITERAL = re.compile(r"CAST\((\d{1,3}) AS INTEGER\)")
 
 
 def divided(name: str, given: Arguments) -> str:
     """A quotient or a remainder; division by zero fails."""
-    _must_have(given, name, 2)
+    must_have(given, name, 2)
     given.must_have_no_text(name)
     one, other = types.widened(given.sql[0], given.sql[1], (given.kinds[0], given.kinds[1]))
     if name == "/":
@@ -86,20 +46,11 @@ def like(operator: str, given: Arguments) -> str:
     return f"CASE WHEN {is_odd} THEN {problem} ELSE {said} {operator} {pattern} ESCAPE '\\' END"
 
 
-def _must_have(given: Arguments, name: str, least: int, most: int | None = None) -> None:
-    if not least <= len(given.sql) <= (most or least):
-        raise ValidationError(
-            f"{name} is called with {len(given.sql)} values",
-            cause=f"it takes {least if most is None else f'{least} to {most}'}",
-            remedy="correct the call",
-        )
-
-
 def _texts(name: str, count: int = 1, *more: str) -> Render:
     """A function of texts only."""
 
     def render(given: Arguments) -> str:
-        _must_have(given, name, count)
+        must_have(given, name, count)
         return f"{name}({', '.join([*map(given.text, range(count)), *more])})"
 
     return render
@@ -109,7 +60,7 @@ def _cased(name: str) -> Render:
     """`upper` and `lower`: DuckDB replaces one character by one, Java sometimes by several."""
 
     def render(given: Arguments) -> str:
-        _must_have(given, name, 1)
+        must_have(given, name, 1)
         said = given.text(0)
         odd = f"regexp_matches({said}, '[{_characters_of_several(name)}]')"
         problem = f"error('{name} would turn one character into several')"
@@ -131,7 +82,7 @@ def _plain(name: str, least: int, most: int | None = None) -> Render:
     """A function that is the same in both engines."""
 
     def render(given: Arguments) -> str:
-        _must_have(given, name, least, most)
+        must_have(given, name, least, most)
         return f"{name}({', '.join(given.sql)})"
 
     return render
@@ -141,7 +92,7 @@ def _of_one_type(name: str, called: str, least: int, most: int, *, texts: bool =
     """A function whose values are first cast to one type; texts may not mix with other types."""
 
     def render(given: Arguments) -> str:
-        _must_have(given, called, least, most)
+        must_have(given, called, least, most)
         if not texts and "VARCHAR" in given.kinds and {*given.kinds} - {"VARCHAR", types.UNTYPED}:
             raise unsupported(f"{called} of strings and other values", "cast the strings")
         return f"{name}({', '.join(coercion.alike(given.sql, given.kinds, called))})"
@@ -151,38 +102,36 @@ def _of_one_type(name: str, called: str, least: int, most: int, *, texts: bool =
 
 def _of_numbers(name: str) -> Render:
     def render(given: Arguments) -> str:
-        _must_have(given, name, 1)
+        must_have(given, name, 1)
         given.must_have_no_text(name)
         return f"{name}({given.sql[0]})"
-
-    return render
-
-
-def _part(name: str) -> Render:
-    def render(given: Arguments) -> str:
-        _must_have(given, name, 1)
-        moment = given.sql[0]
-        if given.kinds[0] == "VARCHAR":
-            moment = types.cast(moment, "VARCHAR", types.INSTANT)
-        return f"CAST({name}({moment}) AS INTEGER)"
 
     return render
 
 
 def _whole(name: str) -> Render:
     def render(given: Arguments) -> str:
-        _must_have(given, name, 1)
+        must_have(given, name, 1)
         given.must_have_no_text(name)
         if given.kinds[0] in types.FLOATS:
             # Spark makes a bigint of it: 0 for NaN, and the highest one for anything beyond.
             raise unsupported(f"{name} of a {given.kinds[0].lower()}", "cast it to a bigint")
+        if given.kinds[0] in types.INTEGERS:
+            # DuckDB would take it through a double, which has fewer digits than a bigint.
+            return given.sql[0]
         return f"{name}({given.sql[0]})"
 
     return render
 
 
+def _count(given: Arguments, position: int) -> str:
+    """An argument as a number of characters: none if it is negative, and null if it is null."""
+    number = given.whole(position)
+    return f"CASE WHEN {number} < 0 THEN 0 ELSE {number} END"
+
+
 def _substring(given: Arguments) -> str:
-    _must_have(given, "substring", 2, 3)
+    must_have(given, "substring", 2, 3)
     if given.kinds[0] == "BLOB":
         raise unsupported("substring of a binary value", "cast it to string")
     # The engines differ on positions before the first character.
@@ -190,35 +139,103 @@ def _substring(given: Arguments) -> str:
     start = f"CASE WHEN {place} < 1 THEN error('substring begins at 1') ELSE {place} END"
     if len(given.sql) == 2:
         return f"substring({given.text(0)}, {start})"
-    return f"substring({given.text(0)}, {start}, greatest({given.whole(2)}, 0))"
+    return f"substring({given.text(0)}, {start}, {_count(given, 2)})"
 
 
 def _length(given: Arguments) -> str:
-    _must_have(given, "length", 1)
+    must_have(given, "length", 1)
     if given.kinds[0] == "BLOB":
         return f"CAST(octet_length({given.sql[0]}) AS INTEGER)"
     return f"length({given.text(0)})"
 
 
-def _without_fraction(given: Arguments) -> str:
-    """`trunc`, which DuckDB's parser puts around an INTERVAL's number; Spark allows no fraction."""
-    _must_have(given, "trunc", 1)
-    number = given.sql[0]
-    problem = "error('an interval has a fraction')"
-    return f"CASE WHEN {number} <> trunc({number}) THEN {problem} ELSE trunc({number}) END"
+def _rounded(given: Arguments) -> str:
+    must_have(given, "round", 1, 2)
+    given.must_have_no_text("round")
+    if given.kinds[0] in types.FLOATS:
+        # Spark rounds the digits that it would print, DuckDB the number itself.
+        raise unsupported(f"round of a {given.kinds[0].lower()}", "cast it to a decimal")
+    places = _WHOLE_LITERAL.fullmatch(given.sql[1]) if len(given.sql) == 2 else None
+    if len(given.sql) == 2 and places is None:
+        raise unsupported("round to other than a whole number of places", "write 0, 1, 2, …")
+    if given.kinds[0] in types.INTEGERS:
+        return given.sql[0]
+    return f"round({given.sql[0]}, {places[1] if places else 0})"
 
 
-def _moved(sign: str) -> Render:
+def _root(given: Arguments) -> str:
+    must_have(given, "sqrt", 1)
+    given.must_have_no_text("sqrt")
+    number = f"CAST({given.sql[0]} AS DOUBLE)"
+    return f"CASE WHEN {number} < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt({number}) END"
+
+
+def _end(name: str) -> Render:
+    """`left` and `right`: DuckDB counts negative lengths from the other end."""
+
     def render(given: Arguments) -> str:
-        _must_have(given, "date_add", 2)
-        return f"({given.day(0)} {sign} {given.whole(1)})"
+        must_have(given, name, 2)
+        return f"{name}({given.text(0)}, {_count(given, 1)})"
 
     return render
 
 
-def _days_between(given: Arguments) -> str:
-    _must_have(given, "datediff", 2)
-    return f"CAST({given.day(0)} - {given.day(1)} AS INTEGER)"
+def _padded(name: str) -> Render:
+    def render(given: Arguments) -> str:
+        must_have(given, name, 2, 3)
+        padding = given.text(2) if len(given.sql) == 3 else "' '"
+        return f"{name}({given.text(0)}, {_count(given, 1)}, {padding})"
+
+    return render
+
+
+def _repeated(given: Arguments) -> str:
+    must_have(given, "repeat", 2)
+    return f"repeat({given.text(0)}, CAST({given.whole(1)} AS BIGINT))"
+
+
+def _place(name: str, within: int, said: int) -> Render:
+    """Where a text begins in another, counted from 1; 0 if it is not there."""
+
+    def render(given: Arguments) -> str:
+        must_have(given, name, 2)
+        return f"CAST(instr({given.text(within)}, {given.text(said)}) AS INTEGER)"
+
+    return render
+
+
+def _joined_by(given: Arguments) -> str:
+    must_have(given, "concat_ws", 1, 99)
+    texts = ", ".join(given.text(n) for n in range(len(given.sql)))
+    return f"concat_ws({texts})" if len(given.sql) > 1 else f"left({texts}, 0)"
+
+
+def _digest(given: Arguments) -> str:
+    must_have(given, "md5", 1)
+    return f"md5({_bytes_of(given)})"
+
+
+def _long_digest(given: Arguments) -> str:
+    must_have(given, "sha2", 2)
+    bits = _WHOLE_LITERAL.fullmatch(given.sql[1])
+    if bits is None or bits[1] not in ("0", "256"):
+        raise unsupported("sha2 of other than 256 bits", "write sha2(text, 256)")
+    return f"sha256({_bytes_of(given)})"
+
+
+def _bytes_of(given: Arguments) -> str:
+    return given.sql[0] if given.kinds[0] == "BLOB" else given.text(0)
+
+
+def _is_not_null(given: Arguments) -> str:
+    must_have(given, "isnotnull", 1)
+    return f"({given.sql[0]} IS NOT NULL)"
+
+
+def _by_null(given: Arguments) -> str:
+    must_have(given, "nvl2", 3)
+    some, none = coercion.alike(given.sql[1:], given.kinds[1:], "nvl2")
+    return f"CASE WHEN {given.sql[0]} IS NOT NULL THEN {some} ELSE {none} END"
 
 
 def _struct(given: Arguments) -> str:
@@ -235,92 +252,59 @@ def _named_struct(given: Arguments) -> str:
 
 
 def _is_null(given: Arguments) -> str:
-    _must_have(given, "isnull", 1)
+    must_have(given, "isnull", 1)
     return f"({given.sql[0]} IS NULL)"
 
 
 def _is_nan(given: Arguments) -> str:
-    _must_have(given, "isnan", 1)
+    must_have(given, "isnan", 1)
     given.must_have_no_text("isnan")
     return f"coalesce(isnan({given.sql[0]}), false)"
 
 
-def _as_day(given: Arguments) -> str:
-    _must_have(given, "to_date", 1)
-    return given.day(0)
-
-
-# Spark's names for the units, and DuckDB's; weeks begin on Monday in both.
-_DAYS = {
-    "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month",
-    "mon": "month", "mm": "month", "week": "week",
-}  # fmt: skip
-_TIMES = _DAYS | {
-    "day": "day", "dd": "day", "hour": "hour", "minute": "minute", "second": "second",
-    "millisecond": "millisecond", "microsecond": "microsecond",
-}  # fmt: skip
-
-
-def _unit(name: str, said: str, known: dict[str, str]) -> str:
-    # Spark returns null for an unknown unit, which nobody wants.
-    if (unit := known.get(said.strip("'").lower())) is None or not said.startswith("'"):
-        raise unsupported(f"{name} by {said}", f"give one of {', '.join(sorted(known))}")
-    return unit
-
-
-def _date_trunc(given: Arguments) -> str:
-    _must_have(given, "date_trunc", 2)
-    unit = _unit("date_trunc", given.sql[0], _TIMES)
-    moment, kind = given.sql[1], given.kinds[1]
-    if kind not in (types.INSTANT, "TIMESTAMP"):
-        moment = types.cast(moment, kind, types.INSTANT)
-    return f"date_trunc('{unit}', {moment})"
-
-
-def _trunc(given: Arguments) -> str:
-    # With one value, DuckDB's parser has made it from an interval.
-    _must_have(given, "trunc", 1, 2)
-    if len(given.sql) == 1:
-        return _without_fraction(given)
-    return f"CAST(date_trunc('{_unit('trunc', given.sql[1], _DAYS)}', {given.day(0)}) AS DATE)"
-
-
 FUNCTIONS: dict[str, Render] = {
+    **DAY_FUNCTIONS,
+    **NESTED_FUNCTIONS,
     "abs": _of_numbers("abs"),
+    "array": _of_one_type("list_value", "array", 0, 99),
     "ceil": _whole("ceil"),
     "ceiling": _whole("ceil"),
     "char_length": _length,
+    "concat_ws": _joined_by,
     "contains": _texts("contains", 2),
-    "date_add": _moved("+"),
-    "date_sub": _moved("-"),
-    "date_trunc": _date_trunc,
-    "datediff": _days_between,
-    "day": _part("day"),
-    "dayofmonth": _part("day"),
     "endswith": _texts("suffix", 2),
     "floor": _whole("floor"),
     "greatest": _of_one_type("greatest", "greatest", 2, 99, texts=False),
-    "hour": _part("hour"),
     "ifnull": _of_one_type("coalesce", "ifnull", 2, 2),
+    "instr": _place("instr", 0, 1),
     "isnan": _is_nan,
+    "isnotnull": _is_not_null,
     "isnull": _is_null,
     "least": _of_one_type("least", "least", 2, 99, texts=False),
+    "left": _end("left"),
     "length": _length,
+    "list_value": _of_one_type("list_value", "array", 0, 99),
+    "locate": _place("locate", 1, 0),
     "lower": _cased("lower"),
+    "lpad": _padded("lpad"),
     "ltrim": _texts("ltrim", 1, "' '"),
-    "minute": _part("minute"),
-    "month": _part("month"),
+    "md5": _digest,
     "named_struct": _named_struct,
     "nvl": _of_one_type("coalesce", "nvl", 2, 2),
-    "array": _of_one_type("list_value", "array", 0, 99),
-    "list_value": _of_one_type("list_value", "array", 0, 99),
+    "nvl2": _by_null,
+    "position": _place("position", 0, 1),
+    "repeat": _repeated,
     "replace": _texts("replace", 3),
+    "right": _end("right"),
+    "round": _rounded,
+    "rpad": _padded("rpad"),
     "rtrim": _texts("rtrim", 1, "' '"),
+    "sha2": _long_digest,
+    "sqrt": _root,
     "startswith": _texts("starts_with", 2),
     "struct_pack": _struct,
     "substr": _substring,
     "substring": _substring,
-    "to_date": _as_day,
     "to_days": _plain("to_days", 1),
     "to_hours": _plain("to_hours", 1),
     "to_minutes": _plain("to_minutes", 1),
@@ -328,8 +312,6 @@ FUNCTIONS: dict[str, Render] = {
     "to_seconds": _plain("to_seconds", 1),
     "to_years": _plain("to_years", 1),
     "trim": _texts("trim", 1, "' '"),
-    "trunc": _trunc,
     "unhex": _plain("unhex", 1),
     "upper": _cased("upper"),
-    "year": _part("year"),
 }

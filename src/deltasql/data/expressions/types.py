@@ -34,6 +34,9 @@ FLOATS = frozenset({"FLOAT", "DOUBLE"})
 # The type of NULL before it is cast.
 UNTYPED = '"NULL"'
 INSTANT = "TIMESTAMP WITH TIME ZONE"
+_TIMES = frozenset({"DATE", "TIMESTAMP", INSTANT})
+# DuckDB reads 2024/01/31 as well, epoch, infinity, and 24:00 as the next day.
+_TIME = r"[+-]?[0-9]{4,7}-[0-9]{1,2}-[0-9]{1,2}(?:[ T](?:[01]?[0-9]|2[0-3])\b.*)?"
 _TRUE = "'t', 'true', 'y', 'yes', '1'"
 _FALSE = "'f', 'false', 'n', 'no', '0'"
 
@@ -131,6 +134,17 @@ def _from_text(sql: str, want: str) -> str:
         )
     if is_nested(want):
         raise _refused("VARCHAR", want)
+    if is_number(want):
+        # DuckDB would read '1_000' as 1000.
+        return (
+            f"CASE WHEN {sql} IS NULL OR NOT contains({sql}, '_') "
+            f"THEN CAST(trim({sql}) AS {want}) ELSE error('not a number: ' || {sql}) END"
+        )
+    if want in _TIMES:
+        return (
+            f"CASE WHEN {sql} IS NULL OR regexp_full_match(trim({sql}), '{_TIME}') "
+            f"THEN CAST(trim({sql}) AS {want}) ELSE error('not a day or time: ' || {sql}) END"
+        )
     return f"CAST(trim({sql}) AS {want})"
 
 

@@ -28,7 +28,9 @@ def dataset_of(objects: ObjectStore, state: TableState, files: Iterable[AddFile]
 
     if state.column_mapping != "none":
         raise _refused("the table maps its columns")
-    system, form = pyarrow.fs.LocalFileSystem(), ds.ParquetFileFormat()
+    # Spark may write times as 96 bits, which as nanoseconds would not reach beyond the year 2262.
+    options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
+    system, form = pyarrow.fs.LocalFileSystem(), ds.ParquetFileFormat(read_options=options)
     fragments = []
     for add in files:
         if add.deletion_vector is not None:

@@ -25,6 +25,7 @@ def literal(value: Any) -> str:
 
 
 def _rendered(value: Any) -> str:
+    value = _plain(value)
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).upper()
     for kind, render in _RENDERERS:
@@ -35,6 +36,15 @@ def _rendered(value: Any) -> str:
         cause="values are SQL text, numbers, texts, dates and times, or lists and dicts of them",
         remedy='write an expression, such as "amount + 1"',
     )
+
+
+def _plain(value: Any) -> Any:
+    """A value of NumPy, PyArrow or pandas as Python's own; pandas' missing ones are None."""
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    if callable(getattr(value, "as_py", None)):
+        return value.as_py()
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def _moment(value: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from deltasql.data.conform import as_arrow
 from deltasql.data.expressions.engine import quoted
 from deltasql.data.expressions.scope import OWN, Relation
 from deltasql.data.expressions.session import Session
-from deltasql.errors import SchemaMismatchError
+from deltasql.errors import SchemaMismatchError, ValidationError
 
 SOURCE_ROW = f"{OWN}source"
 SOURCE_TABLE = f"{OWN}source_rows"
@@ -26,11 +27,30 @@ _AS_DELTA = {
 }
 
 
+class GivenRows:
+    """The rows of a source as they were given: a stream can be read only once."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self._is_read = False
+
+    def read(self) -> pa.Table | pa.RecordBatchReader:
+        """The rows; `ValidationError` if they are gone, since without them others would be too."""
+        if self._is_read and isinstance(self._data, Iterator | pa.RecordBatchReader):
+            raise ValidationError(
+                "the source of the merge has been read already",
+                cause=f"a {type(self._data).__name__} can be read only once",
+                remedy="begin a new merge with a new stream, or pass a table",
+            )
+        self._is_read = True
+        return as_arrow(self._data)
+
+
 class MergeSource:
     """An engine table with the source's rows, each with a number."""
 
-    def __init__(self, session: Session, data: Any, alias: str) -> None:
-        rows = as_arrow(data)
+    def __init__(self, session: Session, given: GivenRows, alias: str) -> None:
+        rows = given.read()
         self.schema: pa.Schema = rows.schema
         _must_differ(self.schema)
         engine = session.engine

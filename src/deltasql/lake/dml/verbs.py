@@ -20,6 +20,7 @@ from deltasql.lake import writing
 from deltasql.lake.dml import merge_run, row_changes
 from deltasql.lake.dml.literals import assignments
 from deltasql.lake.dml.merge_builder import SOURCE, Merge, MergeBuilder
+from deltasql.lake.dml.merge_source import GivenRows
 from deltasql.lake.dml.operation import TableAt
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.words import one_of
@@ -259,9 +260,10 @@ def merge_of(
             f"the condition of a merge must be text, not {type(on).__name__}",
             remedy="write it as in SQL: target.id = source.id",
         )
-    return Merge(
-        source=source,
-        condition=on,
-        source_alias=source_alias or SOURCE,
-        target_alias=target_alias or TARGET,
-    )
+    ours, theirs = target_alias or TARGET, source_alias or SOURCE
+    if ours.lower() == theirs.lower():
+        raise ValidationError(
+            f"the table and the source of the merge are both called {ours!r:.80}",
+            remedy="give source_alias and target_alias different names",
+        )
+    return Merge(source=GivenRows(source), condition=on, source_alias=theirs, target_alias=ours)

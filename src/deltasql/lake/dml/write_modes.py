@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from deltasql.data.arrow_schema import from_arrow, to_arrow
+from deltasql.data.arrow_schema import ArrowSchema, from_arrow, to_arrow
 from deltasql.data.conform import as_arrow, conform
 from deltasql.data.expressions.conditions import readable_condition
 from deltasql.data.writing.fitting import must_satisfy
@@ -109,7 +109,7 @@ class LakeWrites:
     def create_or_replace_table(
         self,
         name: str,
-        schema: pa.Schema | str | None = None,
+        schema: pa.Schema | ArrowSchema | StructType | str | None = None,
         partition_by: Sequence[str] | str = (),
         properties: Mapping[str, str] | None = None,
         *,

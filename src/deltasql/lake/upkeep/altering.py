@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from deltasql.data.arrow_schema import check_names, from_arrow, schema_of
+from deltasql.data.arrow_schema import ArrowSchema, check_names, from_arrow, schema_of
 from deltasql.data.conform import check_added
 from deltasql.errors import ValidationError
 from deltasql.lake.upkeep.alterations import commit, newest
@@ -64,7 +64,12 @@ class TableColumns:
 
     def add_columns(
         self,
-        schema: pa.Schema | StructType | Mapping[str, pa.DataType | str] | str | list[pa.Field],
+        schema: pa.Schema
+        | ArrowSchema
+        | StructType
+        | Mapping[str, pa.DataType | str]
+        | str
+        | list[pa.Field],
         *,
         commit_metadata: Mapping[str, Any] | None = None,
     ) -> int:
@@ -72,7 +77,8 @@ class TableColumns:
         snapshot = newest(self)
         if isinstance(schema, str):
             schema = parse_columns(schema)
-        if not isinstance(schema, pa.Schema | StructType | Mapping):
+        # Polars' schema is a mapping as well.
+        if isinstance(schema, ArrowSchema) or not isinstance(schema, StructType | Mapping):
             schema = schema_of(schema)
         if isinstance(schema, pa.Schema):
             mapped = snapshot.state.column_mapping != "none"

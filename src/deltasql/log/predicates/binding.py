@@ -56,12 +56,14 @@ def bind(predicate: Predicate, schema: StructType) -> Predicate:
 
 
 def casts_column(predicate: Predicate, schema: StructType) -> bool:
-    """Whether Spark casts a column to compare it, which `bind` refuses: texts to numbers, and dates
-    to timestamps.
+    """Whether Spark casts a column to compare it, which `bind` refuses: texts to numbers, dates to
+    timestamps, and one of two columns of different types.
     """
     match predicate:
         case Comparison(_, left, Literal(value)):
             return _is_cast(left, value, schema)
+        case Comparison(_, left, Column() as right):
+            return resolve(left, schema).type != resolve(right, schema).type
         case In(column, values):
             return any(_is_cast(column, value, schema) for value in values)
         case Not(part):
@@ -75,6 +77,8 @@ def _is_cast(column: Column, value: Any, schema: StructType) -> bool:
     found = resolve(column, schema).type
     if found == Primitive("date"):
         return isinstance(value, datetime)
+    if found == Primitive("timestamp_ntz"):
+        return isinstance(value, datetime) or (isinstance(value, str) and _has_zone(value))
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     return found == Primitive("string") and is_number
 
@@ -322,11 +326,14 @@ def _timestamp(value: Any, kind: Primitive) -> datetime | None:
         return None
 
 
+def _has_zone(text: str) -> bool:
+    return re.search(r":.*(?:z|utc|[+-][0-9:]+)\s*$", text, re.IGNORECASE) is not None
+
+
 def _timestamp_ntz(value: Any, kind: Primitive) -> datetime | None:
     if isinstance(value, str):
         # Partition values ignore a zone, so a zone in the user's text is refused.
-        zoned = re.search(r":.*(?:z|utc|[+-][0-9:]+)\s*$", value, re.IGNORECASE)
-        value = None if zoned else _parsed(value, kind)
+        value = None if _has_zone(value) else _parsed(value, kind)
     elif isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     return value if isinstance(value, datetime) and value.tzinfo is None else None
