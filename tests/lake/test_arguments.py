@@ -68,7 +68,7 @@ INTERNAL = {
         "must_be_current", "parse_reads", "request", "request_for", "send", "snapshot_with",
     },
     "Snapshot": {"adds", "batches", "bind", "condition", "having", "held", "with_state"},
-    "TransactionTable": {"abandon", "discard_files", "has_read", "request", "take"},
+    "TransactionTable": {"abandon", "discard_files", "has_read", "request", "rests_on", "take"},
 }  # fmt: skip
 
 
