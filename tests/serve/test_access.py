@@ -89,8 +89,21 @@ def test_readers_read_and_operators_operate(guarded):
     assert guarded.http.post(f"{T}/commits", headers=reader, json=commit).status_code == 403
     done = guarded.http.post(f"{T}/commits", headers=operator, json=commit)
     assert done.status_code == 201
-    newest = guarded.http.get(f"{T}/history?limit=1", headers=reader).json()["versions"][0]
-    assert newest["version"]["committer"] == "operator"
+    # Nobody signs with another's name.
+    forged = {"userName": "ana", "userId": "1", "operation": "WRITE", "tool": "loader"}
+    commit = {"actions": [{"txn": {"appId": "a", "version": 2}}, {"commitInfo": forged}]}
+    done = guarded.http.post(f"{T}/commits", headers=operator, json=commit)
+    assert done.status_code == 201
+    found = guarded.http.get(f"{T}/history?limit=2", headers=reader).json()["versions"]
+    assert [item["version"]["committer"] for item in found] == ["operator", "operator"]
+    with guarded.lake() as lake:
+        (record,) = lake.store.commits(
+            lake.table("sales.orders").table_id, after=found[1]["version"]["version"]
+        )
+    assert b'"userName":"operator"' in record.body
+    assert b'"tool":"loader"' in record.body
+    assert b"ana" not in record.body
+    assert b"userId" not in record.body
 
 
 def test_a_token_for_one_schema_sees_nothing_else(guarded):
