@@ -70,6 +70,17 @@ def test_signing_in_and_out(browser, guarded):
         expect(page.locator("h1")).to_have_text("Sign in")
 
 
+def test_behind_a_proxy_with_tls_the_cookie_is_for_tls_alone(guarded):
+    form = {"token": guarded.tokens["ana"]}
+    host = str(guarded.http.base_url.netloc, "ascii")
+    for scheme in ("http", "https"):
+        own = {"Origin": f"{scheme}://{host}", "Sec-Fetch-Site": "same-origin"}
+        answer = guarded.http.post("/login", data=form, headers=own)
+        assert answer.status_code == 303
+        assert ("secure" in answer.headers["set-cookie"].lower()) == (scheme == "https")
+    guarded.http.cookies.clear()
+
+
 def test_a_reader_has_no_buttons_that_change_something(browser, guarded):
     with watched_page(browser, guarded.address) as page:
         page.goto("/")
