@@ -108,9 +108,16 @@ class BrowseLog(SumLog, Protocol):
     """Pages of the log. Each answer is one statement that uses indexes and has a limit."""
 
     def browse_tables(
-        self, *, search: str = "", after: str = "", most: int = 100
+        self,
+        *,
+        search: str = "",
+        after: str = "",
+        schemas: Collection[str] | None = None,
+        most: int = 100,
     ) -> list[TableListing]:
-        """Live tables after a name, by name, whose name contains `search` in any case."""
+        """Live tables after a name, by name, whose name contains `search` in any case; only those
+        of some schemas, if they are given.
+        """
 
     def browse_table(self, name: str) -> TableListing | None:
         """The live table of that name."""

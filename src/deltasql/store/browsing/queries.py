@@ -24,10 +24,17 @@ class BrowseQueries(SumQueries):
     """Answers what people look at; a dialect says how to run a query."""
 
     def browse_tables(
-        self, *, search: str = "", after: str = "", most: int = 100
+        self,
+        *,
+        search: str = "",
+        after: str = "",
+        schemas: Collection[str] | None = None,
+        most: int = 100,
     ) -> list[TableListing]:
         pattern = f"%{_literally(search.lower())}%"
-        found = self._rows("browse_tables", pattern=pattern, after=after, most=most)
+        found = self._rows(
+            "browse_tables", pattern=pattern, after=after, schemas=_packed(schemas), most=most
+        )
         return [_listing(row) for row in found]
 
     def browse_table(self, name: str) -> TableListing | None:

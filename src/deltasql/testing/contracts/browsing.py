@@ -90,6 +90,7 @@ class BrowseContract:
             ((), set()),
         ):
             assert {item.name for item in store.behind(schemas=schemas)} == names
+            assert {item.name for item in store.browse_tables(schemas=schemas)} == names
             audit = store.browse_audit(**ALWAYS, schemas=schemas)
             assert ({name for name, _ in audit}, len(audit)) == (names, 2 * len(names))
             moved = store.browse_transaction("t", **ALWAYS, schemas=schemas)

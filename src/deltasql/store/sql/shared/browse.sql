@@ -6,6 +6,7 @@ FROM dl_tables AS t
 JOIN dl_table_heads AS h ON h.table_id = t.table_id
 LEFT JOIN dl_mirror_leases AS l ON l.table_id = t.table_id AND l.work = 'COMMITS'
 WHERE t.dropped_id = 0 AND t.name > :after AND lower(t.name) LIKE :pattern ESCAPE '!'
+  AND @part(in_schemas)
 ORDER BY t.name
 LIMIT :most;
 
