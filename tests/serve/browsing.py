@@ -65,7 +65,7 @@ LOOK = """() => {
     .filter((n) => !(n.textContent.trim() || n.ariaLabel || n.closest("label")))
     .map((n) => n.outerHTML.slice(0, 80));
   // Rows may have any number of columns; everything else fits, tabs included.
-  const cut = [...document.querySelectorAll(".tabs, .scroll:not([aria-label=Rows])")]
+  const cut = [...document.querySelectorAll(".tabs, .list, .scroll:not([aria-label=Rows])")]
     .filter((n) => n.scrollWidth > n.clientWidth + 1)
     .map((n) => `${n.className} ${n.scrollWidth} > ${n.clientWidth}`);
   const crushed = [...document.querySelectorAll("td .name")]

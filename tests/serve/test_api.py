@@ -216,6 +216,44 @@ def test_commits_that_are_refused(service):
         assert lake.table("sales.orders").version == before
 
 
+def test_what_is_removed_must_be_what_was_read(service):
+    """Two files become one, while somebody else changes rows of the first."""
+    with service.lake() as lake:
+        table = lake.table("sales.orders")
+        table.append(orders(900, 1))
+        table.append(orders(901, 1))
+        read = table.version
+        old = [
+            item["path"] for item in table.snapshot().files("id >= 900 AND id < 902").to_pylist()
+        ]
+        table.update("id = 900", {"amount": "7"})
+    _, body = _upload(service, orders(900, 2))
+    gone = [{"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}} for path in old]
+    body["actions"] += gone
+
+    def refused(**changed: object) -> dict[str, object]:
+        answer = service.http.post(f"{T}/commits", json={**body, **changed})
+        assert answer.status_code in (409, 422), answer.text
+        return answer.json()
+
+    assert "which version it rests on" in refused()["problem"]
+    assert refused(read_version=read)["title"] == "ConcurrentDeleteDeleteError"
+    told = refused(read_version=read + 1)
+    assert f"is not in sales.orders at version {read + 1}" in told["problem"]
+    assert "is not in" in refused(expected_version=read + 2)["problem"]
+    typo = {"remove": {**gone[0]["remove"], "path": "day=2026-11-01/typo.parquet"}}
+    assert "typo" in refused(read_version=read + 1, actions=[typo])["problem"]
+    with service.lake() as lake:
+        table = lake.table("sales.orders")
+        assert table.version == read + 1
+        live = [item["path"] for item in table.snapshot().files("id = 900").to_pylist()]
+    right = [{"remove": {**gone[0]["remove"], "path": path}} for path in live]
+    both = {"actions": right, "read_version": read + 1, "commit_id": "removes"}
+    assert service.http.post(f"{T}/commits", json=both).status_code == 201
+    # Once it is done it stays done, although its files are no longer there.
+    assert service.http.post(f"{T}/commits", json=both).status_code == 200
+
+
 def test_sessions_and_mirror(service):
     with service.lake() as lake:
         lake.table("hr.people").append(pa.table({"id": [1]}))

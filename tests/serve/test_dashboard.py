@@ -70,6 +70,17 @@ def test_signing_in_and_out(browser, guarded):
         expect(page.locator("h1")).to_have_text("Sign in")
 
 
+def test_behind_a_proxy_with_tls_the_cookie_is_for_tls_alone(guarded):
+    form = {"token": guarded.tokens["ana"]}
+    host = str(guarded.http.base_url.netloc, "ascii")
+    for scheme in ("http", "https"):
+        own = {"Origin": f"{scheme}://{host}", "Sec-Fetch-Site": "same-origin"}
+        answer = guarded.http.post("/login", data=form, headers=own)
+        assert answer.status_code == 303
+        assert ("secure" in answer.headers["set-cookie"].lower()) == (scheme == "https")
+    guarded.http.cookies.clear()
+
+
 def test_a_reader_has_no_buttons_that_change_something(browser, guarded):
     with watched_page(browser, guarded.address) as page:
         page.goto("/")
@@ -166,6 +177,46 @@ def test_a_mirror_in_trouble_is_told_and_mended(browser, service):
         expect(page.locator("#badges")).to_contain_text("up to date", timeout=20_000)
         page.goto("/")
         assert page.locator("#late", has_text="odd.trouble").count() == 0
+
+
+def test_what_is_longest_fits_everywhere(browser, service):
+    """Long words in the state of a version and of a job, and names of people and places."""
+    with service.lake() as lake:
+        table = lake.create_table("odd.long", NUMBERS)
+        signed = {"userName": "etl-nightly@a-rather-long-host.example"}
+        for number in range(10):
+            table.append(pa.table({"id": [number]}), commit_metadata=signed)
+        until(lambda: table.mirror.status().mirrored_version == 10)
+        until(lambda: "checkpoint" in service.http.get("/tables/odd.long").text)
+    lost = service.folder / "lake/odd/long/_delta_log/00000000000000000003.json"
+    content = lost.read_bytes()
+    lost.unlink()
+    service.http.post("/api/v1/tables/odd.long/validate")
+    until(lambda: "found something" in service.http.get("/tables/odd.long").text)
+    with watched_page(browser, service.address) as page:
+        look(page, "/tables/odd.long")
+        look(page, "/audit")
+        page.goto("/tables/odd.long")
+        spots = page.locator("#plots svg").nth(0).locator("rect title").all_text_contents()
+        assert spots[-2:] == ["version 9: 9", "version 10: 10"]
+    lost.write_bytes(content)
+
+
+def test_figures_name_the_version_that_they_are_of(browser, service):
+    """Files and bytes are those of the mirror, which may lag behind the version beside them."""
+    with service.lake() as lake, watched_page(browser, service.address) as page:
+        table = lake.create_table("odd.paused", NUMBERS)
+        table.append(pa.table({"id": [1]}))
+        until(lambda: table.mirror.status().mirrored_version == 1)
+        page.goto("/tables/odd.paused")
+        expect(page.locator("#badges")).to_contain_text("1 file")
+        expect(page.locator("#badges")).not_to_contain_text("at version")
+        table.mirror.pause()
+        table.append(pa.table({"id": [1]}))
+        look(page, "/tables/odd.paused")
+        expect(page.locator("#badges")).to_contain_text("version 2")
+        expect(page.locator("#badges")).to_contain_text("B at version 1")
+        table.mirror.resume()
 
 
 def test_an_open_page_follows_what_happens(browser, service):

@@ -27,11 +27,11 @@ class Hasty(PatientProtocol):
 
 
 @contextmanager
-def served(app) -> Iterator[tuple[uvicorn.Server, tuple[str, int]]]:
+def served(app, **more) -> Iterator[tuple[uvicorn.Server, tuple[str, int]]]:
     """A server of an application, with little patience."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(
-            app, http=Hasty, log_config=None, lifespan="off", timeout_keep_alive=1
+            app, http=Hasty, log_config=None, lifespan="off", timeout_keep_alive=1, **more
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -159,3 +159,18 @@ def test_a_large_body_may_take_its_time(monkeypatch):
 
     asyncio.run(run())
     assert sum(seen) == 10 * 32_768
+
+
+def test_who_dawdles_at_the_end_is_told(caplog):
+    """A body that never comes does not end in an error of ours."""
+
+    async def app(scope, receive, send):
+        await receive()
+
+    ending = served(limits.Limits(app), timeout_graceful_shutdown=1)
+    with ending as (server, place), socket.create_connection(place, timeout=20) as slow:
+        slow.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+        until(lambda: server.server_state.tasks)
+        server.should_exit = True
+        assert slow.recv(1000).startswith(b"HTTP/1.1 503 ")
+    assert not [record for record in caplog.records if record.exc_info]

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from deltasql.serve import limits
+from tests.faults.waiting import until
 from tests.serve.conftest import HOSTILE
 
 T = "/api/v1/tables/sales.orders"
@@ -78,7 +79,7 @@ def test_wrong_methods_and_unknown_paths(shared_service):
 @pytest.mark.parametrize("number", ["-1", "9223372036854775808", "1e9", "NaN", "", "0x10"])
 def test_numbers_out_of_range(shared_service, number):
     for path, key in ((f"{T}/snapshot", "version"), (f"{T}/history", "limit"),
-                      ("/tables/sales.orders", "before"), ("/audit", "before")):  # fmt: skip
+                      ("/tables/sales.orders", "before"), ("/audit", "after")):  # fmt: skip
         answer = shared_service.http.get(path, params={key: number})
         assert answer.status_code in (404, 422), (path, key)
 
@@ -120,6 +121,33 @@ def test_garbage_on_the_wire_and_idle_connections(shared_service):
     assert time.monotonic() - started < 10
     for connection in idle:
         connection.close()
+
+
+def test_clients_that_hang_up_are_no_failures_of_ours(shared_service):
+    """In the middle of a body, of nonsense, of a wish for another protocol, and of an answer."""
+    url = httpx.URL(shared_service.address)
+    post = f"POST {T}/commits HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    credentials = post.replace(T, "/api/2.1/unity-catalog/temporary-table-credentials")
+    for sent in (
+        f"{post}Content-Length: 1000\r\n\r\n{{",
+        f"{post}Transfer-Encoding: chunked\r\n\r\n5\r\n{{",
+        f"{post}Transfer-Encoding: chunked\r\n\r\nZZZ\r\n",
+        f"{credentials.replace('/commits', '')}Content-Length: 1000\r\n\r\n{{",
+        "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\ntoken",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        "nonsense\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ):
+        with socket.create_connection((url.host, url.port), timeout=20) as connection:
+            connection.sendall(sent.encode())
+    # By the next answer they have been heard.
+    log = shared_service.folder / "service.log"
+    until(lambda: "Invalid HTTP request" in log.read_text())
+    assert shared_service.http.get(T).status_code == 200
+    told = log.read_text()
+    assert "ClientDisconnect" not in told
+    assert "WebSocket" not in told
+    assert not any(line.startswith("Invalid") for line in told.splitlines()), "without a time"
 
 
 def test_nothing_unexpected_was_logged(shared_service):

@@ -110,11 +110,15 @@ def must_be_own_page(request: Request, *, needs_origin: bool) -> None:
         return
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
-    if site is None and origin is None and not needs_origin:
-        return  # not a browser
-    # A proxy in front may speak TLS where we don't, so the scheme says nothing.
-    same_origin = origin is not None and _after_scheme(origin) == request.headers.get("host")
-    if site not in (None, "same-origin") or not (same_origin or (origin is None and site)):
+    if site is not None:
+        # No page can set it, and it is right where a proxy in front has changed the host.
+        is_own = site == "same-origin"
+    elif origin is not None:
+        # A proxy in front may speak TLS where we don't, so the scheme says nothing.
+        is_own = _after_scheme(origin) == request.headers.get("host")
+    else:
+        is_own = not needs_origin  # not a browser
+    if not is_own:
         raise Refused(
             403,
             "the request comes from another site",

@@ -130,10 +130,12 @@ class Jobs:
         """The job of that id."""
         return self._jobs.get(job_id)
 
-    def newest(self, table: str | None = None, *, most: int = 50) -> list[Job]:
-        """Jobs, newest first; of one table if it is named."""
+    def newest(
+        self, wanted: Callable[[str], bool] = lambda _: True, *, most: int = 50
+    ) -> list[Job]:
+        """Jobs of the tables that are wanted, by name, newest first."""
         with self._lock:
-            found = [item for item in self._jobs.values() if table in (None, item.table)]
+            found = [item for item in self._jobs.values() if wanted(item.table or "")]
         return found[::-1][:most]
 
     def cancel(self, job: Job) -> None:

@@ -27,6 +27,8 @@ _HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 
+_ENDING: Final = Refused(503, "the service is ending", remedy="send the request again")
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -48,7 +50,19 @@ class Limits:
         if refused is not None:
             await answer(refused)(scope, receive, _with_headers(send, scope))
             return
-        await self._app(scope, self._bounded(receive), _with_headers(send, scope))
+        has_begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await _with_headers(send, scope)(message)
+
+        try:
+            await self._app(scope, self._bounded(receive), sending)
+        except asyncio.CancelledError:
+            # The process ends, and has waited long enough.
+            if not has_begun:
+                await answer(_ENDING)(scope, receive, sending)
 
     def _refused(self, scope: MutableMapping[str, Any]) -> Refused | None:
         if len(scope.get("query_string", b"")) > _LONGEST_QUERY:

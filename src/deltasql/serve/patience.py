@@ -55,6 +55,9 @@ class PatientProtocol(H11Protocol):
         self._stop_reading()
         super().resume_writing()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Browsers and scanners ask for other protocols; there is nothing to install for them."""
+
     def _watch(self, unsent: int) -> None:
         self._reading = self.loop.call_later(self.reading_patience, self._look, unsent)
 

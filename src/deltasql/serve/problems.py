@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from deltasql import errors
@@ -141,5 +142,10 @@ def install(app: FastAPI) -> None:
             response.headers["Allow"] = ", ".join(_allowed(app, request))
         return response
 
+    def hung_up(_: Request, __: Exception) -> Response:
+        # Nobody reads it, and nothing failed here.
+        return Response(status_code=400)
+
+    app.add_exception_handler(ClientDisconnect, hung_up)
     for kind in (errors.DeltaSqlError, Refused, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle)

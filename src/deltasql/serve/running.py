@@ -84,6 +84,10 @@ def serve(
         limit_concurrency=_MOST_REQUESTS,
         h11_max_incomplete_event_size=64 * 1024,
     )
+    # What the HTTP server has to say reads like the rest of the log.
+    server_log = logging.getLogger("uvicorn")
+    if not server_log.hasHandlers():
+        server_log.handlers = logging.getLogger("deltasql").handlers
     listening = listen(address)
     try:
         with _stopping() as stop, _working(service, stop, wanted=with_worker):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from fastapi import Request
 
@@ -17,9 +17,6 @@ from deltasql.serve.sharing import Shared
 from deltasql.serve.tokens import TokenFile, Visitor
 from deltasql.serve.unity.vending import Vending
 from deltasql.store.browsing.interface import TableListing
-
-# Tables in a page that is asked of the database.
-_STEP: Final = 1_000
 
 
 @dataclass(slots=True)
@@ -57,16 +54,10 @@ class Service:
         self, visitor: Visitor, *, search: str = "", after: str = "", most: int = 100
     ) -> list[TableListing]:
         """Tables after a name that the visitor may see, by name."""
-        # Who sees little may have to be looked for among many.
-        step = most if visitor.schemas is None else max(most, _STEP)
-        found: list[TableListing] = []
-        while len(found) < most:
-            page = self.lake.store.browse_tables(search=search, after=after, most=step)
-            found += [item for item in page if visitor.sees(item.name)]
-            if len(page) < step:
-                break
-            after = page[-1].name
-        return found[:most]
+        found = self.lake.store.browse_tables(
+            search=search, after=after, schemas=visitor.schemas, most=most
+        )
+        return [item for item in found if visitor.sees(item.name)]
 
     def checks(self) -> dict[str, bool]:
         """Whether the database answers, and whether the worker lives."""

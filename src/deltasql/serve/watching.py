@@ -18,17 +18,20 @@ from deltasql.serve.tokens import Visitor
 from deltasql.store.browsing.interface import BehindTable
 from deltasql.telemetry import metrics
 
-_MOST: Final = 500
+# More than a lake has tables: what is left out here would be called up to date.
+_MOST: Final = 1_000_000
 _HOUR: Final = 3_600_000
 _SETTLED: Final = 2_000
 
 
-def behind(service: Service, visitor: Visitor) -> list[BehindTable]:
-    """Tables whose mirror lacks versions; one that is not mirrored is not late."""
+def behind(service: Service, visitor: Visitor, *, name: str = "") -> list[BehindTable]:
+    """Tables whose mirror lacks versions, or the one of that name if it does; one that is not
+    mirrored is not late.
+    """
     default = service.lake.engine.settings.mirror_mode
     return [
         item
-        for item in service.lake.store.behind(most=_MOST)
+        for item in service.lake.store.behind(name=name, schemas=visitor.schemas, most=_MOST)
         if visitor.sees(item.name) and (mirror_mode(json.loads(item.properties)) or default) != OFF
     ]
 

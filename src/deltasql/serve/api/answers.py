@@ -192,10 +192,10 @@ class AuditItem:
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """Versions of all tables, newest first; `next` is the `to` of the page that follows."""
+    """Versions of all tables, newest first; `next` is the `after` of the page that follows."""
 
     entries: list[AuditItem]
-    next: datetime | None
+    next: str | None
 
 
 def shown_location(location: str) -> str:

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from deltasql.commit import CommitRequest
-from deltasql.errors import CommitError, DatabaseError, LogFormatError, ValidationError
+from deltasql.errors import CommitError, DatabaseError
 from deltasql.lake.table import Table
 from deltasql.serve.access import Operator, Reader, Served
+from deltasql.serve.api.commit_files import must_be_in_the_table, must_be_there
 from deltasql.serve.api.tables import Name
 from deltasql.serve.bodies import OperatorsBody, in_openapi, parsed
 from deltasql.serve.problems import Refused
 from deltasql.serve.service import Service
+from deltasql.serve.tokens import Visitor
 from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, CdcFile, RemoveFile, Txn
-from deltasql.spec.paths import is_absolute, object_key
+from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, RemoveFile, Txn
 
 router = APIRouter(prefix="/api/v1/tables", tags=["commits"])
 
 _ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
 _MOST_ACTIONS: Final = 10_000
-_HEADS_AT_ONCE: Final = 16
-# Delta's letter for a deletion vector with an absolute path.
-_ABSOLUTE_VECTOR: Final = "p"
-# Bytes of a path; no store takes longer keys.
-_LONGEST_PATH: Final = 4096
 
 
 class CommitBody(BaseModel):
@@ -65,7 +60,9 @@ def commit(
 ) -> CommitAnswer:
     """Commit actions. Sent again with the same commit id, the answer is the same version.
 
-    Files that are added must be there, below the table's folder, and have the size they say.
+    Files that are added must be there, below the table's folder, and have the size they say. A
+    commit that removes files needs `read_version`, or `expected_version`: it is refused if they are
+    not in the table as of that version, and conflicts if they were changed since.
     """
     table = service.table(visitor, name)
     body = parsed(CommitBody, content)
@@ -74,8 +71,9 @@ def commit(
     if known is None:
         request = _request(table, body, commit_id)
         if visitor.has_token:
-            request.committer = visitor.name
-        _must_be_there(table, request)
+            _sign(request, visitor)
+        must_be_there(table, request)
+        must_be_in_the_table(service.lake.store, request)
         try:
             return CommitAnswer(table.commit_request(request), commit_id, is_new=True)
         except (CommitError, DatabaseError):
@@ -122,6 +120,17 @@ def _request(table: Table, body: CommitBody, commit_id: str) -> CommitRequest:
     return request
 
 
+def _sign(request: CommitRequest, visitor: Visitor) -> None:
+    """Make the owner of the token the committer, whoever the request says it is."""
+    request.committer = visitor.name
+    request.actions = [
+        replace(item, user_name=None, extra={k: v for k, v in item.extra.items() if k != "userId"})
+        if isinstance(item, CommitInfo)
+        else item
+        for item in request.actions
+    ]
+
+
 def _must_be_the_same(service: Service, table: Table, body: CommitBody, version: int) -> None:
     """Raise `Refused` for a commit id that stands for other files or transactions.
 
@@ -151,71 +160,3 @@ def _contents(actions: Iterable[Action]) -> set[tuple[str, str, int | None]]:
         elif isinstance(item, Txn):
             found.add(("Txn", item.app_id, item.version))
     return found
-
-
-def _must_be_there(table: Table, request: CommitRequest) -> None:
-    """Raise `ValidationError` unless added files are in the table's folder, and complete.
-
-    Elsewhere they may be another table's, which readers of this one could then read.
-    """
-    added = [item for item in request.actions if isinstance(item, AddFile | CdcFile)]
-    for action in request.actions:
-        if isinstance(action, AddFile | CdcFile | RemoveFile):
-            _must_be_below(action)
-    objects = table.objects
-
-    def look(action: AddFile | CdcFile) -> str | None:
-        found = objects.head(object_key(action.path))
-        if found is None:
-            return f"{action.path} is not there"
-        return None if found.size == action.size else f"{action.path} has {found.size} bytes"
-
-    with ThreadPoolExecutor(_HEADS_AT_ONCE) as pool:
-        _raise_first(pool.map(look, added))
-
-
-def _must_be_below(action: AddFile | CdcFile | RemoveFile) -> None:
-    # The store is asked for them before validation has seen them.
-    if len(action.path.encode("utf-8", "surrogatepass")) > _LONGEST_PATH or _is_broken(action.path):
-        raise ValidationError(
-            f"{action.path!r:.200} is not the path of a file",
-            cause=f"it has more than {_LONGEST_PATH} bytes, or half a surrogate pair",
-            remedy="give the path as it was uploaded",
-            path=action.path,
-        )
-    vector = getattr(action, "deletion_vector", None)
-    is_elsewhere = vector is not None and vector.storage_type == _ABSOLUTE_VECTOR
-    adds_elsewhere = is_absolute(action.path) and not isinstance(action, RemoveFile)
-    if adds_elsewhere or (is_elsewhere and not isinstance(action, RemoveFile)):
-        raise ValidationError(
-            f"{action.path!r:.200} can't be committed over HTTP",
-            cause="it, or its deletion vector, is named by an absolute address",
-            remedy="put the file below the table's folder, and give its relative path",
-            path=action.path,
-        )
-    if isinstance(action, RemoveFile):
-        return
-    try:
-        object_key(action.path)
-    except LogFormatError as error:
-        # It is no log's path yet.
-        raise ValidationError(
-            f"{action.path!r:.200} is not the path of a file",
-            cause=error.cause,
-            remedy="give it relative to the table's folder, percent-encoded",
-            path=action.path,
-        ) from None
-
-
-def _is_broken(path: str) -> bool:
-    return any("\ud800" <= letter <= "\udfff" for letter in path)
-
-
-def _raise_first(found: Iterable[str | None]) -> None:
-    for problem in found:
-        if problem is not None:
-            raise ValidationError(
-                "nothing was committed: a file is not what its action says",
-                cause=problem,
-                remedy="upload the file first, and give its size",
-            )

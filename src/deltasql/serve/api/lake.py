@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query
 
 from deltasql.lake.history import HistoryEntry
-from deltasql.log.timestamps import from_ms, to_ms
+from deltasql.log.timestamps import to_ms
 from deltasql.serve.access import LakeReader, Reader, Served
 from deltasql.serve.api.answers import AuditItem, AuditPage
 from deltasql.serve.api.tables import Moment
@@ -29,6 +29,9 @@ _MOST: Final = 1_000
 # A transaction's versions are committed together, give or take clocks that went back.
 _AROUND: Final = _DAY
 _RECENT: Final = 30 * _DAY
+
+# A version's place among those of all tables: its time, and the id of its table.
+Place = Annotated[str, Query(max_length=34, pattern="^[0-9]{1,15}-[0-9]{1,18}$")]
 
 
 @router.get("/mirror")
@@ -60,6 +63,7 @@ def audit(
     visitor: Reader,
     start: Annotated[Moment | None, Query(alias="from")] = None,
     end: Annotated[Moment | None, Query(alias="to")] = None,
+    after: Place | None = None,
     limit: Annotated[int, Query(ge=1, le=_MOST)] = 100,
 ) -> AuditPage:
     """Who committed what, over all tables, newest first."""
@@ -68,11 +72,12 @@ def audit(
         visitor,
         start=None if start is None else to_ms(_aware(start)),
         stop=None if end is None else to_ms(_aware(end)),
-        most=limit,
+        after=after,
+        most=limit + 1,
     )
-    entries = [AuditItem(name, HistoryEntry.of(record)) for name, record in found]
-    is_full = len(found) == limit
-    return AuditPage(entries, from_ms(found[-1][1].in_commit_timestamp) if is_full else None)
+    page = found[:limit]
+    entries = [AuditItem(name, HistoryEntry.of(record)) for name, record in page]
+    return AuditPage(entries, place_of(page[-1][1]) if len(found) > limit else None)
 
 
 def _aware(moment: datetime) -> datetime:
@@ -85,26 +90,34 @@ def audit_page(
     *,
     start: int | None = None,
     stop: int | None = None,
+    after: str | None = None,
     most: int = 100,
 ) -> list[tuple[str, VersionRecord]]:
-    """The newest versions in a span of time that the visitor may see."""
+    """The newest versions in a span of time that the visitor may see, after a place among them."""
     store = service.lake.store
     # In-commit timestamps may be ahead of the clock.
-    until = store.clock_ms() + _DAY if stop is None else stop
+    ahead = _DAY if stop is None and after is None else 0
+    until, below = (store.clock_ms() + ahead if stop is None else stop), 0
+    if after is not None:
+        place, _, table = after.partition("-")
+        if stop is None or int(place) < stop:
+            until, below = int(place), int(table)
     found: list[tuple[str, VersionRecord]] = []
     earliest = max(0, start or 0)
     for window in (*_WINDOWS, until):
-        begin = max(earliest, until - window - (_DAY if stop is None else 0))
-        # More for a visitor who sees only a part of the lake; the last attempt reads everything.
-        wanted = most if visitor.schemas is None else most * 20
-        found = [
-            (name, record)
-            for name, record in store.browse_audit(start=begin, stop=until, most=wanted)
-            if visitor.sees(name)
-        ][:most]
+        begin = max(earliest, until - window - ahead)
+        listed = store.browse_audit(
+            start=begin, stop=until, below=below, schemas=visitor.schemas, most=most
+        )
+        found = [(name, record) for name, record in listed if visitor.sees(name)]
         if len(found) >= most or begin == earliest:
             break
     return found
+
+
+def place_of(record: VersionRecord) -> str:
+    """Where a version stands among those of all tables: several may have the same time."""
+    return f"{record.in_commit_timestamp}-{record.table_id}"
 
 
 @router.get("/transactions/{transaction_id}")
@@ -128,7 +141,9 @@ def transaction_versions(
     store = service.lake.store
     now = store.clock_ms()
     start, stop = (now - _RECENT, now + _DAY) if at is None else (at - _AROUND, at + _AROUND)
-    found = store.browse_transaction(transaction_id, start=max(0, start), stop=stop)
+    found = store.browse_transaction(
+        transaction_id, start=max(0, start), stop=stop, schemas=visitor.schemas
+    )
     seen = [(name, record) for name, record in found if visitor.sees(name)]
     if not seen:
         raise Refused(

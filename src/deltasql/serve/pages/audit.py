@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from deltasql.log.timestamps import to_ms
 from deltasql.serve.access import Reader, Served
-from deltasql.serve.api.lake import audit_page, transaction_versions
+from deltasql.serve.api.lake import Place, audit_page, place_of, transaction_versions
 from deltasql.serve.pages.rendering import page
 
 router = APIRouter()
@@ -25,22 +25,21 @@ def audit(
     visitor: Reader,
     start: Annotated[str, Query(alias="from", max_length=10)] = "",
     end: Annotated[str, Query(alias="to", max_length=10)] = "",
-    before: Annotated[int | None, Query(ge=0, le=_LAST)] = None,
+    after: Place | None = None,
 ) -> Response:
     """Versions of all tables, newest first, of some days."""
     first, last = _day(start), _day(end)
-    until = None if last is None else last + 86_400_000
-    stop = before if until is None else min(until, before if before is not None else until)
-    found = audit_page(service, visitor, start=first, stop=stop, most=_PAGE + 1)
+    stop = None if last is None else last + 86_400_000
+    found = audit_page(service, visitor, start=first, stop=stop, after=after, most=_PAGE + 1)
     return page(
         request,
         "audit.html",
         visitor,
         entries=found[:_PAGE],
-        following=found[_PAGE - 1][1].in_commit_timestamp if len(found) > _PAGE else None,
+        following=place_of(found[_PAGE - 1][1]) if len(found) > _PAGE else None,
         start=start if first is not None else "",
         end=end if last is not None else "",
-        before=before,
+        after=after,
     )
 
 

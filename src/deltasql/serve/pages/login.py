@@ -47,7 +47,8 @@ async def enter(request: Request, service: Served) -> Response:
         max_age=_WEEK,
         httponly=True,
         samesite="strict",
-        secure=service.has_tls,
+        # With a proxy in front only the browser knows that it speaks TLS.
+        secure=service.has_tls or request.headers.get("origin", "").startswith("https:"),
     )
     return answer
 

@@ -25,11 +25,22 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a version is on a line, and its value."""
+
+    x: float
+    width: float
+    version: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """A line over versions: SVG paths of it and of the area below, and labels for its ends."""
 
     line: str
     area: str
+    spots: list[Spot]
     first_version: int
     last_version: int
     newest: int
@@ -145,6 +156,10 @@ def line(values: Mapping[int, int]) -> Line | None:
     return Line(
         line=path,
         area=f"{path}L{WIDTH} {HEIGHT}L0 {HEIGHT}Z",
+        spots=[
+            Spot(round(x - WIDTH / span / 2, 1), round(WIDTH / span, 1), version, value)
+            for (x, _), (version, value) in zip(points, values.items(), strict=True)
+        ],
         first_version=versions[0],
         last_version=versions[-1],
         newest=values[versions[-1]],

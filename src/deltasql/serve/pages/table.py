@@ -40,10 +40,10 @@ def _common(service: Service, visitor: Visitor, name: str, tab: str) -> dict[str
     return {
         "table": listing,
         "location": shown_location(listing.location),
-        "late": next((item for item in behind(service, visitor) if item.name == name), None),
+        "late": next(iter(behind(service, visitor, name=name)), None),
         "has_drifted": name in drifted(service, visitor),
         "tab": tab,
-        "jobs": service.jobs.newest(name, most=_JOBS),
+        "jobs": service.jobs.newest(lambda table: table == name, most=_JOBS),
     }
 
 

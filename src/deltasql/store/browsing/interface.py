@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -107,9 +108,16 @@ class BrowseLog(SumLog, Protocol):
     """Pages of the log. Each answer is one statement that uses indexes and has a limit."""
 
     def browse_tables(
-        self, *, search: str = "", after: str = "", most: int = 100
+        self,
+        *,
+        search: str = "",
+        after: str = "",
+        schemas: Collection[str] | None = None,
+        most: int = 100,
     ) -> list[TableListing]:
-        """Live tables after a name, by name, whose name contains `search` in any case."""
+        """Live tables after a name, by name, whose name contains `search` in any case; only those
+        of some schemas, if they are given.
+        """
 
     def browse_table(self, name: str) -> TableListing | None:
         """The live table of that name."""
@@ -120,8 +128,14 @@ class BrowseLog(SumLog, Protocol):
     def summary(self) -> Summary:
         """The lake in numbers."""
 
-    def behind(self, *, most: int = 100) -> list[BehindTable]:
-        """Tables whose mirror lacks versions, or failed, the longest wait first."""
+    def behind(
+        self, *, name: str = "", schemas: Collection[str] | None = None, most: int = 100
+    ) -> list[BehindTable]:
+        """Tables whose mirror lacks versions, or failed, the longest wait first.
+
+        Only those of some schemas, or the one of that name, if they are given: a table's schema is
+        what stands before the first dot of its name, or `default`.
+        """
 
     def browse_versions(
         self, table_id: int, *, before: int | None = None, most: int = 50
@@ -136,12 +150,27 @@ class BrowseLog(SumLog, Protocol):
         """
 
     def browse_audit(
-        self, *, start: int, stop: int, most: int = 100
+        self,
+        *,
+        start: int,
+        stop: int,
+        below: int = 0,
+        schemas: Collection[str] | None = None,
+        most: int = 100,
     ) -> list[tuple[str, VersionRecord]]:
-        """Versions of all tables with start <= time < stop, newest first."""
+        """Versions of all tables, or those of some schemas, with start <= time < stop, newest
+        first; those of one time by table, the highest id first, and at `stop` those of tables below
+        an id.
+        """
 
     def browse_transaction(
-        self, transaction_id: str, *, start: int, stop: int, most: int = 1000
+        self,
+        transaction_id: str,
+        *,
+        start: int,
+        stop: int,
+        schemas: Collection[str] | None = None,
+        most: int = 1000,
     ) -> list[tuple[str, VersionRecord]]:
         """The versions of one transaction, by table, within a span of time."""
 

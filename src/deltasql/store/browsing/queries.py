@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from deltasql.store.bodies import unpack
 from deltasql.store.browsing.interface import (
     BehindTable,
@@ -22,10 +24,17 @@ class BrowseQueries(SumQueries):
     """Answers what people look at; a dialect says how to run a query."""
 
     def browse_tables(
-        self, *, search: str = "", after: str = "", most: int = 100
+        self,
+        *,
+        search: str = "",
+        after: str = "",
+        schemas: Collection[str] | None = None,
+        most: int = 100,
     ) -> list[TableListing]:
         pattern = f"%{_literally(search.lower())}%"
-        found = self._rows("browse_tables", pattern=pattern, after=after, most=most)
+        found = self._rows(
+            "browse_tables", pattern=pattern, after=after, schemas=_packed(schemas), most=most
+        )
         return [_listing(row) for row in found]
 
     def browse_table(self, name: str) -> TableListing | None:
@@ -39,11 +48,13 @@ class BrowseQueries(SumQueries):
     def summary(self) -> Summary:
         return Summary(*map(int, self._rows("browse_summary")[0]))
 
-    def behind(self, *, most: int = 100) -> list[BehindTable]:
+    def behind(
+        self, *, name: str = "", schemas: Collection[str] | None = None, most: int = 100
+    ) -> list[BehindTable]:
         return [
             BehindTable(name, properties, bool(paused), versions, oldest, bool(failed), message)
             for name, properties, paused, versions, oldest, failed, message in self._rows(
-                "browse_behind", most=most
+                "browse_behind", name=name, schemas=_packed(schemas), most=most
             )
         ]
 
@@ -69,19 +80,39 @@ class BrowseQueries(SumQueries):
         ]
 
     def browse_audit(
-        self, *, start: int, stop: int, most: int = 100
+        self,
+        *,
+        start: int,
+        stop: int,
+        below: int = 0,
+        schemas: Collection[str] | None = None,
+        most: int = 100,
     ) -> list[tuple[str, VersionRecord]]:
-        found = self._rows("browse_audit", start=start, stop=stop, most=most)
+        found = self._rows(
+            "browse_audit",
+            start=start,
+            stop=stop,
+            below=below,
+            schemas=_packed(schemas),
+            most=most,
+        )
         return [(row[0], to_version(row[1:])) for row in found]
 
     def browse_transaction(
-        self, transaction_id: str, *, start: int, stop: int, most: int = 1000
+        self,
+        transaction_id: str,
+        *,
+        start: int,
+        stop: int,
+        schemas: Collection[str] | None = None,
+        most: int = 1000,
     ) -> list[tuple[str, VersionRecord]]:
         found = self._rows(
             "browse_transaction",
             transaction_id=transaction_id,
             start=start,
             stop=stop,
+            schemas=_packed(schemas),
             most=most,
         )
         return [(row[0], to_version(row[1:])) for row in found]
@@ -110,6 +141,16 @@ class BrowseQueries(SumQueries):
     ) -> list[tuple[int, int]]:
         found = self._rows("mirror_landed", table_id=table_id, after=after, upto=upto, most=most)
         return [(int(version), int(waited)) for version, waited in found]
+
+
+def _packed(schemas: Collection[str] | None) -> str:
+    """Schemas as the queries take them: `.one.other.`, and nothing for all.
+
+    One with a dot is no table's.
+    """
+    if schemas is None:
+        return ""
+    return "".join(["."] + [f"{schema}." for schema in sorted(schemas) if "." not in schema])
 
 
 def _literally(text: str) -> str:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from deltasql.testing.proposals import OpenStore, add, commit, create, remove
+from typing import TypedDict
 
-ALWAYS = {"start": 0, "stop": 1 << 52}
+from deltasql.testing.proposals import OpenStore, add, commit, create, proposal, remove
+
+
+class _Span(TypedDict):
+    start: int
+    stop: int
+
+
+ALWAYS: _Span = {"start": 0, "stop": 1 << 52}
 
 
 class BrowseContract:
@@ -68,3 +76,40 @@ class BrowseContract:
         assert store.landed(table_id, after=-1, upto=2) == [], "nobody has mirrored them"
         (late,) = store.behind()
         assert (late.name, late.versions, late.is_failed) == ("contract.browsed", 3, False)
+
+    def test_only_some_schemas_are_looked_at(self, log_store: OpenStore) -> None:
+        store = log_store()
+        for name in ("sales.orders", "salesmen", "hr.people.old", "hr"):
+            commit(store, create(store, name), transaction_id="t")
+        for schemas, names in (
+            (None, {"sales.orders", "salesmen", "hr.people.old", "hr"}),
+            ({"sales", "none"}, {"sales.orders"}),
+            ({"default"}, {"salesmen", "hr"}),
+            ({"hr", "default"}, {"salesmen", "hr.people.old", "hr"}),
+            ({"hr.people"}, set()),
+            ((), set()),
+        ):
+            assert {item.name for item in store.behind(schemas=schemas)} == names
+            assert {item.name for item in store.browse_tables(schemas=schemas)} == names
+            audit = store.browse_audit(**ALWAYS, schemas=schemas)
+            assert ({name for name, _ in audit}, len(audit)) == (names, 2 * len(names))
+            moved = store.browse_transaction("t", **ALWAYS, schemas=schemas)
+            assert {name for name, _ in moved} == names
+        (late,) = store.behind(name="hr")
+        assert late.name == "hr"
+        assert store.behind(name="hr", schemas={"hr"}) == store.behind(name="none") == []
+
+    def test_versions_of_one_time_are_on_one_page_or_the_next(self, log_store: OpenStore) -> None:
+        store = log_store()
+        tables = [create(store) for _ in range(3)]
+        time = 1 << 45
+        for table_id in tables:
+            sent = proposal(table_id, [add("a")], expected_head=0)
+            with store.locked([table_id]) as log:
+                log.take(sent, in_commit_timestamp=time)
+        seen, stop, below = [], time + 1, 0
+        while page := store.browse_audit(start=time, stop=stop, below=below, most=1):
+            record = page[0][1]
+            seen.append(record.table_id)
+            stop, below = record.in_commit_timestamp, record.table_id
+        assert seen == sorted(tables, reverse=True)

@@ -6,6 +6,7 @@ FROM dl_tables AS t
 JOIN dl_table_heads AS h ON h.table_id = t.table_id
 LEFT JOIN dl_mirror_leases AS l ON l.table_id = t.table_id AND l.work = 'COMMITS'
 WHERE t.dropped_id = 0 AND t.name > :after AND lower(t.name) LIKE :pattern ESCAPE '!'
+  AND @part(in_schemas)
 ORDER BY t.name
 LIMIT :most;
 
@@ -26,6 +27,10 @@ JOIN dl_table_heads AS h ON h.table_id = t.table_id
 LEFT JOIN dl_mirror_leases AS l ON l.table_id = t.table_id AND l.work = 'COMMITS'
 WHERE t.dropped_id = 0;
 
+-- part: in_schemas
+(:schemas = '' OR instr(:schemas, CASE WHEN instr(t.name, '.') > 0
+    THEN '.' || substr(t.name, 1, instr(t.name, '.')) ELSE '.default.' END) > 0)
+
 -- name: browse_behind
 SELECT t.name, t.properties, t.mirror_paused,
        -- What a bridge left out below is no lag: readers see newer versions.
@@ -38,9 +43,11 @@ JOIN dl_tables AS t ON t.table_id = s.table_id AND t.dropped_id = 0
 JOIN dl_table_versions AS v ON v.table_id = s.table_id AND v.version = s.version
 LEFT JOIN dl_mirror_leases AS l ON l.table_id = s.table_id AND l.work = 'COMMITS'
 LEFT JOIN dl_mirror_status AS n ON n.table_id = l.table_id AND n.version = l.mirrored_version
-WHERE s.status = 'FAILED'
+WHERE (s.status = 'FAILED'
    OR s.status <> 'SUCCESS' AND NOT s.json_written
-      AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END
+      AND s.version > CASE WHEN n.json_written THEN n.version ELSE -1 END)
+  AND (CAST(:name AS text) = '' OR t.name = CAST(:name AS text))
+  AND @part(in_schemas)
 GROUP BY t.name, t.properties, t.mirror_paused
 ORDER BY min(v.in_commit_timestamp)
 LIMIT :most;
@@ -79,8 +86,11 @@ SELECT t.name,
        v.operation_params, v.transaction_id, v.is_blind_append, v.digest
 FROM dl_tables AS t
 JOIN dl_table_versions AS v ON v.table_id = t.table_id
-WHERE v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
+WHERE v.in_commit_timestamp >= :start
+  AND (v.in_commit_timestamp < :stop
+       OR v.in_commit_timestamp = :stop AND v.table_id < :below)
   AND (t.dropped_id = 0 OR t.dropped_at IS NOT NULL)
+  AND @part(in_schemas)
 ORDER BY v.in_commit_timestamp DESC, v.table_id DESC
 LIMIT :most;
 
@@ -93,6 +103,7 @@ JOIN dl_table_versions AS v ON v.table_id = t.table_id
 WHERE v.in_commit_timestamp >= :start AND v.in_commit_timestamp < :stop
   AND v.transaction_id = :transaction_id
   AND (t.dropped_id = 0 OR t.dropped_at IS NOT NULL)
+  AND @part(in_schemas)
 ORDER BY t.name, v.version
 LIMIT :most;
 
