@@ -89,7 +89,7 @@ def adopt(
         return
     if name is None:
         raise typer.BadParameter(
-            "name the table: what should it be called in the lake?", param_hint="NAME"
+            "give the table a name in the lake, such as sales.orders", param_hint="NAME"
         )
     with session.lake() as lake, session.out.progress("reading the log") as advance:
         how: dict[str, Any] = {
