@@ -137,8 +137,8 @@ class Settings:
     mirror_checkpoints: str = _setting(
         _one_of("auto", "worker"),
         "auto",
-        "who writes checkpoints: `worker` leaves them to workers; with `auto`, a writer in `sync` mode "
-        "writes them in the background while no worker is alive",
+        "who writes checkpoints: `worker` leaves them to workers; with `auto`, a writer in `sync` "
+        "mode writes them in the background while no worker is alive",
     )
     mirror_poll_interval: float = _setting(
         DURATION, "1s", "how often the worker looks for work, when no notification wakes it"
@@ -216,8 +216,8 @@ class Settings:
     catalog_credentials: str = _setting(
         Kind("`auto`, `off` or a role's ARN", _parse_credentials),
         "auto",
-        "where `deltasql serve` gets the credentials that it gives to readers of a table in S3: from the "
-        "S3 server's own STS, not at all, or on AWS by assuming a role",
+        "where `deltasql serve` gets the credentials that it gives to readers of a table in S3: from "
+        "the S3 server's own STS, not at all, or on AWS by assuming a role",
     )
     telemetry_traces: str = _setting(
         _one_of("on", "off"),
