@@ -216,8 +216,8 @@ class Settings:
     catalog_credentials: str = _setting(
         Kind("`auto`, `off` or a role's ARN", _parse_credentials),
         "auto",
-        "where `deltasql serve` gets the credentials that it gives to readers of a table in S3: from "
-        "the S3 server's own STS, not at all, or on AWS by assuming a role",
+        "where `deltasql serve` gets the credentials that it gives to readers of tables in S3: "
+        "from the S3 server's own STS, not at all, or on AWS by assuming a role",
     )
     telemetry_traces: str = _setting(
         _one_of("on", "off"),
