@@ -118,9 +118,7 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
-        is_utc = value.utcoffset() == timedelta(0)
-        text = value.replace(tzinfo=None) if is_utc else value
-        value = text.isoformat(sep=" ", timespec="seconds") + "Z" * is_utc
+        value = value.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
     elif isinstance(value, timedelta):
         value = str(value).removesuffix(", 0:00:00")
     elif isinstance(value, int) and not isinstance(value, bool):
