@@ -254,3 +254,12 @@ class MirrorGapError(MirrorError):
 
 class ConfigError(DeltaSqlError):
     """A setting is unknown or ill-typed."""
+
+
+def quoted(value: object) -> str:
+    """A value as a message shows it: its beginning, or its type if it can't be written down."""
+    try:
+        return f"{value!r:.80}"
+    except (ValueError, RecursionError):
+        # Python refuses integers of thousands of digits.
+        return f"a value of the type {type(value).__name__}"

@@ -11,6 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 import deltasql
+from deltasql.errors import ValidationError
 from deltasql.objectstore import open_store
 from tests.parts.seaweedfs import SeaweedFs
 
@@ -47,6 +48,28 @@ def test_on_s3(tmp_path: Path, sqlite_url: str, seaweedfs: SeaweedFs) -> None:
         assert ids(lake.adopt(refers, name="refers", allow=[place])) == [0, 1, 2, 7]
         assert table.release() == 5
         assert lake.adopt(place, name="t").version == 6
+
+
+@pytest.mark.parametrize("odd", ["a b", "é%20x", "100%", "plus+"])
+def test_locations_with_escapes_are_named_as_they_are(
+    sqlite_url: str, seaweedfs: SeaweedFs, odd: str
+) -> None:
+    """By a clone, an export without copies, and the vacuum and the purge that spare their files."""
+    place = seaweedfs.location(f"odd/{uuid.uuid4()}")
+    with deltasql.connect(sqlite_url, location=place, settings=seaweedfs.options()) as lake:
+        table = lake.create_table("t", rows().schema, location=f"{place}/{odd}/t")
+        for number in range(3):
+            table.append(rows(number))
+        clone = table.clone("clone")
+        second = clone.clone("second", location=f"{place}/{odd}/second")
+        assert ids(clone) == ids(second) == [0, 1, 2]
+        table.mirror.export(f"{place}/refers")
+        assert ids(lake.adopt(f"{place}/refers", name="refers", allow=[place])) == [0, 1, 2]
+        table.overwrite(rows(7))
+        assert table.vacuum(0, dry_run=False, enforce_retention_duration=False).count == 0
+        with pytest.raises(ValidationError, match="other tables name 3 of its files"):
+            lake.drop_table("t", purge=True)
+        assert ids(clone) == ids(second) == [0, 1, 2]
 
 
 def test_places_and_purge_on_s3(sqlite_url: str, seaweedfs: SeaweedFs) -> None:

@@ -150,6 +150,7 @@ def test_nothing_is_fetched_from_elsewhere(site, pages):
         assert "http" not in drawn, picture
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_browser_has_no_complaint(browser, address, pages, scheme):
     context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})

@@ -1,10 +1,11 @@
-"""Calls in the background, and waiting for something to become true."""
+"""Calls in the background, waiting for something to become true, and limits of time."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import deltasql
@@ -42,6 +43,45 @@ def until(condition: Callable[[], object], limit: float = 20) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"not within {limit} s"
         time.sleep(0.01)
+
+
+_TICK = 0.01
+
+
+class _Stalls(threading.Thread):
+    """How long the machine was busy with others: what ticks come late by."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._is_over = threading.Event()
+        self.seconds = 0.0
+        self.start()
+
+    def run(self) -> None:
+        last = time.monotonic()
+        while not self._is_over.wait(_TICK):
+            now = time.monotonic()
+            self.seconds += now - last - _TICK
+            last = now
+
+    def end(self) -> None:
+        self._is_over.set()
+        self.join()
+
+
+@contextmanager
+def within(limit: float) -> Iterator[None]:
+    """No longer than the limit on a quiet machine.
+
+    On a busy one the client and the server may each take longer by what it keeps them waiting.
+    """
+    stalls, started = _Stalls(), time.monotonic()
+    try:
+        yield
+    finally:
+        taken = time.monotonic() - started
+        stalls.end()
+    assert taken < limit + 2 * stalls.seconds
 
 
 def blocked(url: str) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -17,9 +19,12 @@ from deltasql.lake.mirror import LakeMirror, TableMirror
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 ROWS = pa.table({"id": [1], "day": ["a"]}, schema=SCHEMA)
+WITHIN_ITSELF: dict[str, Any] = {}
+WITHIN_ITSELF["a"] = WITHIN_ITSELF
 WRONG = [
     object(), 2**70, -(2**70), -1, float("nan"), float("inf"), True, None, "", "a\0b", "\ud800",
     b"x", [], [object()], "s3://[x/y", {}, {1: 2}, {"a": object()}, set(), lambda *_: None,
+    10**5000, pa.array([1]), pa.array(["id"]), WITHIN_ITSELF,
 ]  # fmt: skip
 # What a parameter may be, where it has no default.
 PLAIN: dict[str, Any] = {
@@ -134,7 +139,7 @@ def test_no_raw_error(holder, name, opened, tmp_path, monkeypatch):
             except DeltaSqlError:
                 continue
             except Exception as error:
-                raise AssertionError(f"{name}({parameter.name}={value!r:.60})") from error
+                raise AssertionError(f"{name}({parameter.name}={_short(value)})") from error
 
 
 # Values: their methods take actions and findings of ours.
@@ -175,13 +180,20 @@ def test_what_is_called_first_raises_nothing_raw(maker, tmp_path, monkeypatch):
             except DeltaSqlError:
                 continue
             except Exception as error:
-                raise AssertionError(f"{maker.__name__}({name}={value!r:.60})") from error
+                raise AssertionError(f"{maker.__name__}({name}={_short(value)})") from error
+
+
+def _short(value: Any) -> str:
+    # Python refuses to write down an integer of thousands of digits.
+    return "10**5000" if value is WRONG[-4] else f"{value!r:.60}"
 
 
 def _done(answer: Any) -> None:
     """What is done only when it is asked for is asked for."""
     if isinstance(answer, deltasql.MergeBuilder):
         answer.execute()
+    elif isinstance(answer, deltasql.Scan):
+        answer.to_arrow()
     elif isinstance(answer, AbstractContextManager):
         with answer:
             pass
@@ -198,6 +210,16 @@ def test_the_parameter_is_named(opened):
         opened().create_table("x", SCHEMA, partition_by=["day", 7])
     with pytest.raises(ValidationError, match=r"dry_run must be True or False"):
         table.vacuum(dry_run="no")
+
+
+def test_names_may_come_from_a_frame(opened):
+    """What is iterable again and again, and has no truth of its own."""
+    table = opened().table("t")
+    for names in (pd.Index(["id"]), pd.Series(["id", "day"]), np.array(["id", "day"])):
+        assert table.scan(columns=names).to_arrow().column_names == list(names)
+        merge = table.merge(ROWS, "target.id = source.id")
+        merge.when_matched_update_all(except_cols=names[:1]).execute()
+        merge.when_not_matched_insert_all(except_cols=names).execute()
 
 
 def test_arguments_are_checked_by_place_as_by_name(opened):

@@ -106,6 +106,26 @@ def test_what_was_read_is_part_of_the_check(lake, orders, lines, rows):
         orders.overwrite(rows(5))
 
 
+@pytest.mark.parametrize("verb", ["delete", "update", "merge"])
+def test_having_found_no_row_is_part_of_the_check(lake, orders, rows, ids, verb):
+    """As when a row is deleted and then added, by two at once: it must not be there twice."""
+
+    def replaced(table) -> None:
+        if verb == "delete":
+            table.delete("id = 7")
+        elif verb == "update":
+            table.update("id = 7", {"amount": "1"})
+        else:
+            table.merge(rows(7), "target.id = source.id").when_matched_delete().execute()
+        table.append(rows(7))
+
+    with pytest.raises(deltasql.ConcurrentAppendError), lake.transaction() as tx:  # noqa: PT012
+        replaced(tx.table("sales.orders"))
+        with lake.transaction() as other:
+            replaced(other.table("sales.orders"))
+    assert ids(orders) == [7]
+
+
 def test_blind_appends_in_transactions_never_conflict(lake, orders, lines, rows, ids):
     with lake.transaction() as tx:
         tx.table("sales.orders").append(rows(1))

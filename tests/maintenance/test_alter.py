@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 import deltasql
+from deltasql.commit.loop import CommitLoop
 from deltasql.errors import (
     CommitError,
+    MetadataChangedError,
     SchemaMismatchError,
     UnsupportedFeatureError,
     ValidationError,
@@ -198,6 +202,24 @@ def test_rows_that_come_meanwhile_are_not_missed(
     with pytest.raises(CommitError):
         table.add_constraint("positive", "id > 0")
     assert "delta.constraints.positive" not in table.snapshot().properties
+
+
+def test_two_at_once_are_told_of_one_another(
+    lake: deltasql.Lake, table: Table, monkeypatch: pytest.MonkeyPatch
+):
+    """As a conflict, which may be tried again, and not as metadata that lacks a column."""
+    real, todo = CommitLoop.commit, [lambda: lake.table("a.t").add_column("price", "int")]
+
+    def commit(*args: Any) -> Any:
+        if todo:
+            todo.pop()()
+        return real(*args)
+
+    monkeypatch.setattr(CommitLoop, "commit", commit)
+    with pytest.raises(MetadataChangedError):
+        table.add_constraint("positive", "id > 0")
+    table.add_constraint("positive", "id > 0")
+    assert names(table) == ["id", "day", "price"]
 
 
 def test_features_are_enabled(lake: deltasql.Lake, table: Table):

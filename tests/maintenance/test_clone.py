@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 import deltasql
+from deltasql.data.reading.placed import PlacedRows
 from deltasql.errors import TableExistsError, ValidationError
 from deltasql.spec.actions import DomainMetadata
 from deltasql.spec.properties import CLUSTERING_DOMAIN
@@ -52,6 +53,33 @@ def test_vacuum_and_purge_spare_what_a_clone_needs(lake: deltasql.Lake):
     lake.drop_table("a.clone", purge=True)
     lake.purge("a.t")
     assert not folder(table).exists() or files(table) == set()
+
+
+def test_rows_keep_their_own_ids(lake: deltasql.Lake):
+    """Those of moved rows are in the files: new ones for the others could be the same."""
+    table = lake.create_table("a.t", SCHEMA, properties={"delta.enableRowTracking": "true"})
+    table.append(rows(1, 2, 3))
+    table.append(rows(4, 5, 6))
+    table.update("id = 1", {"day": "'moved'"})
+    before = _row_ids(table)
+    clone = table.clone("a.clone")
+    assert _row_ids(clone) == before
+    clone.append(rows(7, 8))
+    clone.update("id = 2", {"day": "'moved'"})
+    after = _row_ids(clone)
+    assert before.items() <= after.items()
+    assert len(set(after.values())) == 8
+    assert lake.check("a.clone").tables["a.clone"].ok
+
+
+def _row_ids(table: deltasql.Table) -> dict[int, int]:
+    snapshot = table.snapshot()
+    reader = PlacedRows(table.objects, snapshot.state)
+    found = {}
+    for part in reader.read(list(snapshot.adds()), ids=True):
+        # After the table's own columns.
+        found.update(zip(part["id"].to_pylist(), part.column(2).to_pylist(), strict=True))
+    return found
 
 
 def test_vectors_come_along(lake: deltasql.Lake):

@@ -14,8 +14,10 @@ import deltasql
 from deltasql.errors import CommitError, ValidationError
 from deltasql.lake.table import Table
 from deltasql.log.removal import removes, rewritten
+from deltasql.maintenance.optimizing.planning import Wish
 from deltasql.spec.actions import AddFile, CommitInfo, RemoveFile
 from deltasql.spec.deletion_vectors import inline
+from deltasql.store.optimizing.interface import PlannedBin
 from tests.maintenance.judges import seen_by_all
 from tests.maintenance.tables import AT_ONCE, SCHEMA, files, folder, ids, live, rows
 from tests.maintenance.vectors import VECTORS, delete_marked
@@ -338,6 +340,34 @@ def test_what_the_dead_had_claimed_is_taken_over(quick_lake: deltasql.Lake):
     assert len(table.optimize().versions) == 1
     assert len(live(table)) == 2
     assert ids(table.scan().to_arrow()) == list(range(16))
+
+
+def test_what_the_queue_says_is_checked(quick_lake: deltasql.Lake):
+    """Any writer may write to it: files of two partitions, one file twice, or no paths at all."""
+    lake = quick_lake
+    table = small_files(lake, count=4, partition_by=["day"])
+    table.append(rows(20, 24, day="c"))
+    before = sorted(table.scan().to_arrow().to_pylist(), key=str)
+    one, *others = sorted(live(table))
+    settings, store = Wish().settings, lake.store
+    for number, paths in enumerate([(one, *others), (one, one)]):
+        assert store.queue_bins(table.table_id, f"forged{number}", settings, [
+            PlannedBin(paths, 1)
+        ]) == 1  # fmt: skip
+        table.optimize()
+        assert sorted(table.scan().to_arrow().to_pylist(), key=str) == before
+        store.queue_bins(table.table_id, "swept", settings, [])
+    with lake.transaction() as tx:
+        for number, text in enumerate(["nope", "[7, [], {}]", "{}", "7", "[" * 900]):
+            tx.sql_execute(
+                "INSERT INTO dl_optimize_bins VALUES (?, ?, ?, ?, 1, '2000-01-01 00:00:00.000',"
+                " '2999-01-01 00:00:00.000', NULL, NULL)",
+                [f"odd{number}", table.table_id, settings, text],
+            )
+    table.append(rows(30, 31, day="c"))
+    table.optimize()
+    assert [len(live(table)), store.claim_bin(table.table_id, settings, "x")] == [3, None]
+    assert lake.check().ok
 
 
 def test_workers_do_it(sqlite_url: str, tmp_path: Path):

@@ -326,3 +326,31 @@ def test_a_child_does_not_wait_for_a_thread_of_its_parent(lake: deltasql.Lake):
     finally:
         done.set()
         thread.join()
+
+
+def test_one_who_does_not_answer_frees_nothing(lake: deltasql.Lake):
+    """A Spark session that has ended does not take the reads of another one with it."""
+    table = lake.create_table("a.t", SCHEMA)
+    table.append(rows(1))
+    answers: list[set[tuple[int, int]] | None] = [set(), {(table.table_id, 1)}]
+
+    def answer(number: int) -> set[tuple[int, int]]:
+        found = answers[number]
+        if found is None:
+            raise ConnectionError("the session has ended")
+        return found
+
+    lake.presence.watch(lambda: answer(0))
+    lake.presence.watch(lambda: answer(1))
+
+    def held() -> list[int]:
+        lake.presence.beat()
+        return [pin.version for pin in lake.pins()]
+
+    assert held() == [1]
+    answers[0] = None
+    assert held() == [1]
+    answers[:] = set(), None
+    assert held() == [1], "nobody knows whether it still reads"
+    answers[:] = set(), set()
+    assert held() == []

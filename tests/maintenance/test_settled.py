@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,7 @@ def test_the_fence_is_settled_with_the_table(lake: deltasql.Lake):
         (lambda t: t.snapshot(version="1"), "version"),
         (lambda t: t.vacuum([]), "retention"),
         (lambda t: t.vacuum(0, clock_margin=5), "clock_margin"),
+        (lambda t: t.pin(ttl=timedelta.max).__enter__(), "ttl"),
         (lambda t: t.set_properties(None), "properties"),
         (lambda t: t.set_properties({1: "x"}), "properties"),
         (lambda t: t.set_properties({"x": None}), "propert"),

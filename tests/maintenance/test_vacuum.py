@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from deltalake import write_deltalake
 
 import deltasql
 from deltasql.errors import MirrorError, ValidationError
@@ -49,6 +51,15 @@ def test_dead_files_go_and_the_table_stays(any_lake: deltasql.Lake):
     assert lake.check().ok
 
 
+def test_who_reads_a_version_without_its_files_is_told_of_vacuum(lake: deltasql.Lake):
+    table = churned(lake)
+    table.vacuum(**AT_ONCE, dry_run=False)
+    with pytest.raises(FileNotFoundError, match="version 1 can't be read") as caught:
+        table.snapshot(1).scan().to_arrow()
+    assert "vacuum deletes" in caught.value.cause
+    assert caught.value.path is not None
+
+
 def test_dead_files_are_found_without_a_listing(
     lake: deltasql.Lake, monkeypatch: pytest.MonkeyPatch
 ):
@@ -57,7 +68,17 @@ def test_dead_files_are_found_without_a_listing(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a listing")
 
-    monkeypatch.setattr(LocalStore, "list", refuse)
+    listed = LocalStore.list
+
+    def after_the_newest(store: LocalStore, prefix: str = "", *, start_after: str | None = None):
+        """What follows in the log, of which there is nothing, and no file of the table."""
+        assert prefix == "_delta_log", f"a listing of {prefix!r}"
+        assert start_after == f"_delta_log/{table.version:020}.json"
+        found = list(listed(store, prefix, start_after=start_after))
+        assert not [item for item in found if item.path.endswith(".json")]
+        return iter(found)
+
+    monkeypatch.setattr(LocalStore, "list", after_the_newest)
     monkeypatch.setattr(LocalStore, "folders", refuse)
     assert table.vacuum(**AT_ONCE, find_orphans=False).dead == 2
     assert table.vacuum(**AT_ONCE, find_orphans=False, dry_run=False).dead == 2
@@ -181,6 +202,12 @@ def test_orphans_go_when_they_are_old(lake: deltasql.Lake):
     assert files(table) == live(table)
 
 
+def test_no_margin_makes_files_of_writes_under_way_orphans(lake: deltasql.Lake):
+    table = lake.create_table("a.t", SCHEMA)
+    with pytest.raises(ValidationError, match="clock_margin can't be"):
+        table.vacuum(**AT_ONCE, dry_run=False, clock_margin=timedelta(hours=-1))
+
+
 def test_clocks_may_be_an_hour_apart(lake: deltasql.Lake):
     table = lake.create_table("a.t", SCHEMA)
     orphan = folder(table) / ORPHAN
@@ -256,6 +283,50 @@ def test_a_log_that_is_ahead_is_refused(lake: deltasql.Lake):
     (folder(table) / "_delta_log" / f"{table.version + 1:020}.json").write_text("{}")
     with pytest.raises(MirrorError, match="does not know"):
         table.vacuum(**AT_ONCE, dry_run=False)
+
+
+def test_a_copy_of_the_database_deletes_nothing_once_it_went_its_own_way(tmp_path: Path):
+    """Its files and the other's lie at one place; both have committed since, the copy more."""
+    settings, location = {"mirror.mode": "off"}, str(tmp_path / "lake")
+    url, copy_url = (f"sqlite:///{tmp_path / name}.db" for name in ("lake", "copy"))
+    with deltasql.connect(url, location=location) as lake:
+        table = churned(lake)
+        lake.mirror.run(once=True)
+    shutil.copy(tmp_path / "lake.db", tmp_path / "copy.db")
+    with (
+        deltasql.connect(url, location=location) as lake,
+        deltasql.connect(copy_url, location=location, settings=settings) as copy,
+    ):
+        table, copied = lake.table("a.t"), copy.table("a.t")
+        table.append(rows(50, 51))
+        assert table.mirror.status().lag_versions == 0
+        for _ in range(3):
+            copied.append(rows(60, 61))
+        before = ids(table.scan().to_arrow())
+        for path in files(table):
+            make_old(folder(table) / path, hours=1)
+        for dry_run in (True, False):
+            with pytest.raises(MirrorError, match="not the table's"):
+                copied.vacuum(**NO_MARGIN, dry_run=dry_run)
+        assert ids(table.scan().to_arrow()) == before
+
+
+@pytest.mark.parametrize("is_mirrored", [True, False])
+def test_files_of_a_foreign_table_are_not_orphans(
+    quick_lake: deltasql.Lake, tmp_path: Path, is_mirrored: bool
+):
+    """Somebody who writes SQL may put a table anywhere, and has upkeep delete what is there."""
+    table = quick_lake.create_table("a.t", SCHEMA)
+    if is_mirrored:
+        quick_lake.mirror.run(once=True)
+    shutil.rmtree(folder(table), ignore_errors=True)
+    write_deltalake(str(folder(table)), rows(0, 1))
+    before = files(table)
+    for path in before:
+        make_old(folder(table) / path, hours=1)
+    with pytest.raises(MirrorError, match="not the table's"):
+        table.vacuum(**NO_MARGIN, dry_run=False)
+    assert files(table) == before
 
 
 def test_the_whole_lake(lake: deltasql.Lake):

@@ -41,7 +41,7 @@ def test_what_is_live_again_is_spared(lake: deltasql.Lake, monkeypatch: pytest.M
     table = churned(lake)
     old = next(iter(table.snapshot(version=1).adds()))
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

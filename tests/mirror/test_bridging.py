@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import pytest
 
 import deltasql
 from deltasql.delta_log.names import LOG, commit_name
-from deltasql.errors import VersionNotFoundError
+from deltasql.errors import MirrorConflictError, MirrorError, VersionNotFoundError
 from deltasql.mirror import leases
+from deltasql.mirror.validation.sampling import sample
 from deltasql.objectstore.local import LocalStore
 from deltasql.testing.faulty_store import Fault, FaultyStore
 from tests.mirror.conftest import SCHEMA, rows, statuses
@@ -267,3 +269,71 @@ def test_a_slow_bucket(seaweedfs, toxiproxy, tmp_path):
         assert isinstance(found, pa.Table)
         assert found.num_rows == VERSIONS
     proxy.delete()
+
+
+def test_a_mirror_that_is_ahead_across_a_gap_stops_commits(open_lake, sqlite_url, tmp_path):
+    """After a failover or a restore: the version that readers know is not the one after SQL's."""
+    path, old = Path(sqlite_url.removeprefix("sqlite:///")), tmp_path / "old.db"
+    with open_lake(mode="async") as lake:
+        backlog(lake, VERSIONS - 5)
+    shutil.copy(path, old)
+    lake = open_lake(mode="async", lag_alert="1ms")
+    table = lake.table("t")
+    for number in range(VERSIONS - 4, VERSIONS + 1):
+        table.append(rows(number))
+    gate = Gate(lake, table)
+    gate.closed = range(30, VERSIONS)
+    lake.mirror.run(once=True)
+    assert seen(table) == ids(VERSIONS)
+    lake.close()
+
+    with open_lake(f"sqlite:///{old}", mode="async", lag_alert="1ms") as lake:
+        table, log = lake.table("t"), gate.store.inner
+        before = {item.path for item in log.list(LOG)}
+        assert table.version == VERSIONS - 5
+        for refused in (lambda: table.append(rows(1000)), lambda: table.vacuum(dry_run=False)):
+            with pytest.raises(MirrorError, match=r"ahead of SQL|SQL does not know"):
+                refused()
+        with pytest.raises(MirrorError, match="SQL does not know"):
+            lake.drop_table("t", purge=True)
+        assert sample(lake.store, log, table.target).foreign_versions == [VERSIONS]
+        assert table.mirror.repair().ahead == [VERSIONS]
+        with pytest.raises(MirrorConflictError, match="missing there"):
+            table.mirror.repair(take_back=True)
+        assert table.version == VERSIONS - 5
+        assert before <= {item.path for item in log.list(LOG)}
+        # What readers have seen is not lost: the checkpoint has all of it.
+        lake.drop_table("t")
+        again = lake.adopt(table.location, name="t", unmirrored="discard")
+        assert again.count() == VERSIONS
+
+
+def test_a_bridge_that_another_history_began_is_not_finished(open_lake, sqlite_url, tmp_path):
+    """Its checkpoint is there without its commit file, and SQL was restored and went on since."""
+    path, old = Path(sqlite_url.removeprefix("sqlite:///")), tmp_path / "old.db"
+    with open_lake(mode="async") as lake:
+        table, place = backlog(lake, VERSIONS - 5), lake.location
+    shutil.copy(path, old)
+    with open_lake(mode="async") as lake:
+        for number in range(VERSIONS - 4, VERSIONS + 1):
+            lake.table("t").append(rows(number))
+    context = multiprocessing.get_context("spawn")
+    victim = context.Process(target=die_at, args=(sqlite_url, place, rf"{VERSIONS:020}\.json"))
+    victim.start()
+    victim.join(120)
+    assert victim.exitcode == -signal.SIGKILL
+
+    restored = f"sqlite:///{old}"
+    with open_lake(restored, mode="off") as lake:
+        for number in range(5):
+            lake.table("t").append(rows(1000 + number))
+    with open_lake(restored, mode="async") as lake:
+        table = lake.table("t")
+        lake.mirror.run(once=True)
+        assert table.mirror.status().is_failed
+        assert "differs from what SQL has" in table.mirror.status().error_message
+        assert lake.objects(table.location).head(LOG + commit_name(VERSIONS)) is None
+        table.mirror.repair()
+        assert table.mirror.repair().ok
+        assert table.mirror.validate().ok
+        assert seen(table) == {(*range(1, VERSIONS - 4), *range(1000, 1005))}

@@ -211,7 +211,7 @@ def test_an_object_store_that_hangs_holds_up_no_commit(open_lake):
     may_end = threading.Event()
     hangs = FaultyStore(
         whole,
-        lambda call: Fault.SLOW if call.verb == "head" else None,
+        lambda call: Fault.SLOW if call.verb == "list" else None,
         sleep=lambda _: may_end.wait(60),
     )
     lake.objects.use(table.location, hangs)

@@ -310,6 +310,38 @@ def test_what_is_no_file_of_the_table_leads_nowhere(tmp_path, key):
     assert store.head(key) is None
 
 
+def test_nothing_is_written_listed_or_deleted_through_a_link(tmp_path):
+    """What lies behind it is not the table's; what was written there could not be read again."""
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    root.mkdir()
+    (outside / "victim").write_bytes(b"victim")
+    before = list(outside.iterdir())
+    (root / "folder").symlink_to(outside, target_is_directory=True)
+    (root / "loop").symlink_to(root / "loop")
+    store = LocalStore(str(root))
+
+    def stream() -> None:
+        with store.open_output("folder/new") as output:
+            output.write(b"x")
+
+    for write in (
+        lambda: store.put("folder/new", b"x"),
+        lambda: store.put("folder/deep/new", b"x"),
+        lambda: store.put_if_absent("folder/new", b"x"),
+        lambda: store.put_if_match("folder/new", b"x", None),
+        lambda: store.move_aside("folder/victim", "mine"),
+        stream,
+    ):
+        with pytest.raises(StoreError, match="folder"):
+            write()
+    store.delete(["folder/victim", "folder/victim/below", "loop/x"])
+    assert store.remove_stale_temps("folder", 0) == 0
+    assert list(store.list("folder")) == store.folders("folder") == []
+    assert [info.path for info in store.list()] == []
+    assert list(outside.iterdir()) == before
+
+
 def test_a_root_may_be_reached_by_a_link(tmp_path):
     (tmp_path / "root").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "root")

@@ -120,3 +120,7 @@ def test_credentials_stay_secret() -> None:
     with pytest.raises(ConfigError) as caught:
         open_store("s3://bucket/prefix", {"secret_access_key": "S3CRET", "no_such_key": "x"})
     assert "S3CRET" not in str(caught.value)
+    for wrong in ("file://u:S3CRET@host/a", "ftp://u:S3CRET@host/a", "xy://u:S3CRET@h?S3CRET=1"):
+        with pytest.raises(ConfigError) as caught:
+            open_store(wrong)
+        assert "S3CRET" not in str(caught.value)

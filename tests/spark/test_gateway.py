@@ -129,7 +129,7 @@ def test_reader_reads_what_the_array_of_adds_names_and_no_more(gateway, spark, t
             ]
         )
     )
-    frame = gateway.frame(table_in(gateway, tmp_path, metadata(), to_read=True), named)
+    frame = gateway.frame(table_in(gateway, tmp_path, metadata(), read_version=0), named)
     assert sorted(row.id for row in frame.collect()) == [0, 1]
     assert {row[0] for row in frame.select("_metadata.row_index").collect()} == {0}
 
@@ -146,7 +146,7 @@ def test_reader_of_no_files_has_the_schema(gateway, tmp_path):
 def guarded(gateway, spark, tmp_path_factory):
     """A read-only frame of three rows, with a view of it."""
     root = tmp_path_factory.mktemp("guarded")
-    table = table_in(gateway, root, metadata(), to_read=True)
+    table = table_in(gateway, root, metadata(), read_version=0)
     (add,) = gateway.write(table, spark.range(3, numPartitions=1).selectExpr("id", "'x' p")).actions
     told = {"path": add.path, "partitionValues": {}, "size": add.size, "dataChange": True}
     named = root / "files.json"
@@ -227,7 +227,7 @@ def test_rows_know_their_ids_and_take_them_along(gateway, spark, tmp_path):
             "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-version",
         }
     )
-    table = table_in(gateway, tmp_path, tracked, to_read=True)
+    table = table_in(gateway, tmp_path, tracked, read_version=0)
     first = spark.range(3, numPartitions=1).selectExpr("id", "'x' p")
     (add,) = gateway.write(table, first).actions
 

@@ -6,7 +6,7 @@ import pytest
 
 import deltasql
 import deltasql.spark
-from deltasql.errors import TableNotFoundError, ValidationError
+from deltasql.errors import ConcurrentAppendError, TableNotFoundError, ValidationError
 from tests.spark.cross_check import rows
 
 
@@ -84,6 +84,17 @@ def test_a_conflict_on_any_table_leaves_nothing(spark, db, two):
     assert left < files
     assert len([path for path in left if path.rpartition("/")[2] in live]) == len(live)
     assert len(left) == len(live) + 1, "what is left was replaced by the other writer"
+
+
+def test_having_found_no_row_is_part_of_the_check(spark, db, two):
+    _, b = two
+    with pytest.raises(ConcurrentAppendError), db.transaction() as tx:  # noqa: PT012
+        tx.table(b).delete("id = 77")
+        tx.write(one(spark, 77), b)
+        with db.lake.transaction() as other:
+            other.table(b).delete("id = 77")
+            other.table(b).append([{"id": 77, "n": 0}])
+    assert rows(db.read(b, where="id = 77")) == ["(77, 0)"]
 
 
 def test_the_applications_rows_join(spark, postgres_url, tmp_path):

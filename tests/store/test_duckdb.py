@@ -17,6 +17,7 @@ from deltasql.errors import ConfigError, DatabaseError, SchemaVersionError, Stor
 from deltasql.spec.actions import Txn
 from deltasql.store import connect
 from deltasql.store.connect import open_log
+from deltasql.store.duckdb import session
 from deltasql.testing.proposals import add, commit, create, live, proposal, remove
 
 HOLDER = """
@@ -229,3 +230,16 @@ def test_an_index_that_commit_refuses_is_not_tried_again(duckdb_url):
         assert caught.value.is_refusal
         assert not caught.value.is_transient
         assert table.version == 0
+
+
+def test_a_disk_that_is_almost_full_takes_no_commit(duckdb_url, tmp_path, monkeypatch):
+    """DuckDB would abort the whole process where it can't write to the end."""
+    with deltasql.connect(duckdb_url, location=(tmp_path / "lake").as_uri()) as lake:
+        table = lake.create_table("t", pa.schema([("id", pa.int64())]))
+        with monkeypatch.context() as patch:
+            patch.setattr(session, "ROOM", 1 << 62)
+            with pytest.raises(DatabaseError, match="almost full") as caught:
+                table.append(pa.table({"id": [1]}))
+        assert caught.value.is_refusal
+        assert "free space" in caught.value.remedy
+        assert table.append(pa.table({"id": [1]})) == 1

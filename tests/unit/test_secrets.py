@@ -8,9 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from deltasql.errors import ConfigError
 from deltasql.settings.object_store import is_secret, option_names
 from deltasql.settings.secrets import mask, mask_address, scrubbed, without_secrets
-from deltasql.settings.sources import Value
+from deltasql.settings.sources import Value, resolve
 
 SECRETS = (
     "password",
@@ -175,3 +176,13 @@ def test_an_option_is_secret_unless_it_is_known_to_be_harmless():
         harmless = {"s3.sse_bucket_key_enabled", "gcs.sse_bucket_key_enabled"}
         assert not {name for name in shown - harmless if word in name}, word
     assert {"s3.region", "s3.endpoint", "azure.account_name", "gcs.base_url"} <= shown
+
+
+@pytest.mark.parametrize(
+    "key", ["postgresql://u:S3CRET@h/db?sslmode", "s3.http://u:S3CRET@h", "nope:S3CRET"]
+)
+def test_a_url_in_the_place_of_a_key_is_not_shown(key):
+    """`--set URL` for `--set url=URL`."""
+    with pytest.raises(ConfigError) as caught:
+        resolve({key: "require"}, environment={})
+    assert "S3CRET" not in str(caught.value)

@@ -29,7 +29,7 @@ from deltasql.objectstore import ObjectStore
 from deltasql.showing.report import Report
 from deltasql.spec import codec
 from deltasql.spec.deletion_vectors import InFile, locate
-from deltasql.spec.paths import encode_path, is_elsewhere, object_key
+from deltasql.spec.paths import is_elsewhere, location_uri, object_key
 from deltasql.store.checking.scratch import Scratch
 from deltasql.store.interface import Head, LogStore
 from deltasql.store.rows import FILES_SCHEMA
@@ -130,7 +130,7 @@ class Names:
     """The paths in a log, either kept and recorded in `found`, or made absolute without it."""
 
     def __init__(self, source: ObjectStore, found: Scratch | None) -> None:
-        self._root = _encoded_root(source.location)
+        self._root = location_uri(source.location)
         self._found = found
 
     def __len__(self) -> int:
@@ -186,12 +186,6 @@ class Names:
             self._note(self._found, place.path)
             return fields
         return {**fields, "storageType": "p", "pathOrInlineDv": f"{self._root}/{place.path}"}
-
-
-def _encoded_root(location: str) -> str:
-    """The root as a URI; a local one is already encoded, a bucket's key is not."""
-    scheme, _, rest = location.rstrip("/").partition("://")
-    return f"{scheme}://{rest if scheme == 'file' else encode_path(rest)}"
 
 
 # --- the checkpoint that a cut history begins with --------------------------------------------

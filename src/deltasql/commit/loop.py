@@ -162,6 +162,7 @@ class CommitLoop:
         with nothing_sent():
             state = self._states.refresh(request.table_id)
             must_have_been_there(request, state)
+            metadata_must_be_as_read(request, state)
             self._must_be_writable(request, state)
             validate_commit(request.actions, state, dropping=request.dropping)
             request = self._fitted(request, state)

@@ -58,10 +58,14 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
-    if hasattr(data, "__arrow_c_array__"):
-        return pa.Table.from_batches([pa.record_batch(data)])
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+        if hasattr(data, "__arrow_c_array__"):
+            return pa.Table.from_batches([pa.record_batch(data)])
+    except pa.ArrowInvalid as error:
+        # One column, not a table.
+        raise _no_arrow(data) from error
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _of_items(data)
     if callable(getattr(data, "scanner", None)):

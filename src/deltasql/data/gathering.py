@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltasql.data.computing.identity import is_identity
 from deltasql.data.conform import as_arrow
+from deltasql.data.even_batches import even, plain_bytes
 from deltasql.spec.schema import StructType
 
 # Streams of up to this many bytes are held in memory, in case they must be written again.
@@ -27,22 +28,23 @@ def gathered(data: Any, schema: StructType) -> pa.Table | pa.RecordBatchReader:
     if isinstance(rows, pa.Table):
         return rows
     if any(map(is_identity, schema.fields)):
-        return rows.read_all()
+        return pa.Table.from_batches(list(even(rows, rows.schema)), rows.schema)
     return _bounded(rows, SHORT)
 
 
 def _bounded(data: pa.RecordBatchReader, limit: int) -> pa.Table | pa.RecordBatchReader:
     batches: deque[pa.RecordBatch] = deque()
+    rest = even(data, data.schema)
     size = 0
-    for batch in data:
+    for batch in rest:
         batches.append(batch)
-        size += batch.nbytes
+        size += plain_bytes(batch)
         if size > limit:
-            return pa.RecordBatchReader.from_batches(data.schema, _all(batches, data))
+            return pa.RecordBatchReader.from_batches(data.schema, _all(batches, rest))
     return pa.Table.from_batches(list(batches), data.schema)
 
 
-def _all(first: deque[pa.RecordBatch], rest: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _all(first: deque[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     while first:
         yield first.popleft()
     yield from rest

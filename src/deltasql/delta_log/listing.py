@@ -95,6 +95,27 @@ def checkpoints_of(objects: ObjectStore, version: int) -> tuple[FoundCheckpoint,
     return _checkpoints(names).get(version, ())
 
 
+def names_after(objects: ObjectStore, version: int) -> Iterator[LogName]:
+    """What belongs to later versions, without listing what is before them."""
+    start = LOG + commit_name(version) if version >= 0 else None
+    for item in objects.list(LOG.rstrip("/"), start_after=start):
+        name = item.path.removeprefix(LOG)
+        if not name[:1].isdigit():
+            return  # listed by name: no version follows
+        found = parse_name(name)
+        if found is not None and (found.version or 0) > version:
+            yield found
+
+
+def newest_after(objects: ObjectStore, version: int) -> LogName | None:
+    """The newest commit file or checkpoint of a later version, which readers would start from.
+
+    There may be a gap before it: a bridge leaves one until the versions below it are filled in.
+    """
+    found = (name for name in names_after(objects, version) if name.is_read)
+    return max(found, key=lambda name: name.version or 0, default=None)
+
+
 def _checkpoints(names: list[LogName]) -> dict[int, tuple[FoundCheckpoint, ...]]:
     found: dict[int, list[FoundCheckpoint]] = defaultdict(list)
     parts: dict[tuple[int, int], list[str]] = defaultdict(list)

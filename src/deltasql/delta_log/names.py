@@ -38,6 +38,11 @@ class LogKind(Enum):
     HADOOP_CHECKSUM = "Hadoop checksum"
 
 
+_READ: Final = frozenset(
+    {LogKind.COMMIT, LogKind.CHECKPOINT, LogKind.V2_CHECKPOINT, LogKind.CHECKPOINT_PART}
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogName:
     """A parsed name; `version` is None for sidecars and the `_last_checkpoint`.
@@ -54,6 +59,11 @@ class LogName:
     parts: int | None = None
     unique: str | None = None
     of: str | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether readers look for the newest version by it."""
+        return self.kind in _READ
 
 
 # --- making names ---------------------------------------------------------------------

@@ -11,11 +11,11 @@ import math
 import os
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, NamedTuple, TypeVar
 
-from deltasql.errors import ValidationError
+from deltasql.errors import ValidationError, quoted
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,6 +36,8 @@ class Check(NamedTuple):
 
     holds: Callable[[Any], bool]
     words: str
+    # An iterator can be read only once: it becomes a list before its items are checked.
+    is_of_names: bool = False
 
 
 def checked(cls: C) -> C:
@@ -68,6 +70,7 @@ def _checking(cls: type, method: Any) -> Any:
         return method
     by_place: list[tuple[str, Check | None]] | None = None
     by_name: dict[str, Check | None] = {}
+    where = f"{cls.__name__}.{method.__name__}"
 
     @wraps(method)
     def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -78,22 +81,31 @@ def _checking(cls: type, method: Any) -> Any:
             by_name.update((name, check) for _, name, check in found)
             by_place = [(name, check) for is_placed, name, check in found if is_placed]
         # What was given, not what could be: most calls give few of many parameters.
-        for value, (name, check) in zip(args, by_place):  # noqa: B905 - Python counts them
-            if check is not None and not check.holds(value):
-                raise _refused(f"{cls.__name__}.{method.__name__}", name, check, value)
+        placed = [
+            value if check is None else _passed(where, name, check, value)
+            for value, (name, check) in zip(args, by_place)  # noqa: B905 - Python counts them
+        ]
         for name, value in kwargs.items():
             check = by_name.get(name)
-            if check is not None and not check.holds(value):
-                raise _refused(f"{cls.__name__}.{method.__name__}", name, check, value)
-        return method(self, *args, **kwargs)
+            if check is not None:
+                kwargs[name] = _passed(where, name, check, value)
+        return method(self, *placed, *args[len(placed) :], **kwargs)
 
     call.checks_arguments = True  # type: ignore[attr-defined]
     return call
 
 
+def _passed(where: str, name: str, check: Check, value: Any) -> Any:
+    if check.is_of_names and isinstance(value, Iterator):
+        value = list(value)
+    if not check.holds(value):
+        raise _refused(where, name, check, value)
+    return value
+
+
 def _refused(where: str, name: str, check: Check, value: Any) -> ValidationError:
-    kind = type(value).__name__
-    shown = f"{value!r:.80}" if type(value) in _NUMBERS else f"a value of the type {kind}"
+    kind = type(value)
+    shown = quoted(value) if kind in _NUMBERS else f"a value of the type {kind.__name__}"
     return ValidationError(
         f"{where}: {name} must be {check.words}",
         cause=f"found {shown}",
@@ -162,12 +174,13 @@ def _check_of_any(kinds: Sequence[Any]) -> Check | None:
     return Check(
         lambda value: any(check.holds(value) for check in known),
         " or ".join(check.words for check in known),
+        any(check.is_of_names for check in known),
     )
 
 
 def _check_of_items(inner: Sequence[Any]) -> Check:
     if inner and inner[0] is str:
-        return Check(_is_list_of_text, "a list of strings")
+        return Check(_is_list_of_text, "a list of strings", is_of_names=True)
     return Check(_is_iterable, "a list")
 
 
@@ -207,7 +220,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return (type(value) is float and math.isfinite(value)) or _is_integer(value)
 
 
 def _is_iterable(value: Any) -> bool:
@@ -215,7 +228,4 @@ def _is_iterable(value: Any) -> bool:
 
 
 def _is_list_of_text(value: Any) -> bool:
-    if not _is_iterable(value):
-        return False
-    # An iterator can be read only once: its items are checked by the method that reads it.
-    return not isinstance(value, Collection) or all(map(_is_text, value))
+    return _is_iterable(value) and all(map(_is_text, value))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from deltasql.errors import LogFormatError
 from deltasql.log.timestamps import from_ms
 from deltasql.spec import codec
 from deltasql.spec.actions import Action
@@ -33,12 +34,23 @@ class HistoryEntry:
             version=record.version,
             timestamp=from_ms(record.in_commit_timestamp),
             operation=record.operation,
-            operation_params=codec.loads(record.operation_params or "{}"),
+            operation_params=_params(record.operation_params or "{}"),
             committer=record.committer,
             commit_id=record.commit_id,
             transaction_id=record.transaction_id,
             is_blind_append=record.is_blind_append,
         )
+
+
+def _params(text: str) -> Mapping[str, Any]:
+    """The parameters; as they are where somebody's own SQL wrote them, so that what is listed with
+    them can be seen.
+    """
+    try:
+        found = codec.loads(text)
+    except LogFormatError:
+        found = text
+    return found if isinstance(found, dict) else {"unreadable": text}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -24,7 +24,7 @@ from deltasql.log.pruning.range_predicates import to_ranges
 from deltasql.log.pruning.ranges import Everything
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import from_ms
-from deltasql.objectstore import ObjectStore
+from deltasql.objectstore import ObjectNotFoundError, ObjectStore
 from deltasql.showing.html import html_record, schema_html
 from deltasql.spec import codec
 from deltasql.spec.actions import AddFile, Metadata, Protocol
@@ -87,9 +87,15 @@ class Snapshot:
             self._reader, self._objects, self._table_id, state, self._overlay, self._hold
         )
 
-    def held(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def held(self) -> Iterator[None]:
         """Makes vacuum keep the files of the version while a read goes on."""
-        return nullcontext() if self._hold is None else self._hold(self._table_id, self.version)
+        hold = nullcontext() if self._hold is None else self._hold(self._table_id, self.version)
+        with hold:
+            try:
+                yield
+            except ObjectNotFoundError as error:
+                raise _is_gone(self.version, error) from error
 
     @property
     def version(self) -> int:
@@ -300,3 +306,16 @@ def _holds(batch: pa.RecordBatch, keys: Collection[FileKey]) -> bool:
     """Whether a batch of files has one of these paths, under whatever deletion vector."""
     wanted = pa.array(sorted({path for path, _ in keys}), pa.string())
     return bool(pc.any(pc.is_in(batch.column("path"), value_set=wanted)).as_py())
+
+
+def _is_gone(version: int, error: ObjectNotFoundError) -> ObjectNotFoundError:
+    """The error for a file of a version that is not there, in the words of whoever reads it."""
+    return ObjectNotFoundError(
+        f"version {version} can't be read: {error.problem}",
+        cause="vacuum deletes what only versions before its retention have; if it was not vacuum, "
+        f"{error.cause}",
+        remedy="read a newer version; dl_vacuum_files records what vacuum deleted, and when. If it "
+        f"did not, {error.remedy}",
+        path=error.path,
+        is_transient=False,
+    )

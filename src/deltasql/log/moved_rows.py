@@ -55,8 +55,8 @@ class MovedRows:
             or sum(known) != sum(row_counts)
         ):
             return None
-        order = None if row_order is None else _unpacked(row_order)
-        if order is not None and len(order) != sum(row_counts):
+        order = None if row_order is None else _unpacked(row_order, sum(row_counts))
+        if row_order is not None and order is None:
             return None
         ends = list(accumulate(row_counts))
         starts = [end - count for end, count in zip(ends, row_counts, strict=True)]
@@ -96,10 +96,17 @@ def pack(places: array[int]) -> bytes:
     return zlib.compress(little.tobytes(), level=1)
 
 
-def _unpacked(packed: bytes) -> array[int]:
+def _unpacked(packed: bytes, count: int) -> array[int] | None:
+    """That many places, each of them once; None if these are not."""
+    if count > MOST_ORDERED:
+        return None
     found = array("i")
-    found.frombytes(zlib.decompress(packed))
-    return found if sys.byteorder == "little" else _swapped(found)
+    try:
+        found.frombytes(zlib.decompressobj().decompress(packed, count * found.itemsize + 1))
+    except (zlib.error, ValueError):
+        return None
+    found = found if sys.byteorder == "little" else _swapped(found)
+    return found if len(found) == count and set(found) == set(range(count)) else None
 
 
 def _swapped(places: array[int]) -> array[int]:

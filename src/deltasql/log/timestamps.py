@@ -33,13 +33,15 @@ def to_ms(moment: Timestamp) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-# The end of the year 9999: Python's calendar goes no further.
+# Python's calendar goes no further: the years 1 and 9999.
+EARLIEST_MS = -62_135_596_800_000
 LATEST_MS = 253_402_300_799_999
 
 
 def from_ms(milliseconds: int) -> datetime:
-    """The moment in UTC."""
-    return _EPOCH + timedelta(milliseconds=milliseconds)
+    """The moment in UTC; the end of the calendar for one beyond it, as logs of others may have."""
+    within = max(EARLIEST_MS, min(milliseconds, LATEST_MS))
+    return _EPOCH + timedelta(milliseconds=within)
 
 
 def written(milliseconds: int) -> str:

@@ -217,16 +217,21 @@ class Presence:
         self._keep_alive()
 
     def _look(self) -> None:
-        try:
-            found = {read for ask in self._watched for read in ask()}
-        except Exception as error:  # noqa: BLE001 - whoever answers may have ended
-            logger.debug("what is being read is not known: %s", error)
-            return
+        found: set[tuple[int, int]] = set()
+        is_whole = True
+        for ask in self._watched:
+            try:
+                found |= ask()
+            except Exception as error:  # noqa: BLE001 - whoever answers may have ended
+                is_whole = False
+                logger.debug("what is being read is not known: %s", error)
         with self._holding:
             for read in found:
                 reading = self._reads.setdefault(read, _Reading(*read, clock(), "query"))
                 if reading.pin_id is None:
                     self._quietly(partial(self._hold, reading))
+            if not is_whole:
+                return
             over = [key for key in list(self._reads) if isinstance(key, tuple) and key not in found]
             for key in over:
                 pin_id = self._reads.pop(key).pin_id

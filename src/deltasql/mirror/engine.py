@@ -18,6 +18,7 @@ from typing import Final
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, StoreError
 from deltasql.log.retention import ASYNC, DAY_MS, OFF, SYNC
+from deltasql.mirror.ahead import ahead_of
 from deltasql.mirror.checkpoints.background import BackgroundCheckpoints
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.leases import LeaseLostError, try_lease
@@ -103,24 +104,18 @@ class MirrorEngine:
         self._looked[target.table_id] = target, takeovers
 
     def _look_ahead(self, target: Target) -> None:
-        while (head := self._log.head(target.table_id)) is not None:
-            path = LOG + commit_name(head.version + 1)
-            if self._objects(target.location).head(path) is None:
-                return
-            if self._log.read_only_reason(target.table_id) is not None:
-                return  # others write the table now, and our commits are refused anyway
-            again = self._log.head(target.table_id)
-            if again is not None and again.version == head.version:
-                raise MirrorError(
-                    f"{target.name}: the mirror is ahead of SQL",
-                    cause=f"SQL is at version {head.version}, and {path} exists: the "
-                    "database was restored to an earlier time, or another writer wrote to the "
-                    "table",
-                    remedy="nothing was committed; look at the versions in the mirror, then take "
-                    "them back into SQL with mirror.repair(take_back=True), move them aside with "
-                    "mirror.repair(force=True), or restore a newer database",
-                    version=head.version,
-                )
+        found = ahead_of(self._log, self._objects(target.location), target.table_id)
+        if found is None or self._log.read_only_reason(target.table_id) is not None:
+            return  # or others write the table now, and our commits are refused anyway
+        raise MirrorError(
+            f"{target.name}: the mirror is ahead of SQL",
+            cause=f"SQL is at version {found.head}, and {found.path} exists: the database was "
+            "restored to an earlier time, or another writer wrote to the table",
+            remedy="nothing was committed; look at the versions in the mirror, then take them back "
+            "into SQL with mirror.repair(take_back=True), move them aside with "
+            "mirror.repair(force=True), or restore a newer database",
+            version=found.head,
+        )
 
     def must_still_not_be_ahead(self, table_ids: Iterable[int]) -> None:
         """Check known tables again if another server has taken over since."""

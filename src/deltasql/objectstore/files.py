@@ -43,6 +43,20 @@ def opened(base: str, key: str) -> Iterator[int]:
     No part of the path below the directory may be a link: anyone who can write there could lead
     readers to any of their files. Raises `OSError` (ELOOP, ENOTDIR) if there is one.
     """
+    with _folder_of(base, key) as (at, name, link_flag):
+        # Opening a pipe would otherwise wait for a writer.
+        found = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | link_flag, dir_fd=at)
+    try:
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            raise OSError(errno.EINVAL, "it is not a file", key)
+        yield found
+    finally:
+        os.close(found)
+
+
+@contextmanager
+def _folder_of(base: str, key: str) -> Iterator[tuple[int, str, int]]:
+    """The folder that a key lies in, its name there, and the flag that follows no link."""
     *folders, name = key.split("/")
     # Absolute paths of the log are read from the root, where links are the system's own.
     link_flag = 0 if base == "/" else os.O_NOFOLLOW
@@ -52,16 +66,18 @@ def opened(base: str, key: str) -> Iterator[int]:
             inner = os.open(folder, _DIRECTORY | link_flag, dir_fd=at)
             os.close(at)
             at = inner
-        # Opening a pipe would otherwise wait for a writer.
-        found = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | link_flag, dir_fd=at)
+        yield at, name, link_flag
     finally:
         os.close(at)
-    try:
-        if not stat.S_ISREG(os.fstat(found).st_mode):
-            raise OSError(errno.EINVAL, "it is not a file", key)
-        yield found
-    finally:
-        os.close(found)
+
+
+def leads_away(base: str, key: str) -> bool:
+    """Whether a folder of the key is a link; its last part, if no slash follows, may be one."""
+    place = -1
+    while base != "/" and (place := key.find("/", place + 1)) != -1:
+        if os.path.islink(base + key[:place]):  # noqa: PTH114 - a path object costs more
+            return True
+    return False
 
 
 def write_all(descriptor: int, data: Bytes) -> None:
@@ -94,6 +110,16 @@ def remove(full: str) -> None:
         os.unlink(full)  # noqa: PTH108 - a path object costs more than the call
     except OSError as error:
         if error.errno not in _NOT_THERE:
+            raise
+
+
+def remove_below(base: str, key: str) -> None:
+    """Remove a file below a directory, if it exists; below a link nothing does."""
+    try:
+        with _folder_of(base, key) as (at, name, _):
+            os.unlink(name, dir_fd=at)
+    except OSError as error:
+        if error.errno not in _NOT_THERE and error.errno != errno.ELOOP:
             raise
 
 

@@ -66,7 +66,7 @@ class LocalStore:
     def put(self, path: str, data: Bytes) -> None:
         # Under its final name at once: nobody knows the name before the commit that needs the whole
         # file, and a temporary name and a rename cost a quarter more.
-        full = self._base + check_key(path)
+        full = self._target(path)
         try:
             self._write(full, data)
             files.sync_directory(_folder(full))
@@ -103,7 +103,7 @@ class LocalStore:
         return PutChain(whole, exists=failure is None and whole < len(done), failure=failure)
 
     def _files(self, items: Iterable[Item]) -> builtins.list[Item]:
-        return [(self._base + check_key(path), data) for path, data in items]
+        return [(self._target(path), data) for path, data in items]
 
     def _sync_folders(self, names: Iterable[str]) -> StoreError | None:
         """Once for all: a journal keeps the order of links, so that after a power loss the
@@ -157,7 +157,7 @@ class LocalStore:
         return data, hashlib.sha256(data).hexdigest()
 
     def put_if_match(self, path: str, data: Bytes, tag: str | None) -> bool:
-        full = self._base + check_key(path)
+        full = self._target(path)
         with _writing(path), files.locked(full):
             found = self.read_tagged(path)
             if (found and found[1]) != tag:
@@ -176,7 +176,7 @@ class LocalStore:
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[Output]:
-        full = self._base + check_key(path)
+        full = self._target(path)
         temporary = temporary_name(full)
         with _writing(path):
             file = os.fdopen(files.create(temporary), "wb", _BUFFER)
@@ -225,12 +225,12 @@ class LocalStore:
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
             try:
-                files.remove(self._base + check_key(path))
+                files.remove_below(self._base, check_key(path))
             except OSError as error:
                 raise local_failure("delete", path, error) from error
 
     def move_aside(self, path: str, new_path: str) -> bool:
-        full, new = self._base + check_key(path), self._base + check_key(new_path)
+        full, new = self._target(path), self._target(new_path)
         try:
             if os.path.lexists(new):
                 return False
@@ -248,21 +248,36 @@ class LocalStore:
             if is_hidden(key):
                 continue
             try:
-                found = Path(self._base + key).stat()
+                found = Path(self._base + key).lstat()
             except FileNotFoundError:
                 continue  # deleted since
+            except OSError as error:
+                raise local_failure("list", key, error) from error
             yield ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def _walk(self, prefix: str, after: str) -> Iterator[str]:
         """Files in the order of their keys, which differs from the order of directories."""
         below = check_key(prefix.rstrip("/")) + "/" if prefix else ""
+        if files.leads_away(self._base, below):
+            return
+        start = after.removeprefix(below) if after.startswith(below) else after[:0]
+
+        def is_later(name: str) -> bool:
+            # A folder on the way to the start begins it.
+            return name > start or start.startswith(name)
+
         try:
             with os.scandir(self._base + below) as entries:
-                # Only names are held for sorting: there may be a million.
+                # Only names are held for sorting: there may be a million. Links and pipes are no
+                # objects: what they lead to can't be read here.
                 names = sorted(
-                    f"{entry.name}/" if entry.is_dir() else entry.name
+                    f"{entry.name}/" if is_folder else entry.name
                     for entry in entries
-                    if not (entry.is_symlink() and entry.is_dir())
+                    if is_later(entry.name)
+                    and (
+                        (is_folder := entry.is_dir(follow_symlinks=False))
+                        or entry.is_file(follow_symlinks=False)
+                    )
                 )
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -278,6 +293,8 @@ class LocalStore:
 
     def folders(self, prefix: str = "") -> builtins.list[str]:
         below = check_key(prefix.rstrip("/")) + "/" if prefix else ""
+        if files.leads_away(self._base, below):
+            return []
         try:
             with os.scandir(self._base + below) as entries:
                 return sorted(
@@ -311,8 +328,8 @@ class LocalStore:
         removed = 0
         for key in self._walk(prefix, ""):
             try:
-                if is_temporary(key) and Path(self._base + key).stat().st_mtime_ns <= limit:
-                    files.remove(self._base + key)
+                if is_temporary(key) and Path(self._base + key).lstat().st_mtime_ns <= limit:
+                    files.remove_below(self._base, key)
                     removed += 1
             except FileNotFoundError:
                 continue
@@ -325,6 +342,13 @@ class LocalStore:
         if found.own:
             return self, found.key
         return LocalStore(found.place.removeprefix(LOCAL), self._options), found.key
+
+    def _target(self, path: str) -> str:
+        """The name under which an object is written; through a link it could not be read again."""
+        key = check_key(path)
+        if files.leads_away(self._base, key):
+            raise _linked("write", path)
+        return self._base + key
 
     def _write(self, full: str, data: Bytes) -> None:
         descriptor = files.create(full)
@@ -341,15 +365,19 @@ class LocalStore:
         if isinstance(error, FileNotFoundError):
             return missing(path, self.location)
         if error.errno in _NO_FILE:
-            return StoreError(
-                f"can't {verb} the object {path!r}",
-                cause="it is not a file, or it is a link: links inside a table's folder are not "
-                "followed",
-                remedy="put the file itself there",
-                path=path,
-                is_transient=False,
-            )
+            return _linked(verb, path)
         return local_failure(verb, path, error)
+
+
+def _linked(verb: str, path: str) -> StoreError:
+    return StoreError(
+        f"can't {verb} the object {path!r}",
+        cause="it is not a file, or it is a link or below one: links inside a table's folder are "
+        "not followed",
+        remedy="put the file or the folder itself there",
+        path=path,
+        is_transient=False,
+    )
 
 
 def _name_all(ready: list[tuple[str, str]], chain: list[bool] | None) -> None:

@@ -174,8 +174,10 @@ def _local_path(rest: str, uri: str) -> str:
     if rest.startswith("//"):
         host, slash, tail = rest[2:].partition("/")
         if host not in ("", "localhost"):
+            # Without the user and password that it may have.
+            named = host.rpartition("@")[2]
             raise ConfigError(
-                f"{uri!r:.200} names the host {host!r}",
+                f"{f'file://{named}{slash}{tail}'!r:.200} names the host {named!r}",
                 remedy="write local paths as file:///path",
             )
         path = slash + tail

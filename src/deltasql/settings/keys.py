@@ -18,6 +18,7 @@ VARIABLE_PREFIX: Final = "DELTASQL_"
 READ_URL: Final = "sql.read_url"
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_PLAIN_KEY = re.compile(r"[\w. -]*")
 _SIZE = re.compile(r"\d+(?:\.\d+)?\s*[kKmMgGtT]i?[bB]")
 _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -299,10 +300,17 @@ def unknown(key: str, known: Sequence[str], *, where: str = "") -> ConfigError:
     """The error for a key that does not exist, with the nearest that does."""
     near = nearest(key, known)
     return ConfigError(
-        f"there is no setting {key!r:.80}",
+        f"there is no setting {shown_key(key)}",
         cause=f"found in {where}" if where else "",
         remedy=f"did you mean {near}?" if near else "docs/configuration.md lists the settings",
     )
+
+
+def shown_key(key: object) -> str:
+    """A key as messages show it: a URL in its place, with the password, was meant as a value."""
+    if isinstance(key, str) and _PLAIN_KEY.fullmatch(key):
+        return repr(key[:80])
+    return "of the given name, which is not shown as it may be a secret"
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 from deltasql.errors import ConfigError
-from deltasql.settings.keys import parse_duration, variable_of
+from deltasql.settings.keys import parse_duration, shown_key, variable_of
 
 SCHEMES = {
     "s3": "s3",
@@ -211,4 +211,4 @@ def _unknown(key: str, kind: str) -> ConfigError:
         remedy = f"options begin with {', '.join(f'{owner}.' for owner in _OWN)}"
     else:
         remedy = f"did you mean {near[0]}?" if near else "docs/storage.md lists the options"
-    return ConfigError(f"no object store has the option {key!r}", remedy=remedy)
+    return ConfigError(f"no object store has the option {shown_key(key)}", remedy=remedy)

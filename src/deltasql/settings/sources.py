@@ -26,6 +26,9 @@ from deltasql.settings.secrets import mask, mask_address
 FILE_NAME: Final = "deltasql.toml"
 NAMES: Final = ("url", "location", "committer")
 _PREFIX: Final = keys.VARIABLE_PREFIX
+# Beyond these nobody means it, and Python would fail to show it.
+_LONGEST_KEY: Final = 300
+_MOST_BITS: Final = 64
 # User names that identify nobody.
 _NOBODY: Final = frozenset({"root", "unknown"})
 
@@ -131,7 +134,9 @@ def resolve(
     content = _read(path) if path is not None else {}
     chosen = profile or environment.get(f"{_PREFIX}PROFILE") or content.get("profile")
     found = list(_values(_top(content), str(path), str(path)))
-    of_profile = [] if not chosen else list(_profile_values(content, str(chosen), path))
+    if chosen and not isinstance(chosen, str):
+        raise ConfigError("the profile must be text", remedy="give the name of a profile")
+    of_profile = [] if not chosen else list(_profile_values(content, chosen, path))
     from_environment = list(_environment_values(environment))
     layers = (
         [*found, *from_environment, *of_profile]
@@ -235,10 +240,14 @@ def _values(given: Mapping[str, Any], where: str, source: str) -> Iterator[Value
             raise keys.unknown(key, known, where=where)
         if key in (*NAMES, url_command.KEY) and not isinstance(value, str):
             raise ConfigError(f"{key} must be text", cause=f"found another type in {where}")
+        if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            raise ConfigError(f"{key} is too large a number", cause=f"found in {where}")
         yield Value(key, value, source)
 
 
 def _flat(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    if len(prefix) > _LONGEST_KEY:
+        raise ConfigError(f"there is no setting {prefix[:40]!r}…", cause="it is nested too deep")
     for key, value in given.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")

@@ -39,10 +39,9 @@ class Running:
         """Tables, by their ids, and versions that are being read."""
         found = {
             read
-            for query in self._jvm.java.util.ArrayList(
-                self._executions.executionIdToQueryExecution().values()
-            )
-            for read in self._scans(query.analyzed())
+            # Not `values()`: Py4J would look each of them up by an int, and the keys are longs.
+            for execution in self._executions.executionIdToQueryExecution().entrySet()
+            for read in self._scans(execution.getValue().analyzed())
         }
         if not found:
             return set()

@@ -138,10 +138,12 @@ class SparkTransaction:
         """A table with the methods `delete`, `update` and `merge`."""
         table = self._table(name)
 
-        def take(write: writing.Write | None) -> None:
-            if write is not None:
+        def take(write: writing.Write) -> None:
+            if write.actions:
                 table.take(write)
-            elif self._app[0] is not None:
+                return
+            table.rests_on(write.reads)
+            if self._app[0] is not None:
                 # Even a commit without changes must be recorded in the table.
                 table.take(writing.Write(actions=(), operation="WRITE"))
 

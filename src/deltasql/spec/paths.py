@@ -48,6 +48,18 @@ def encode_path(key: str) -> str:
     return first.replace(":", "%3A") + slash + rest if is_absolute(encoded) else encoded
 
 
+def location_uri(location: str) -> str:
+    """The location of a store, a URI, as the log writes it before the paths of its files.
+
+    In the key of a bucket escapes are optional: `a b` and `a%20b` are one place.
+    """
+    scheme, _, rest = location.rstrip("/").partition("://")
+    host, slash, key = rest.partition("/")
+    if scheme.lower() == "file" or not slash:
+        return location.rstrip("/")
+    return f"{scheme}://{host}/{encode_path(decode_path(key))}"
+
+
 def decode_path(path: str) -> str:
     """The object key, or the plain absolute URI, of a path in the log."""
     if "%" not in path:

@@ -28,7 +28,9 @@ _WORDS = {
     "postgres": {
         "now": "clock_timestamp()",
         "now_ms": "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
-        "ms": "(extract(epoch FROM {}) * 1000)::bigint",
+        # Whoever may write a row may write a time without end, too: the ends of Python's calendar.
+        "ms": "CASE {} WHEN 'infinity' THEN 253402300799999 WHEN '-infinity' THEN -62135596800000"
+        " ELSE (extract(epoch FROM {}) * 1000)::bigint END",
         "in_ms": "(clock_timestamp() + {} * interval '1 millisecond')",
     },
     "sqlite": {

@@ -68,6 +68,17 @@ FORGED_STATUSES = {
     "of a table to come": f"{FORGED_STATUS} (2, 0, 'PENDING', 'x')",
 }
 
+# PostgreSQL has times that Python has not.
+FORGED_TIMES = {
+    "of a pin": "INSERT INTO dl_pins VALUES ('p', 1, 0, 'r', NULL, '-infinity', 'infinity')",
+    "of a session": "INSERT INTO dl_sessions"
+    " VALUES ('s', 'x', 'h', 1, NULL, '-infinity', 'infinity', '4000-01-01 BC')",
+    "of a job": "INSERT INTO dl_maintenance_jobs"
+    " VALUES ('j', 1, 'VACUUM', 'r', '-infinity', 'me', 'infinity', '-infinity')",
+    "of the mirror": "UPDATE dl_mirror_status SET status = 'FAILED', json_written = false,"
+    " last_attempt_at = 'infinity', mirrored_at = '-infinity', retry_count = 2147483646",
+}
+
 
 def as_role(url: str, name: str) -> str:
     """The address for another role."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import psycopg
 import pytest
 
 import deltasql
 from deltasql.lake.database import grants
+from deltasql.log.timestamps import LATEST_MS
 from deltasql.mirror.checkpoints.soundness import live_sums
 from deltasql.store.checking.interface import Origin, TrustedVersion
+from deltasql.store.rows import partition_key_of
 from tests.cli.grants.statements import (
     FORGED,
     FORGED_STATUSES,
+    FORGED_TIMES,
     REFUSED_BY_CHECKS,
     ROLES,
     ROWS,
@@ -47,6 +52,103 @@ def test_nobody_forges_the_status_of_a_version_to_come(connect_as, postgres_url,
         for what, statement in FORGED_STATUSES.items():
             assert refusal(forger, statement) == "DL003", what
     assert connect_as("writer").table("t").append(ROWS) == 2
+
+
+@pytest.mark.parametrize("strict", [True])
+def test_a_dropped_table_gets_no_other_head(connect_as, postgres_url, names):
+    """Its row can be touched, and its head be gone: it is not one that is being created."""
+    touches = (
+        "SELECT dl_drop_table(1)",
+        "UPDATE dl_tables SET mirror_paused = false WHERE table_id = 1",
+    )
+    with psycopg.connect(as_role(postgres_url, names["writer"]), autocommit=True) as forger:
+        for touch in touches:
+            forger.execute("BEGIN")
+            forger.execute(touch)
+            assert refusal(forger, "SELECT dl_create_head(1, 5)") == "DL003", touch
+            forger.execute("ROLLBACK")
+            with suppress(deltasql.TableNotFoundError):
+                connect_as("writer").drop_table("t")
+    assert connect_as("owner").undrop("t").version == 1
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_partitions_have_the_keys_of_their_values(connect_as, postgres_url, names):
+    """The first to name one would say what conditions make of all that is written to it later."""
+    owner = connect_as("owner")
+    owner.create_table("p", ROWS.schema, partition_by=["day"])
+    with psycopg.connect(as_role(postgres_url, names["writer"]), autocommit=True) as forger:
+        key = partition_key_of('{"day":"a"}')
+        forged = f'{{"partitions":[{{"partition_key":{key},"partition_values":"{{}}"}}]}}'
+        with pytest.raises(psycopg.Error) as caught:
+            forger.execute(
+                "SELECT dl_commit(2, 'forged', false, NULL, NULL, 0, 0, '{', '', '}', NULL,"
+                " 'WRITE', '{}', NULL, true, ARRAY[]::dl_added_file[], NULL, NULL, %s, false)",
+                [forged],
+            )
+        assert caught.value.sqlstate == "DL003"
+        insert = "INSERT INTO dl_partitions VALUES (2, %s, '{}')"
+        assert refusal(forger, insert.replace("%s", str(key))) in ("DL003", "42501")
+    writer = connect_as("writer")
+    writer.table("p").append(ROWS)
+    assert writer.table("p").count("day = 'a'") == 1
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_nobody_forges_where_others_put_rows(connect_as, postgres_url, names):
+    """A delete that was slower finds its rows by it."""
+    lake = connect_as("writer")
+    table = lake.table("t")
+    table.append(ROWS)
+    table.optimize()
+    forged = (
+        "INSERT INTO dl_moved_rows VALUES (1, {}, '[2,2]', now())",
+        "INSERT INTO dl_row_orders VALUES (1, {}, '[2,2]', 'x', now())",
+    )
+    with psycopg.connect(as_role(postgres_url, names["writer"]), autocommit=True) as forger:
+        forger.execute("DELETE FROM dl_moved_rows")
+        for statement in forged:
+            for version in (table.version, table.version + 1):
+                assert refusal(forger, statement.format(version)) == "DL003"
+    table.append(ROWS)
+    table.optimize()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        (found,) = connection.execute("SELECT count(*) FROM dl_moved_rows").fetchone()
+    assert found == 1
+
+
+@pytest.mark.parametrize("strict", [True])
+def test_times_without_end_blind_nobody(connect_as, postgres_url, names):
+    """They can hold upkeep up; who did it can be seen, and the mirror goes on."""
+    with psycopg.connect(as_role(postgres_url, names["writer"]), autocommit=True) as forger:
+        for statement in FORGED_TIMES.values():
+            forger.execute(statement)
+    owner = connect_as("owner")
+    assert [item.expires_at for item in owner.pins()] == [LATEST_MS]
+    assert [item.started_at.year for item in owner.sessions() if item.host == "h"] == [1]
+    assert "VACUUM" in {job.work for job in owner.maintenance.queue()}
+    table = owner.table("t")
+    table.vacuum()
+    table.expire()
+    owner.mirror.status()
+    owner.mirror.repair()
+    assert table.mirror.status().lag_versions == 0
+
+
+@pytest.mark.parametrize("strict", [True])
+def test_odd_parameters_of_one_commit_hide_no_other(connect_as, postgres_url, names):
+    with psycopg.connect(as_role(postgres_url, names["writer"]), autocommit=True) as forger:
+        for number, odd in enumerate(("not json", "[1]", "[" * 900, '{"a":1e999}')):
+            forger.execute(
+                "SELECT dl_commit(1, %s, false, NULL, NULL, 0, 0,"
+                " '{\"commitInfo\":{\"timestamp\":', ',\"inCommitTimestamp\":', '}}', NULL,"
+                " 'WRITE', %s, NULL, true, ARRAY[]::dl_added_file[], NULL, NULL, NULL, false)",
+                [f"forged{number}", odd],
+            )
+    owner = connect_as("owner")
+    assert len(owner.audit("2020-01-01", "2999-01-01")) == 6
+    newest, *_ = owner.table("t").history()
+    assert newest.operation_params == {"unreadable": '{"a":1e999}'}
 
 
 def _commit_without_its_row(forger: psycopg.Connection) -> None:

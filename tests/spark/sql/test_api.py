@@ -153,8 +153,10 @@ def test_what_would_break_a_lake_is_refused(spark, db, name):
         spark._jvm.io.delta.tables.DeltaTable.forPath(
             spark._jsparkSession, db.lake.table(name).location
         ).vacuum()
-    with pytest.raises(IllegalArgumentException, match="Delta tables only"):
-        spark.sql(f"CREATE TABLE {CATALOG}.{name}x (id INT) USING csv")
+    # The session's own default, too, which `saveAsTable` names by itself.
+    for provider in ("csv", spark.conf.get("spark.sql.sources.default")):
+        with pytest.raises(IllegalArgumentException, match="Delta tables only"):
+            spark.sql(f"CREATE TABLE {CATALOG}.{name}x (id INT) USING {provider}")
 
 
 def test_namespaces(spark, db):

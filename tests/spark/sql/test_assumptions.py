@@ -92,9 +92,14 @@ def test_every_log_comes_from_the_cache(spark, attached):
 
 
 @pytest.mark.parametrize(
-    "name", ["io.delta.tables.DeltaTableBuilder", "org.apache.spark.sql.classic.DataStreamWriter"]
+    "name",
+    [
+        "io.delta.tables.DeltaTableBuilder",
+        "org.apache.spark.sql.classic.DataStreamWriter",
+        "org.apache.spark.sql.classic.DataFrameWriter",
+    ],
 )
-def test_callers_that_are_refused_have_the_names_we_know_them_by(spark, name):
+def test_callers_have_the_names_we_know_them_by(spark, name):
     assert _class(spark, name).getName() == name
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+import zlib
 from array import array
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from deltasql.errors import LogFormatError
 from deltasql.log.conflict import Winner
-from deltasql.log.moved_rows import MovedRows, among_live, only_moves, pack
+from deltasql.log.moved_rows import MOST_ORDERED, MovedRows, among_live, only_moves, pack
 from deltasql.spec.actions import AddFile, Metadata, RemoveFile
 
 
@@ -81,9 +83,32 @@ def test_a_row_that_was_not_live_is_an_error():
         found.find("a", [3])
 
 
-def test_an_order_of_other_rows_is_not_trusted():
-    order = pack(array("i", [1, 0]))
+@pytest.mark.parametrize(
+    "order",
+    [
+        pack(array("i", [1, 0])),
+        pack(array("i", [2, 1, 0, 3])),
+        pack(array("i", [0, 0, 1])),
+        pack(array("i", [0, 1, -1])),
+        pack(array("i", [0, 1, 3])),
+        zlib.compress(b"12345"),
+        b"not zlib",
+        b"",
+    ],
+)
+def test_an_order_of_other_rows_is_not_trusted(order):
     assert MovedRows.of(Winner(7, [remove("a"), add("b", 3)]), [3], order) is None
+
+
+@pytest.mark.parametrize("rows", [3, MOST_ORDERED + 1])
+def test_an_order_that_unfolds_is_not_unfolded(rows):
+    bomb = zlib.compress(bytes(100_000_000), level=9)
+    tracemalloc.start()
+    try:
+        assert MovedRows.of(Winner(7, [remove("a"), add("b", rows)]), [rows], bomb) is None
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_commit_without_files_moves_nothing():

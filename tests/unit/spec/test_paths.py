@@ -12,6 +12,7 @@ from deltasql.spec.paths import (
     encode_path,
     hive_directory,
     is_absolute,
+    location_uri,
     object_key,
 )
 
@@ -130,3 +131,20 @@ def test_what_no_file_is_called_is_nothing_for_a_new_one(path: str) -> None:
 
 def test_a_stray_percent_stays() -> None:
     assert decode_path("100%/a%2") == "100%/a%2"
+
+
+@pytest.mark.parametrize(
+    ("location", "uri"),
+    [
+        ("file:///a%20b/c", "file:///a%20b/c"),
+        ("s3://lake", "s3://lake"),
+        ("s3://lake/a b/t/", "s3://lake/a%20b/t"),
+        ("s3://lake/a%20b/t", "s3://lake/a%20b/t"),
+        ("s3://lake/100%/t", "s3://lake/100%25/t"),
+        ("s3://lake/a%2520b", "s3://lake/a%2520b"),
+        ("abfss://c@account.dfs.core.windows.net/é+", "abfss://c@account.dfs.core.windows.net/é+"),
+    ],
+)
+def test_a_location_is_one_uri_however_it_is_written(location: str, uri: str) -> None:
+    assert location_uri(location) == uri
+    assert location_uri(uri) == uri

@@ -38,6 +38,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
   private static final String STORAGE = "org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat";
   private static final String TABLE = "org.apache.spark.sql.catalyst.catalog.CatalogTable";
 
+  private static final String FRAME_WRITER = "org.apache.spark.sql.classic.DataFrameWriter";
   private static final String BUILDER = "io.delta.tables.DeltaTableBuilder";
   private static final String ANALYSIS = "org.apache.spark.sql.delta.DeltaAnalysis";
 
@@ -275,11 +276,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
   private Path promise(Identifier ident, Map<String, String> properties, boolean mayExist) {
     mustBeFoundAgain(ident);
     String provider = properties.getOrDefault(TableCatalog.PROP_PROVIDER, "delta");
-    // `saveAsTable` without a format names the session's default, whatever the catalog.
-    boolean isSaid = !provider.equalsIgnoreCase(
-        ((org.apache.spark.sql.classic.SparkSession) spark()).sessionState().conf()
-            .defaultDataSourceName());
-    if (!provider.equalsIgnoreCase("delta") && isSaid) {
+    if (!provider.equalsIgnoreCase("delta") && !isFramesDefault(provider)) {
       throw new LakeException(
           "DELTASQL_NOT_DELTA",
           "the catalog " + name + " has Delta tables only, and " + Names.of(ident) + " is USING "
@@ -299,6 +296,14 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
       replaced.put(place.toString(), describe(ident, find(ident)));
     }
     return place;
+  }
+
+  /** `saveAsTable` without a format names the session's default, whatever the catalog. */
+  private boolean isFramesDefault(String provider) {
+    var conf = ((org.apache.spark.sql.classic.SparkSession) spark()).sessionState().conf();
+    return provider.equalsIgnoreCase(conf.defaultDataSourceName())
+        && StackWalker.getInstance()
+            .walk(frames -> frames.anyMatch(frame -> frame.getClassName().equals(FRAME_WRITER)));
   }
 
   /** Delta's builder looks the table that it has made up in Spark's own catalog, and fails. */

@@ -161,7 +161,8 @@ final class PluginProcess {
   }
 
   /** Tell it what it must know; returns what it says, null if it ends, or takes too long. */
-  private static JsonNode greet(Process process, ObjectNode hello) throws IOException {
+  private static JsonNode greet(Process process, ObjectNode hello)
+      throws IOException, InterruptedException {
     Thread watch = new Thread(
         () -> {
           try {
@@ -182,8 +183,9 @@ final class PluginProcess {
           new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8)).readLine();
       return line == null ? null : Bridge.MAPPER.readTree(line);
     } catch (IOException ended) {
-      // It did not even read: what it said on its way out tells more than a broken pipe.
-      if (process.isAlive()) {
+      // It did not even read: what it said on its way out tells more than a broken pipe. Its pipes
+      // are closed a moment before it is gone.
+      if (!process.waitFor(5, TimeUnit.SECONDS)) {
         throw ended;
       }
       return null;

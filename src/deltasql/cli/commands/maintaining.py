@@ -84,8 +84,9 @@ def vacuum(
 
 
 def _told(report: VacuumReport) -> str:
+    kept = f"orphans stay: {report.kept_because}" if report.kept_because else ""
     if not report.count:
-        return ""
+        return kept and f"{report.table}: {kept}"
     done = "to delete" if report.dry_run else "deleted"
     told = f"{report.table}: {counted(report.count, 'file')} {done} ({in_units(report.bytes)})"
     parts = [
@@ -98,7 +99,8 @@ def _told(report: VacuumReport) -> str:
         )
         if number
     ]
-    return told + (f": {', '.join(parts)}" if parts else "")
+    told += f": {', '.join(parts)}" if parts else ""
+    return told + (f"; {kept}" if kept else "")
 
 
 def leftovers(

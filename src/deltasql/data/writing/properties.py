@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deltasql.errors import ValidationError
+from deltasql.errors import ValidationError, quoted
 from deltasql.spec.schema import ArrayType, DeltaType, MapType, StructField, StructType
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class WriterProperties:
             raise _refused("columns", self.columns, "a mapping from names to ColumnProperties")
         for name, value in self.columns.items():
             if not isinstance(value, ColumnProperties):
-                raise _refused(f"columns[{name!r:.80}]", value, "a ColumnProperties")
+                raise _refused(f"columns[{quoted(name)}]", value, "a ColumnProperties")
 
     @property
     def ending(self) -> str:
@@ -223,10 +223,10 @@ def _is_within(logical: tuple[str, ...], name: str) -> bool:
 # --- checks -----------------------------------------------------------------------------
 
 
-def _check_compression(name: str | None, level: int | None) -> None:
+def _check_compression(name: Any, level: int | None) -> None:
     if name is None and level is None:
         return
-    if name is not None and str(name).lower() not in _ENDINGS:
+    if name is not None and (not isinstance(name, str) or name.lower() not in _ENDINGS):
         raise _refused("compression", name, f"one of {', '.join(_ENDINGS)}")
     if level is not None and (name is not None and name.lower() not in _LEVELS):
         raise ValidationError(
@@ -240,4 +240,4 @@ def _must_be_positive(name: str, value: Any) -> None:
 
 
 def _refused(name: str, value: Any, words: str) -> ValidationError:
-    return ValidationError(f"{name} can't be {value!r:.80}", remedy=f"give {words}")
+    return ValidationError(f"{name} can't be {quoted(value)}", remedy=f"give {words}")

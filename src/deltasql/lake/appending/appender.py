@@ -123,7 +123,8 @@ class Appender:
         """Hand in rows without waiting; the future has their version once they are durable.
 
         Rows that don't fit the table are refused at once. Blocks while too many rows are waiting.
-        With `app_id` and `app_version` the append happens once.
+        With `app_id` and `app_version` the append happens once; the versions of an `app_id` must be
+        handed in in their order, since one that comes after a higher one is skipped.
         """
         entry = self._entry(data, writing.txn_actions(app_id, app_version))
         self._hand_in(entry)

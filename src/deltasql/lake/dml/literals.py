@@ -13,6 +13,18 @@ from deltasql.log.predicates.text_literals import literal_of
 
 def literal(value: Any) -> str:
     """The SQL literal for a value."""
+    try:
+        return _rendered(value)
+    except (RecursionError, ValueError) as error:
+        raise ValidationError(
+            f"a column can't be set to this {type(value).__name__}",
+            cause=str(error),
+            remedy="give a value that fits into a column: numbers of at most 38 digits, lists and "
+            "dicts that are not within themselves",
+        ) from None
+
+
+def _rendered(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).upper()
     for kind, render in _RENDERERS:
@@ -32,7 +44,7 @@ def _moment(value: datetime) -> str:
 
 
 def _field(item: tuple[str, Any]) -> str:
-    return f"{literal(item[0])}, {literal(item[1])}"
+    return f"{_rendered(item[0])}, {_rendered(item[1])}"
 
 
 _RENDERERS: list[tuple[type, Callable[[Any], str]]] = [
@@ -44,7 +56,7 @@ _RENDERERS: list[tuple[type, Callable[[Any], str]]] = [
     # Before `date`: a datetime is a date as well.
     (datetime, _moment),
     (date, lambda value: f"DATE '{value.isoformat()}'"),
-    (list, lambda value: f"list_value({', '.join(map(literal, value))})"),
+    (list, lambda value: f"list_value({', '.join(map(_rendered, value))})"),
     (dict, lambda value: f"named_struct({', '.join(map(_field, value.items()))})"),
 ]
 

@@ -165,7 +165,7 @@ class MergeBuilder(Generic[R]):
     def _with_all(
         self, side: Side, verb: Verb, condition: str | None, without: list[str] | None
     ) -> Self:
-        left_out = frozenset(name.lower() for name in without or ())
+        left_out = frozenset(name.lower() for name in (() if without is None else without))
         return self._and(Clause(side, verb, _text(condition), without=left_out))
 
     def _and(self, clause: Clause) -> Self:

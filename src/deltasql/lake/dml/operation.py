@@ -205,12 +205,12 @@ class RowFiles:
         used: Iterable[AddFile],
         changes: Sequence[Action] = (),
         metrics: Mapping[str, int],
-    ) -> writing.Write | None:
-        """What the operation commits; None if nothing changed."""
+    ) -> writing.Write:
+        """What the operation commits; an empty write if nothing changed."""
         removed = removes(self.gone, deletion_timestamp=writing.now_ms())
-        actions: list[Action] = [*changes, *removed, *self.added, *self.changes]
-        if not removed and not self.added:
-            return None
+        actions: list[Action] = []
+        if removed or self.added:
+            actions = [*changes, *removed, *self.added, *self.changes]
         keys = frozenset((add.path, add.dv_id) for add in used)
         return writing.Write(
             actions=actions,

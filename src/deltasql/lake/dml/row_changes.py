@@ -18,11 +18,11 @@ from deltasql.lake.dml.operation import RowFiles, TableAt
 from deltasql.log.removal import every_row, sort_by_match
 from deltasql.spec.actions import AddFile
 
-Outcome = tuple[writing.Write | None, Mapping[str, int]]
+Outcome = tuple[writing.Write, Mapping[str, int]]
 
 
 def delete(session: Session, table: TableAt, where: str | None) -> Outcome:
-    """Delete the rows that satisfy a condition, by default all; no write if there are none."""
+    """Delete the rows that satisfy a condition, by default all; an empty write if none do."""
     clock, files = Clock(), RowFiles(table)
     if where is None:
         files.take_whole(every_row(table.snapshot.adds(None)))
@@ -54,7 +54,7 @@ def delete(session: Session, table: TableAt, where: str | None) -> Outcome:
 def update(
     session: Session, table: TableAt, where: str | None, values: Mapping[str, str]
 ) -> Outcome:
-    """Set columns in the rows of a condition, by default all; writes nothing if there are none."""
+    """Set columns in the rows of a condition, by default all; an empty write without any."""
     clock, files = Clock(), RowFiles(table)
     condition = condition_of(session, table.state.schema, "TRUE" if where is None else where)
     rows = _Updated(session, table, values)

@@ -146,9 +146,9 @@ class TableVerbs:
         with tracing.span("dml", table=table.name), table.present():
             for attempt in range(wishes.retries + 1):
                 write, result = _at(table, operation, wishes.options)
-                if write is None and not txn:
+                if not write.actions and not txn:
                     return result
-                if write is None:
+                if not write.actions:
                     write = writing.Write(actions=(), operation="WRITE")
                 try:
                     return table.commit_write(write, txn, wishes.metadata)
@@ -214,8 +214,10 @@ class TransactionVerbs:
         table = cast("TransactionTable", self)
         table.must_be_open()
         write, result = _at(table, operation)
-        if write is not None:
+        if write.actions:
             table.take(write)
+        else:
+            table.rests_on(write.reads)
         return result.metrics
 
 
@@ -229,7 +231,7 @@ def retries_of(ours: int, theirs: int | None) -> int:
 
 def _at(
     table: Table | TransactionTable, operation: Operation, options: FileOptions = PLAIN
-) -> tuple[writing.Write | None, WriteResult]:
+) -> tuple[writing.Write, WriteResult]:
     """What an operation does to the table as it is now."""
     snapshot = table.base()
     at = TableAt(

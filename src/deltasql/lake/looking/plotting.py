@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
@@ -105,10 +106,12 @@ def _new_figure() -> tuple[Figure, Any]:
     return TableFigure(figsize=(8, 6), layout="constrained"), ConciseDateFormatter
 
 
-def _line(axes: Axes, times: list[datetime], values: list[int], name: str) -> None:
+def _line(axes: Axes, times: list[datetime], values: Sequence[int], name: str) -> None:
     drawn = cast("list[Any]", times)
-    axes.step(drawn, values, where="post", color="#0f766e", linewidth=1.8)
-    axes.fill_between(drawn, values, step="post", color="#0f766e", alpha=0.15, linewidth=0)
+    # What a log claims may be more than numpy's integers hold.
+    heights = [float(value) for value in values]
+    axes.step(drawn, heights, where="post", color="#0f766e", linewidth=1.8)
+    axes.fill_between(drawn, heights, step="post", color="#0f766e", alpha=0.15, linewidth=0)
     axes.set_ylabel(name)
     axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)

@@ -152,9 +152,11 @@ class TransactionTable(TransactionVerbs):
 
         `files` are those that may hold such rows, where they are known.
         """
-        self._reads = self._reads.joined(
-            Reads.all() if predicate is None else Reads.where(predicate, files=files)
-        )
+        self.rests_on(Reads.all() if predicate is None else Reads.where(predicate, files=files))
+
+    def rests_on(self, reads: Reads) -> None:
+        """Make what was read part of the conflict check; so is not to have found a row."""
+        self._reads = self._reads.joined(reads)
 
     def append(
         self,
@@ -289,7 +291,7 @@ class TransactionTable(TransactionVerbs):
         restated = self._restated(write.actions)
         self.feed_debt.note(write.actions)
         self._written += write.files
-        self._reads = self._reads.joined(write.reads)
+        self.rests_on(write.reads)
         self._operations.append((write.operation, write.operation_params))
         for action in (*write.actions, *writing.commit_info(write.metrics)):
             if isinstance(action, AddFile):

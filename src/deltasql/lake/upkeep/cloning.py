@@ -16,14 +16,15 @@ from deltasql.lake import locations
 from deltasql.lake.writing import new_id, now_ms
 from deltasql.maintenance.existing import must_exist
 from deltasql.maintenance.vacuuming.keys import vector_file
-from deltasql.places import same_scheme, scheme_of, uri_of
+from deltasql.places import same_scheme, uri_of
 from deltasql.spec.actions import Action, AddFile, DeletionVector, DomainMetadata
 from deltasql.spec.features import FEATURES, features_of
 from deltasql.spec.features import FENCE as FENCE_FEATURE
-from deltasql.spec.paths import encode_path, is_elsewhere
+from deltasql.spec.paths import is_elsewhere, location_uri
 from deltasql.spec.properties import (
     CLUSTERING_DOMAIN,
     FENCE,
+    ROW_TRACKING_DOMAIN,
     TIMESTAMPS,
     TIMESTAMPS_SINCE,
     TIMESTAMPS_SINCE_TIME,
@@ -33,6 +34,7 @@ from deltasql.spec.protocol import implied_features, protocol_for, upgraded
 if TYPE_CHECKING:
     from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
+    from deltasql.log.state import TableState
 
 _SINCE = (TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME)
 
@@ -51,14 +53,14 @@ def clone(
             remedy="choose a location in the same kind of store, or copy the rows",
         )
     with lake.presence.pinned(table.table_id, snapshot.version, f"clone to {name}") as pin_id:
-        root = _uri(table.objects.location)
+        root = location_uri(table.objects.location)
         files = list(snapshot.adds())
         what = f"{table.name} can't be cloned at version {snapshot.version}"
         must_exist(lake.store, table.objects, table.table_id, files, what=what)
         made = lake.create_with(
             name,
             place,
-            _actions(snapshot, [_absolute(add, root) for add in files]),
+            _actions(snapshot, [_absolute(add, root, snapshot.state) for add in files]),
             operation="CLONE",
             operation_params={
                 "source": table.name,
@@ -92,25 +94,35 @@ def _actions(snapshot: Snapshot, files: list[AddFile]) -> list[Action]:
     metadata = replace(
         state.metadata, id=new_id(), configuration=configuration, created_time=now_ms()
     )
-    clustering = snapshot.domains.get(CLUSTERING_DOMAIN)
-    domains = (
-        []
-        if clustering is None
-        else [DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=clustering)]
-    )
-    return [more or protocol, metadata, *domains, *files]
+    return [more or protocol, metadata, *_domains(snapshot), *files]
 
 
-def _absolute(add: AddFile, root: str) -> AddFile:
-    """The file as another table names it; its rows get ids of the clone's own."""
-    return replace(
+def _domains(snapshot: Snapshot) -> list[DomainMetadata]:
+    names = [CLUSTERING_DOMAIN]
+    if snapshot.state.row_tracking:
+        names.append(ROW_TRACKING_DOMAIN)
+    return [
+        DomainMetadata(domain=name, configuration=snapshot.domains[name])
+        for name in names
+        if name in snapshot.domains
+    ]
+
+
+def _absolute(add: AddFile, root: str, state: TableState) -> AddFile:
+    """The file as another table names it.
+
+    Rows keep their ids: those of rows that were moved are in the files, and new ones for the others
+    could be the same.
+    """
+    found = replace(
         add,
         path=_named(add.path, root),
         deletion_vector=_absolute_vector(add.deletion_vector, root),
         data_change=True,
-        base_row_id=None,
-        default_row_commit_version=None,
     )
+    if state.row_tracking:
+        return found
+    return replace(found, base_row_id=None, default_row_commit_version=None)
 
 
 def _absolute_vector(vector: DeletionVector | None, root: str) -> DeletionVector | None:
@@ -122,12 +134,3 @@ def _absolute_vector(vector: DeletionVector | None, root: str) -> DeletionVector
 
 def _named(path: str, root: str) -> str:
     return uri_of(path, root) if is_elsewhere(path) else f"{root}/{path}"
-
-
-def _uri(location: str) -> str:
-    """A store's location as the log writes it: percent-encoded, as local ones already are."""
-    scheme = scheme_of(location)
-    if scheme in (None, "file"):
-        return location.rstrip("/")
-    host, _, key = location.split("://", 1)[1].partition("/")
-    return f"{scheme}://{host}/{encode_path(key)}".rstrip("/") if key else f"{scheme}://{host}"

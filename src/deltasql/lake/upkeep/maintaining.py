@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from deltasql.commit import CommitRequest
 from deltasql.errors import CommitError, ConfigError, TableNotFoundError, ValidationError
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from deltasql.lake.table import Table
 
 __all__ = ["LakeUpkeep", "Leftover", "RestoreReport", "SessionInfo", "TableUpkeep", "VacuumReport"]
+
+_LONGEST_PIN: Final = timedelta(days=36_500)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -254,6 +256,12 @@ class TableUpkeep(TableColumns, TableProperties, TableFeatures, TableOptimize, T
 
         If the process dies, the pin outlives it by `ttl`, and by a minute at least.
         """
+        if ttl > _LONGEST_PIN:
+            raise ValidationError(
+                f"ttl can't be {ttl}",
+                cause="the pin would outlive its process for longer than a century",
+                remedy="leave it out: a living process renews its pin while the block lasts",
+            )
         table = cast("Table", self)
         snapshot = table.base(version, timestamp)
         presence = table._lake.presence

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from deltasql.delta_log.names import (
-    LOG,
-    commit_name,
-)
+from deltasql.delta_log.listing import newest_after
+from deltasql.delta_log.names import LOG
 from deltasql.errors import (
     DatabaseError,
     MirrorError,
@@ -102,12 +100,12 @@ def must_not_be_ahead(lake: Lake, table_id: int, name: str, location: str) -> No
     if [claim.table_id for claim in own] != [table_id]:
         return  # what is there now is not this table, and stays
     newest = newest_version(lake.store, table_id)
-    path = LOG + commit_name(newest + 1)
-    if lake.objects(location).head(path) is not None:
+    found = newest_after(lake.objects(location), newest)
+    if found is not None:
         raise MirrorError(
             f"{name} is not purged: its log has versions that SQL does not know",
-            cause=f"SQL ends at version {newest}, and {path} exists: somebody else writes "
-            "the table, or the database was restored to an earlier time",
+            cause=f"SQL ends at version {newest}, and {LOG}{found.name} exists: somebody else "
+            "writes the table, or the database was restored to an earlier time",
             remedy="take them back with mirror.repair(take_back=True), or adopt the dropped table; "
             "or delete the foreign versions, then purge",
         )

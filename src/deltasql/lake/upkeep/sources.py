@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltasql.commit import CommitRequest
 from deltasql.errors import ValidationError
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from deltasql.lake.catalog import Lake
 
 
-def places(location: str, allow: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
+def places(location: str, allow: Iterable[Any]) -> tuple[str, ...]:
     """Folders that a caller allows the table at `location` to read, in canonical spelling."""
     found = []
     for item in allow:
-        text = os.fspath(item)
+        text = os.fspath(item) if isinstance(item, str | os.PathLike) else item
+        if not isinstance(text, str):
+            raise _refused(f"{item!r:.80}", "it is neither text nor a path")
         given = locations.absolute(text) if text.strip() else ""
         place = place_of(given) if given else ""
         if place in ("", place_of("/")):

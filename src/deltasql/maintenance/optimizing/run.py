@@ -25,7 +25,6 @@ from deltasql.maintenance.optimizing.planning import (
     LIQUID,
     Wish,
     cube_columns,
-    is_worth_it,
     plan,
 )
 from deltasql.maintenance.optimizing.report import OptimizeReport, metrics_of
@@ -146,17 +145,19 @@ class Run:
 
     def _work(self, claimed: ClaimedBin, state: TableState, known: Mapping[str, AddFile]) -> None:
         try:
-            files = [known[path] for path in claimed.paths if path in known]
+            files = [known[path] for path in dict.fromkeys(claimed.paths) if path in known]
             if len(files) < len(claimed.paths):
                 # Planned by another process.
                 state, files = self._as_they_are(claimed)
             for attempt in range(TRIES):
                 if attempt:
                     state, files = self._as_they_are(claimed)
-                if not files or not is_worth_it(files, self.wish):
+                # What the queue says may be old, and any writer may have written it.
+                bins = plan(files, self.wish)
+                if not bins:
                     return
                 try:
-                    self._move(claimed, state, files)
+                    self._move(claimed, state, bins[0].files)
                 except CommitStateUnknownError:
                     raise
                 except CommitError as error:
@@ -173,7 +174,7 @@ class Run:
         found = {
             add.path: add for add in self.table.files(state, self.wish.where) if add.path in wanted
         }
-        return state, [found[path] for path in claimed.paths if path in found]
+        return state, [found[path] for path in dict.fromkeys(claimed.paths) if path in found]
 
     def _move(self, claimed: ClaimedBin, state: TableState, files: Sequence[AddFile]) -> None:
         table, columns = self.table, self.wish.order_by

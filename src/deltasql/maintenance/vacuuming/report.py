@@ -42,7 +42,8 @@ class VacuumReport(Report):
     data feed) come from the log, `orphans` from one listing: files that no version ever knew.
     `files` names the first thousand, and `bytes` is the total size, as far as it is known. What was
     current at `kept_since` or later stays. `foreign` counts files at the location that are neither
-    the log's nor named as a Delta writer names its files: they are left alone.
+    the log's nor named as a Delta writer names its files: they are left alone. `kept_because` says
+    why orphans were not looked for.
     """
 
     table: str
@@ -57,6 +58,7 @@ class VacuumReport(Report):
     files: tuple[str, ...] = ()
     foreign: int = 0
     vacuum_id: str | None = None
+    kept_because: str | None = None
 
     @property
     def count(self) -> int:

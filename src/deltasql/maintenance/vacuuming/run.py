@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from deltasql.delta_log.names import LOG, commit_name
-from deltasql.errors import MirrorError, TableNotFoundError, ValidationError
+from deltasql.errors import ValidationError
 from deltasql.log.retention import tombstone_ms
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import from_ms
@@ -22,9 +21,10 @@ from deltasql.maintenance.vacuuming.dead import (
     vector_files,
 )
 from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
-from deltasql.maintenance.vacuuming.journal import Journal, is_pinned, read_only
+from deltasql.maintenance.vacuuming.journal import Journal, is_pinned
 from deltasql.maintenance.vacuuming.keys import Place
 from deltasql.maintenance.vacuuming.orphans import orphans
+from deltasql.maintenance.vacuuming.owners import must_be_ours
 from deltasql.maintenance.vacuuming.pending import Eligibility
 from deltasql.maintenance.vacuuming.report import (
     Candidate,
@@ -67,14 +67,22 @@ class Wish:
     find_orphans: bool
     committer: str | None
 
+    def __post_init__(self) -> None:
+        if self.clock_margin < timedelta(0):
+            raise ValidationError(
+                f"clock_margin can't be {self.clock_margin}",
+                cause="files of writes that are under way would count as orphans",
+                remedy="give the most that clocks may be apart, timedelta(0) at least",
+            )
+
 
 def vacuum(
     store: LogStore, subject: Subject, wish: Wish, progress: Progress | None = None
 ) -> VacuumReport:
     """Delete what no version within the retention needs, or report what that would be."""
-    _must_be_ours(store, subject)
+    kept_because = must_be_ours(store, subject.objects, subject.table_id, subject.name)
     kept_ms = _retention(store, subject, wish)
-    return _Vacuum(store, subject, wish, kept_ms, progress or (lambda _: None)).run()
+    return _Vacuum(store, subject, wish, kept_ms, kept_because, progress or (lambda _: None)).run()
 
 
 class _Vacuum:
@@ -84,12 +92,15 @@ class _Vacuum:
         subject: Subject,
         wish: Wish,
         kept_ms: int,
+        kept_because: str | None,
         progress: Progress,
     ) -> None:
         self._store = store
         self._subject = subject
         self._wish = wish
         self._kept_ms = kept_ms
+        self._kept_because = kept_because if wish.find_orphans else None
+        self._finds_orphans = wish.find_orphans and kept_because is None
         self._progress = progress
         self._margin = round(wish.clock_margin.total_seconds() * 1000)
         self._since = store.clock_ms() - kept_ms
@@ -133,7 +144,7 @@ class _Vacuum:
             kept_since=self._since,
         )
         self._journal.carry_out(vacuum_id, self._known_candidates(), progress=self._gone)
-        if self._wish.find_orphans:
+        if self._finds_orphans:
             # Separately: they are searched for later, when the log may have advanced.
             self._journal.carry_out(vacuum_id, self._orphans(), progress=self._gone)
         self._store.end_vacuum(vacuum_id)
@@ -155,7 +166,7 @@ class _Vacuum:
         for candidate in self._known_candidates():
             if not is_pinned(candidate, pins):
                 self._tally.add([candidate])
-        if self._wish.find_orphans:
+        if self._finds_orphans:
             self._tally.add(self._orphans())
 
     def _gone(self, candidates: Sequence[Candidate]) -> None:
@@ -245,6 +256,7 @@ class _Vacuum:
             files=tuple(self._tally.files),
             foreign=self._tally.foreign,
             vacuum_id=vacuum_id,
+            kept_because=self._kept_because,
         )
 
 
@@ -258,34 +270,7 @@ def _current_at(store: LogStore, table_id: int, since: int, *, is_now: bool) -> 
     return _NOTHING if found is None else found
 
 
-# --- whether at all ---------------------------------------------------------------------
-
-
-def _must_be_ours(store: LogStore, subject: Subject) -> None:
-    """Raise unless the files at the table's place are the table's, and SQL knows all of them."""
-    reason = store.read_only_reason(subject.table_id)
-    if reason is not None:
-        raise read_only(subject.name, reason)
-    head = store.head(subject.table_id)
-    if head is None:
-        raise TableNotFoundError(
-            f"there is no table {subject.name}",
-            cause="it was dropped",
-            remedy="purge it to delete its files",
-        )
-    # In a database that was restored to an earlier time, the newest files look like orphans.
-    path = LOG + commit_name(head.version + 1)
-    if subject.objects.head(path) is None:
-        return
-    again = store.head(subject.table_id)
-    if again is not None and again.version > head.version:
-        return
-    raise MirrorError(
-        f"{subject.name} is not vacuumed: its log has versions that SQL does not know",
-        cause=f"SQL ends at version {head.version}, and {path} exists: somebody else writes the "
-        "table, or the database was restored to an earlier time",
-        remedy="take them back with mirror.repair(take_back=True), then vacuum",
-    )
+# --- how much ---------------------------------------------------------------------------
 
 
 def _retention(store: LogStore, subject: Subject, wish: Wish) -> int:

@@ -9,15 +9,17 @@ every reader. For the moment between the two, Spark can't open the table, and sa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from typing import Final
 
-from deltasql.delta_log.names import LOG, LogKind, LogName, commit_name, parse_name
-from deltasql.errors import MirrorError
+from deltasql.delta_log.listing import checkpoints_of, names_after
+from deltasql.delta_log.names import LOG, LogKind, commit_name
+from deltasql.delta_log.reading import checkpoint_fault
+from deltasql.errors import MirrorConflictError, MirrorError
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
-from deltasql.mirror.repairing.checkpoints import point_at_newest
+from deltasql.mirror.repairing.checkpoints import is_wrong, point_at_newest
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease
@@ -73,7 +75,7 @@ class Bridge:
         """The version of the newest checkpoint that SQL knows after a mirrored version: the bridge
         of a process that died.
         """
-        names = list(self._after(mirrored))
+        names = list(names_after(self._objects, mirrored))
         newest = max((n.version or 0 for n in names if n.kind in _CHECKPOINTS), default=None)
         head = self._log.head(self._lease.table_id)
         if newest is None or head is None or newest > head.version:
@@ -88,7 +90,7 @@ class Bridge:
         written beside them.
         """
         table_id = self._lease.table_id
-        for name in self._after(mirrored):
+        for name in names_after(self._objects, mirrored):
             if name.kind is LogKind.COMMIT:
                 version = name.version or 0
                 known = self._log.mirror_status(table_id, first=version, last=version)
@@ -101,6 +103,20 @@ class Bridge:
                         version=version,
                     )
 
+    def _must_be_ours(self, version: int) -> None:
+        """Raise `MirrorConflictError` if the checkpoint of a bridge that was begun contradicts SQL:
+        who built it may have had another history, in a database that was restored since.
+        """
+        for found in checkpoints_of(self._objects, version):
+            is_whole = checkpoint_fault(self._objects, found) is None
+            if is_whole and is_wrong(self._log, self._objects, self._lease.table_id, found):
+                raise MirrorConflictError(
+                    f"the checkpoint {found.names[0]} differs from what SQL has",
+                    cause="another history wrote it, such as that of a database that was restored",
+                    remedy="mirror.repair() moves it aside",
+                    version=version,
+                )
+
     def write(
         self, version: int, is_stopped: Callable[[], bool] | None = None
     ) -> Callable[[], object]:
@@ -108,6 +124,7 @@ class Bridge:
         its commit file is there.
         """
         if is_stopped is None:
+            self._must_be_ours(version)
             return partial(point_at_newest, self._objects, upto=version)
         run = CheckpointRun(
             self._log,
@@ -125,14 +142,3 @@ class Bridge:
             self._took = time.monotonic() - begun
 
         return finish
-
-    def _after(self, version: int) -> Iterator[LogName]:
-        """What belongs to later versions, in the log folder itself."""
-        start = LOG + commit_name(version) if version >= 0 else None
-        for item in self._objects.list(LOG.rstrip("/"), start_after=start):
-            name = item.path.removeprefix(LOG)
-            if not name[:1].isdigit():
-                return  # listed by name: no version follows
-            found = parse_name(name)
-            if found is not None and (found.version or 0) > version:
-                yield found

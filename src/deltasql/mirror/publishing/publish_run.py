@@ -183,9 +183,7 @@ class PublishRun:
                 self._pace = min(_LARGE_BATCH, max(1, round(len(stretch) * _MOMENT / took)))
 
     def must_be_as_released(self) -> None:
-        """Raise `MirrorConflictError`, and record it, if others already write a released table that
-        is behind.
-        """
+        """Raise and record it if others already write a released table that is behind."""
         pending = self._log.pending(self.lease.table_id, most=BATCH)
         if not pending:
             return
@@ -248,11 +246,11 @@ class PublishRun:
             return
         if version - 1 == self._own and self._beside.has_seen(version - 1):
             return
-        known = () if version - 1 == self._own else self._statuses(version - 1)
-        must_follow(self._objects, version, known[0].digest if known else None)
-
-    def _statuses(self, version: int) -> Sequence[MirrorRecord]:
-        return self._log.mirror_status(self.lease.table_id, first=version, last=version)
+        before: Sequence[MirrorRecord] = ()
+        if version - 1 != self._own:
+            table_id = self.lease.table_id
+            before = self._log.mirror_status(table_id, first=version - 1, last=version - 1)
+        must_follow(self._objects, version, before[0].digest if before else None)
 
     def _follows_checkpoint(self, before: int, earliest: int) -> bool:
         """Whether the version before is the oldest one and was adopted without a commit file."""
@@ -312,16 +310,16 @@ class PublishRun:
         """Finish the bridge of a process that died before SQL knew of it."""
         try:
             version = self._bridge.begun(first.version - 1)
+            return version is not None and self._bridge_to(version, first.version - 1, None)
         except DeltaSqlError as error:
             self._failed(first, error)
             raise
-        return version is not None and self._bridge_to(version, first.version - 1, None)
 
     def _bridge_to(
         self, version: int, mirrored: int, is_stopped: Callable[[], bool] | None
     ) -> bool:
         """Make a version visible by its checkpoint, whatever is missing below it; without
-        `is_stopped` the checkpoint already exists. A failure is only logged.
+        `is_stopped` the checkpoint already exists. A failure is logged, a conflict raised.
         """
         found = self._log.pending(self.lease.table_id, most=1, after=version - 1)
         sound, problem = sound_start([item for item in found if item.version == version])
@@ -334,6 +332,8 @@ class PublishRun:
                 finish = self._bridge.write(version, is_stopped)
             except CheckpointStoppedError:
                 return False
+            except MirrorConflictError:
+                raise
             except DeltaSqlError as error:
                 self._bridge.give_up()
                 logger.warning("the backlog continues in order: %s", error, extra={"error": error})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from deltasql.delta_log.listing import list_log
+from deltasql.delta_log.listing import list_log, names_after
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import StoreError
 from deltasql.mirror.engine import Target
@@ -92,12 +92,10 @@ def _look(
         # Commit files that log cleanup removed are not missing.
         first = first_kept(log, target.table_id, list_log(objects), head.version)
         found.missing_versions = [v for v in found.missing_versions if v >= first]
-    following = head.version + 1
-    if objects.head(LOG + commit_name(following)) is not None:
-        now = log.head(target.table_id)
-        if now is not None and now.version < following:
-            found.foreign_versions.append(following)
-    for versions in (found.missing_versions, found.digest_mismatches):
+    later = {name.version or 0 for name in names_after(objects, head.version) if name.is_read}
+    now = log.head(target.table_id) if later else None
+    found.foreign_versions += [v for v in later if now is not None and v > now.version]
+    for versions in (found.missing_versions, found.digest_mismatches, found.foreign_versions):
         versions.sort()
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FILE = "__deltasql_file"
 ROW = "__deltasql_row"
 # What an operation commits, if anything, and what it did.
-Outcome = tuple[writing.Write | None, Mapping[str, int]]
+Outcome = tuple[writing.Write, Mapping[str, int]]
 
 
 # Not slotted: `cached_property` stores its value in the instance.
@@ -172,11 +172,9 @@ class DmlContext:
         added: Sequence[AddFile | CdcFile] = (),
         files: Sequence[NewFile] = (),
     ) -> Outcome:
-        """What the operation commits; no write if nothing changed."""
+        """What the operation commits; an empty write if nothing changed."""
         removed = removes(gone, deletion_timestamp=writing.now_ms())
         actions: list[Action] = [*changes, *removed, *added]
-        if not actions:
-            return None, metrics
         write = writing.Write(
             actions=actions,
             operation=operation,

@@ -31,7 +31,7 @@ _DONE = {"DELETE": "Deleted", "UPDATE": "Updated"}
 
 
 def delete(context: DmlContext, given: str | Column | None) -> Outcome:
-    """Delete the rows of a condition, by default all; no write if there are none."""
+    """Delete the rows of a condition, by default all; an empty write if none do."""
     clock = Clock()
     if given is None:
         return _Change(context, [], as_column("true"), clock, every_row(context.files(None))).alone(
@@ -56,7 +56,7 @@ def delete(context: DmlContext, given: str | Column | None) -> Outcome:
 
 
 def update(context: DmlContext, given: str | Column | None, values: Values | None) -> Outcome:
-    """Set columns in the rows of a condition, by default in all; no write if there are none."""
+    """Set columns in the rows of a condition, by default in all; an empty write without any."""
     if not values:
         raise ValidationError(
             "the update sets no column",

@@ -181,9 +181,9 @@ class SparkTable:
         for attempt in range(retries + 1):
             context = self._database.context(self._table)
             write, metrics = operation(context)
-            if write is None and not extra:
+            if not write.actions and not extra:
                 return WriteResult(context.snapshot.version, metrics)
-            if write is None:
+            if not write.actions:
                 write = writing.Write(actions=(), operation="WRITE")
             try:
                 return self._table.commit_write(write, extra)
@@ -202,7 +202,7 @@ class TransactionSparkTable:
         self,
         database: Database,
         table: DmlTable,
-        take: Callable[[writing.Write | None], None],
+        take: Callable[[writing.Write], None],
         alias: str = TARGET,
     ) -> None:
         self._database = database

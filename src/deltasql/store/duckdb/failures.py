@@ -71,6 +71,16 @@ def _held_elsewhere(text: str, path: str) -> DatabaseError:
     )
 
 
+def full(doing: str, path: str, free: int) -> DatabaseError:
+    """The error for a commit that might not fit on the disk."""
+    return DatabaseError(
+        f"the disk is almost full: DuckDB was stopped while {doing} in {path}",
+        cause=f"{free >> 20} MiB are free",
+        remedy="free space on the disk; nothing was written, and trying again is safe",
+        is_refusal=True,
+    )
+
+
 def forked(path: str) -> DatabaseError:
     """The error for a store that a forked child inherited."""
     return DatabaseError(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from shutil import disk_usage
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from deltasql.store import queries
-from deltasql.store.duckdb.failures import translate, translated
+from deltasql.store.duckdb.failures import full, translate, translated
 from deltasql.store.embedded.committing import added_twice, doubled_path
 from deltasql.store.rows import (
     ADD_COLUMNS,
@@ -30,6 +32,9 @@ from deltasql.store.rows import (
 SQL = queries.load("duckdb")
 # Up to this many, rows bound one by one are quicker than an Arrow table.
 FEW = 3
+# Below this many free bytes nothing is committed: where DuckDB can't write to the end it may abort
+# the process.
+ROOM = 16 << 20
 
 TYPES = {
     **dict.fromkeys(("path_key", "dv_key", "app_key", "domain_key"), pa.binary()),
@@ -81,6 +86,9 @@ class DuckdbSession:
 
     def commit(self) -> None:
         """End the transaction; if anything goes wrong here, it may still have been committed."""
+        free = disk_usage(Path(self._path).parent).free
+        if free < ROOM:
+            raise full(self._doing, self._path, free)
         self.execute("COMMIT", at_commit=True)
 
     def rollback(self) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
+from deltasql.errors import LogFormatError
+from deltasql.spec import codec
 from deltasql.store.optimizing.interface import CLAIM_SECONDS, ClaimedBin, PlannedBin
 from deltasql.store.rows import Row
 
@@ -42,9 +44,7 @@ class OptimizeQueries:
         # Under the table's lock: of two that plan at the same time, the second sees the first.
         with self.locked([table_id]) as log:
             taken = {
-                path
-                for (files,) in log.ask("bins_of", table_id=table_id)
-                for path in orjson.loads(files)
+                path for (files,) in log.ask("bins_of", table_id=table_id) for path in _paths(files)
             }
             for item in bins:
                 if not taken.isdisjoint(item.paths):
@@ -70,7 +70,7 @@ class OptimizeQueries:
             claimed_by=claimed_by,
             milliseconds=_CLAIM,
         )
-        return ClaimedBin(found[0][0], tuple(orjson.loads(found[0][1]))) if found else None
+        return ClaimedBin(found[0][0], _paths(found[0][1])) if found else None
 
     def renew_bin(self, bin_id: str, claimed_by: str) -> bool:
         return bool(
@@ -93,7 +93,7 @@ class OptimizeQueries:
     ) -> list[int] | None:
         ask = self._rows if log is None else cast("AskedLog", log).ask
         found = ask("moved_rows_get", table_id=table_id, version=version)
-        return orjson.loads(found[0][0]) if found else None
+        return _counts(found[0][0]) if found else None
 
     def write_sorted_rows(
         self, log: LockedLog, table_id: int, row_counts: Sequence[int], row_order: bytes
@@ -111,8 +111,30 @@ class OptimizeQueries:
     ) -> tuple[list[int], bytes] | None:
         ask = self._rows if log is None else cast("AskedLog", log).ask
         found = ask("row_order_get", table_id=table_id, version=version)
-        return (orjson.loads(found[0][0]), bytes(found[0][1])) if found else None
+        return (_counts(found[0][0]), bytes(found[0][1])) if found else None
 
     def expire_moved_rows(self, table_id: int, *, milliseconds: int) -> None:
         self._change("moved_rows_expire", table_id=table_id, milliseconds=-milliseconds)
         self._change("row_orders_expire", table_id=table_id, milliseconds=-milliseconds)
+
+
+# Any writer may change these rows by SQL of its own: they are no more than what they look like.
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    """The files of a bin; none if that can't be read."""
+    return tuple(item for item in _listed(text) if isinstance(item, str))
+
+
+def _counts(text: str) -> list[int]:
+    """Numbers of rows; none, which fit no commit, if they can't be read."""
+    found = _listed(text)
+    return found if all(type(item) is int and item >= 0 for item in found) else []
+
+
+def _listed(text: str) -> list[Any]:
+    try:
+        found = codec.loads(text)
+    except LogFormatError:
+        return []
+    return found if isinstance(found, list) else []

@@ -346,13 +346,20 @@ COMMENT ON FUNCTION dl_partition_values_in IS 'The rows of dl_partition_values f
 
 CREATE FUNCTION dl_index_partition() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF NEW.partition_key <> ('x' || encode(substr(sha256(convert_to(NEW.partition_values, 'UTF8')),
+                                                  1, 8), 'hex'))::bit(64)::bigint THEN
+        RAISE EXCEPTION USING ERRCODE = 'DL003',
+            MESSAGE = format('%s is not the key of the partition %s', NEW.partition_key,
+                             left(NEW.partition_values, 200));
+    END IF;
     INSERT INTO dl_partition_values
     SELECT NEW.table_id, NEW.partition_key, found.*
     FROM dl_partition_values_in(NEW.partition_values) AS found
     ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION dl_index_partition IS 'Keeps dl_partition_values complete';
+COMMENT ON FUNCTION dl_index_partition IS
+    'Keeps dl_partition_values complete, and partitions to the keys of their values';
 
 CREATE FUNCTION dl_forget_partition() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -381,14 +388,39 @@ END $$;
 COMMENT ON FUNCTION dl_refuse_forged_status IS
     'A row for a version to come would make that commit fail';
 
+CREATE FUNCTION dl_refuse_forged_moves() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM dl_table_versions AS v
+    WHERE v.table_id = NEW.table_id AND v.version = NEW.version
+      AND v.xmin = pg_current_xact_id()::xid;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'DL003',
+            MESSAGE = format('version %s of table %s is not being written', NEW.version,
+                             NEW.table_id);
+    END IF;
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION dl_refuse_forged_moves IS
+    'Where rows went is said by who moved them: a delete that follows finds its rows by it';
+
 -- Not for the owner, as whom commits run: they would pay for it.
 DO $$
+DECLARE
+    v_function text;
+    v_table text;
 BEGIN
-    EXECUTE format('ALTER FUNCTION dl_refuse_forged_status() SET search_path = %I, pg_temp',
-                   current_schema());
+    FOREACH v_function IN ARRAY ARRAY['dl_refuse_forged_status', 'dl_refuse_forged_moves'] LOOP
+        EXECUTE format('ALTER FUNCTION %s() SET search_path = %I, pg_temp',
+                       v_function, current_schema());
+    END LOOP;
     EXECUTE format('CREATE TRIGGER dl_mirror_status_refuse BEFORE INSERT ON dl_mirror_status'
                    ' FOR EACH ROW WHEN (current_user <> %L) EXECUTE FUNCTION'
                    ' dl_refuse_forged_status()', current_user);
+    FOREACH v_table IN ARRAY ARRAY['dl_moved_rows', 'dl_row_orders'] LOOP
+        EXECUTE format('CREATE TRIGGER %s_refuse BEFORE INSERT ON %s FOR EACH ROW'
+                       ' WHEN (current_user <> %L) EXECUTE FUNCTION dl_refuse_forged_moves()',
+                       v_table, v_table, current_user);
+    END LOOP;
 END $$;
 
 -- What a writer does to the log beside dl_commit. These functions run as the owner of the log, so
@@ -591,7 +623,8 @@ BEGIN
     FROM dl_tables AS t
     JOIN dl_places AS p ON p.table_id = t.table_id
     WHERE t.table_id = p_table_id AND t.xmin = pg_current_xact_id()::xid AND p.place <> ''
-      AND p_ict <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+      AND t.dropped_id = 0 AND p_ict <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+      AND NOT EXISTS (SELECT 1 FROM dl_table_versions AS v WHERE v.table_id = p_table_id);
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'DL003',
             MESSAGE = format('table %s is not being created', p_table_id);

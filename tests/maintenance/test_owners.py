@@ -1,0 +1,99 @@
+"""Two databases with one place: neither vacuum takes the other one's live files for orphans."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import deltasql
+from deltasql.errors import MirrorError
+from tests.maintenance.tables import SCHEMA, files, folder, ids, make_old, rows
+
+
+@contextmanager
+def _lake(database: Path, mode: str = "async") -> Iterator[deltasql.Lake]:
+    """Versions wait for a worker, as they do where the object store is down."""
+    place, settings = str(database.parent / "lake"), {"mirror.mode": mode}
+    with deltasql.connect(f"sqlite:///{database}", location=place, settings=settings) as lake:
+        yield lake
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[tuple[deltasql.Table, deltasql.Table]]:
+    """A table of each of two lakes: nothing was there yet when the second one was created."""
+    with _lake(tmp_path / "one.db") as one, _lake(tmp_path / "two.db") as two:
+        tables = [lake.create_table("a.t", SCHEMA) for lake in (one, two)]
+        assert tables[0].location == tables[1].location
+        for number, table in enumerate(tables):
+            table.append(rows(number))
+        _make_all_old(tables[0])
+        yield tables[0], tables[1]
+
+
+def _make_all_old(table: deltasql.Table) -> None:
+    for name in files(table):
+        make_old(folder(table) / name, hours=24 * 30)
+
+
+def test_without_a_log_nothing_is_an_orphan(two):
+    for table in two:
+        report = table.vacuum(dry_run=False)
+        assert report.count == 0
+        assert "another lake" in report.kept_because
+        assert "another lake" in table.vacuum().kept_because
+        assert table.vacuum(find_orphans=False).kept_because is None
+    assert [ids(table.scan().to_arrow()) for table in two] == [[0], [1]]
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_the_log_of_another_lake_is_told(two, more):
+    """However many versions either has."""
+    first, second = two
+    first._lake.mirror.run(once=True)
+    for number in range(more):
+        second.append(rows(number))
+    with pytest.raises(MirrorError, match="not the table's"):
+        second.vacuum(dry_run=False)
+    assert first.vacuum().kept_because is None
+    assert ids(first.scan().to_arrow()) == [0]
+
+
+def test_a_restored_database_that_went_on_deletes_nothing(tmp_path):
+    """Its versions are as many as those in the mirror, and others."""
+    database, copy = tmp_path / "lake.db", tmp_path / "copy.db"
+    with _lake(database) as lake:
+        table = lake.create_table("a.t", SCHEMA)
+        table.append(rows(1))
+        lake.mirror.run(once=True)
+    shutil.copyfile(database, copy)
+    with _lake(database) as lake:
+        table = lake.table("a.t")
+        table.append(rows(2))
+        lake.mirror.run(once=True)
+        lost = files(table)
+        _make_all_old(table)
+    shutil.copyfile(copy, database)
+    # Other modes refuse to commit.
+    with _lake(database, "off") as lake:
+        table = lake.table("a.t")
+        table.append(rows(3))
+        table.append(rows(4))
+        with pytest.raises(MirrorError, match="restored to an earlier time"):
+            table.vacuum(dry_run=False)
+        assert lost <= files(table)
+
+
+def test_a_version_that_is_published_but_not_noted_is_the_tables(tmp_path):
+    """A worker that died in between left its file."""
+    with _lake(tmp_path / "lake.db") as lake:
+        table = lake.create_table("a.t", SCHEMA)
+        table.append(rows(1))
+        body = next(iter(lake.store.commits(table.table_id, after=-1, upto=0))).body
+        log = folder(table) / "_delta_log"
+        log.mkdir()
+        (log / f"{0:020}.json").write_bytes(body)
+        assert table.vacuum().kept_because is None
