@@ -20,6 +20,7 @@ OVERRIDDEN = {
         "history_lease",
         "live_at",
         "head_create",
+        "migrations_exist",
         "partitions_matching",
         "place_take",
         "source_lock",

@@ -217,6 +217,9 @@ class TestDatabase:
         current = program("db", "status", *url, "-o", "json")
         assert current.code == 0
         assert current.json["server"]["dialect"] == "sqlite"
+        told = dict(line.split("\t") for line in program("db", "status", *url).out.splitlines())
+        assert (told["schema_version"], told["dialect"]) == (told["expected_version"], "sqlite")
+        assert "{" not in "".join(told.values())
 
     @pytest.mark.usefixtures("orders")
     def test_check_and_rebuild(self, program, lake):

@@ -64,6 +64,13 @@ drop sales.lines --yes
 undrop sales.lines
 show sales.ordres
 scan sales.orders --where x<
+scan sales.orders --limit ten
+scan sales.orders --limit -1
+tables --output xml
+audit --since yesterday
+audit --since 1d --from 2026-11-01
+adopt old
+alter add-column sales.orders x struct<a:foo>
 show nope
 vacuum sales.orders --retention 0h
 mirror repair

@@ -134,6 +134,12 @@ def test_every_link_and_anchor_leads(site, pages):
     assert broken == []
 
 
+def test_what_is_printed_with_tabs_stands_in_columns(site):
+    shown = re.sub(r"<[^>]+>", "", (site / "quickstart.html").read_text())
+    assert re.search(r"^table {9}version  location +read_only  kind$", shown, re.MULTILINE)
+    assert re.search(r"^3   2026-11-02  40.0$", shown, re.MULTILINE)
+
+
 def test_nothing_is_fetched_from_elsewhere(site, pages):
     for page in pages:
         assert not _LOADED.findall((site / page).read_text()), page

@@ -38,6 +38,9 @@ def test_everything_that_a_cell_ends_with(sqlite_url, tmp_path):
             assert "<table>" in text, name
             assert EVIL not in text, name
         assert "&lt;script&gt;" in html["scan"]
+        assert "error message" not in html["status"], "it would be empty"
+        assert "True" not in html["history"]
+        assert "+00:00" not in html["table"]
         assert "1234567" in html["scan"]
         assert "<td>2</td>" in html["transaction"]
         assert "rows added" in html["audit"]
@@ -81,6 +84,7 @@ def test_what_operations_did_is_short(sqlite_url, tmp_path):
         assert "'numRemovedFiles': 3" in repr(reports[0])
         assert "numRemovedFiles</th><td>3</td>" in reports[0]._repr_html_()
         assert "retention=7 days" in repr(reports[1])
+        assert "retention</th><td>7 days</td>" in reports[1]._repr_html_()
         assert repr(reports[5]).startswith("ValidationReport(ok=True, table='sales.orders'")
         for report in (lake.check(), lake.mirror.validate(), lake.recover()):
             lines = repr(report).splitlines()

@@ -7,13 +7,15 @@ import pytest
 
 import deltasql
 from deltasql.errors import DatabaseError
+from deltasql.lake.looking.examining import examine
+from deltasql.settings.sources import resolve
 from deltasql.store.postgres.connections.remedies import GENERAL, remedy_for
 from tests.parts.process import free_port
 
 
-def refused(url: str) -> str:
+def refused(url: str, **settings: str) -> str:
     with pytest.raises(DatabaseError) as caught:
-        deltasql.connect(url, location="unused", settings={"sql.timeout": "5s"})
+        deltasql.connect(url, location="unused", settings={"sql.timeout": "5s", **settings})
     assert caught.value.remedy != GENERAL
     return caught.value.remedy
 
@@ -52,6 +54,14 @@ def test_a_role_without_grants_learns_which(postgres_url):
     assert "GRANT USAGE, CREATE ON SCHEMA public" in refused(url), "it can't create the log"
     deltasql.connect(postgres_url, location="unused").close()
     assert "deltasql db grants" in refused(url), "it can't read the log"
+    told = refused(url, **{"sql.schema": "error"})
+    assert "dl_schema_migrations" in told, "the lake is there, and nobody is to create it"
+    (finding,) = [
+        found
+        for found in examine(resolve({"url": url, "location": "unused"}))
+        if found.check == "database"
+    ]
+    assert (finding.state, "db grants" in finding.remedy) == ("problem", True)
 
 
 @pytest.mark.parametrize(

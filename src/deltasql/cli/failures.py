@@ -57,6 +57,7 @@ _WORDS: Final = (
     (r"add_constraint and drop_constraint", "deltasql alter add-constraint and drop-constraint"),
     (r"enforce_retention_duration=False", "--no-enforce-retention"),
     (r"validate=False", "--no-validate"),
+    (r"pass a time as start", "pass a time with --from"),
     (r"(enable_column_mapping|enable_type_widening|truncate_history)=True", _option),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Annotated
 
@@ -152,6 +153,9 @@ def run(arguments: list[str]) -> int:
 def _show_usage(error: BaseException) -> None:
     context = getattr(error, "ctx", None)
     told = getattr(error, "format_message", lambda: str(error))()
+    # Pydantic's words, which Typer passes on.
+    told = re.sub(r"Value error, ", "", re.sub(r"\bInput should be\b", "must be", told))
+    told = re.sub(r", unable to parse string as an? \w+$", "", told)
     if told.startswith("Usage: "):  # the whole help, for a group without a command
         print(told, file=sys.stderr)
         return

@@ -21,7 +21,7 @@ from deltasql.log.retention import log_ms, tombstone_ms
 from deltasql.log.state import TableState
 from deltasql.log.timestamps import from_ms
 from deltasql.maintenance.vacuuming.journal import read_only
-from deltasql.maintenance.vacuuming.report import retention_ms
+from deltasql.maintenance.vacuuming.report import retention_ms, spoken_ms
 from deltasql.mirror.checkpoints.soundness import first_trusted, follow, must_be_sound
 from deltasql.mirror.retained import cutoff_ms
 from deltasql.showing.report import Report
@@ -156,8 +156,8 @@ def _cutoff(
         cutoff = now - kept_ms
         if kept_ms < default and wish.enforce_retention_duration:
             raise ValidationError(
-                f"{name}: a retention of {timedelta(milliseconds=kept_ms)} is shorter than the "
-                f"table's own, {timedelta(milliseconds=default)}",
+                f"{name}: a retention of {spoken_ms(kept_ms)} is shorter than the "
+                f"table's own, {spoken_ms(default)}",
                 cause=f"{LOG_RETENTION} says how long versions stay in the history",
                 remedy="leave the retention out, or pass enforce_retention_duration=False",
             )

@@ -33,6 +33,11 @@ _TRANSIENT_TEXT = re.compile(
     re.IGNORECASE,
 )
 _REFUSED_TEXT = re.compile(r"status code: 40[13]")
+# The last place where a client looks for credentials: it asks there when it has found none.
+_NO_CREDENTIALS = re.compile(
+    r"169\.254\.169\.254|metadata\.google\.internal|MissingCredentials|no credentials",
+    re.IGNORECASE,
+)
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
 _QUERY = re.compile(r"\?[^\s\"')]+")
 # An endpoint may have a password.
@@ -85,7 +90,14 @@ def remote_failure(verb: str, path: str, location: str, error: Exception) -> Sto
     cause = clean(error)
     is_transient = False
     refused = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
-    if refused or _REFUSED_TEXT.search(cause):  # for a listing, only the text tells
+    if _NO_CREDENTIALS.search(cause):
+        is_transient = not refused and _TRANSIENT_TEXT.search(cause) is not None
+        remedy = (
+            "give the store's credentials, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: no "
+            "option or variable has any, and this machine's metadata service gave none; "
+            "docs/storage.md lists the options"
+        )
+    elif refused or _REFUSED_TEXT.search(cause):  # for a listing, only the text tells
         remedy = f"check the credentials and their rights; {_PERMISSIONS}"
     elif is_bucket_missing(error):
         remedy = "create the bucket or container first, or correct the location"

@@ -132,14 +132,14 @@ class Settings:
     mirror_checkpoint_rate: int = _setting(
         COUNT,
         "6",
-        "actions that may be written into checkpoints for each action committed; more make readers "
+        "the most actions written into checkpoints for each action committed; with more, readers "
         "replay less",
     )
     mirror_checkpoints: str = _setting(
         _one_of("auto", "worker"),
         "auto",
-        "who writes checkpoints: in `sync` mode a writer, in the background, unless a worker is "
-        "alive; or workers alone",
+        "who writes checkpoints: `worker` leaves them to workers; with `auto`, a writer in `sync` "
+        "mode writes them in the background while no worker is alive",
     )
     mirror_poll_interval: float = _setting(
         DURATION, "1s", "how often the worker looks for work, when no notification wakes it"
@@ -158,11 +158,11 @@ class Settings:
     mirror_bridge: str = _setting(
         _one_of("on", "off"),
         "on",
-        "whether a worker bridges a backlog that takes longer than `mirror.lag_alert`: readers are "
-        "fresh by a checkpoint, and the versions below it follow",
+        "whether a worker bridges a backlog that takes longer than `mirror.lag_alert`: it writes a "
+        "checkpoint at the newest version first, and the versions below it afterwards",
     )
-    mirror_lag_alert: float = _setting(DURATION, "60s", "lag that alerts")
-    mirror_lag_alert_versions: int = _setting(COUNT, "1000", "lag that alerts, in versions")
+    mirror_lag_alert: float = _setting(DURATION, "60s", "lag that raises an alert")
+    mirror_lag_alert_versions: int = _setting(COUNT, "1000", "lag in versions that raises an alert")
     mirror_sample_interval: float | None = _setting(
         INTERVAL, "1h", "how often the worker looks at the newest commit files of every table"
     )
@@ -178,18 +178,18 @@ class Settings:
         DURATION, "1h", "how often the worker looks for upkeep that is due"
     )
     maintenance_optimize_files: int = _setting(
-        COUNT, "100", "files of a table to write together that make an optimize due"
+        COUNT, "100", "how many files to compact in a table make an optimize due"
     )
     maintenance_vacuum_files: int = _setting(
-        COUNT, "1000", "files to delete that make a vacuum due"
+        COUNT, "1000", "how many files to delete make a vacuum due"
     )
     maintenance_expire_versions: int = _setting(
-        COUNT, "1000", "versions past their retention that make an expiration due"
+        COUNT, "1000", "how many versions past their retention make an expiration due"
     )
     maintenance_bytes_per_hour: int = _setting(
         COUNT,
         "1000000000000",
-        "bytes deleted or rewritten in an hour after which no more upkeep is begun",
+        "how many bytes may be deleted or rewritten in an hour before workers begin no more upkeep",
     )
     sql_pool_size: int = _setting(COUNT, "10", "the most connections to PostgreSQL")
     sql_timeout: float = _setting(DURATION, "30s", "the longest wait for a connection or a lock")
@@ -210,13 +210,15 @@ class Settings:
         "committed or seen",
     )
     duckdb_memory_limit: str = _setting(
-        SIZE, "1GB", "memory of a delete, update or merge from Python, beyond which it spills"
+        SIZE,
+        "1GB",
+        "memory of a delete, update or merge from Python, beyond which it spills to disk",
     )
     catalog_credentials: str = _setting(
         Kind("`auto`, `off` or a role's ARN", _parse_credentials),
         "auto",
-        "how `deltasql serve` gets credentials that it hands to readers of a table in S3: from the "
-        "S3 server's own STS, never, or on AWS by assuming a role",
+        "where `deltasql serve` gets the credentials that it gives to readers of tables in S3: "
+        "from the S3 server's own STS, not at all, or on AWS by assuming a role",
     )
     telemetry_traces: str = _setting(
         _one_of("on", "off"),
@@ -229,7 +231,7 @@ class Settings:
     log_level: str = _setting(
         _one_of("debug", "info", "warning", "error"),
         "warning",
-        "the lowest level that is logged; `mirror run` logs from `info` on by default",
+        "the lowest level that is logged; the default of `mirror run` is `info`",
     )
 
     @property

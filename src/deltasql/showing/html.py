@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import escape
 from typing import Any, Final, TypeVar
 
@@ -28,9 +28,15 @@ class Listing(list[T]):
         return in_columns(columns, rows, note=more(len(self)))
 
     def _repr_html_(self) -> str:
-        columns = _columns(self[0]) if self else []
-        rows = ([_value(item, name) for name in columns] for item in self[:_MOST_ROWS])
-        return html_table(columns, rows, note=more(len(self)))
+        shown = self[:_MOST_ROWS]
+        values = {
+            name: [_value(item, name) for item in shown]
+            for name in (_columns(self[0]) if self else ())
+        }
+        # What says nothing of any of them takes no room.
+        told = {name: column for name, column in values.items() if any(map(_says, column))}
+        rows = zip(*([_worded(value) for value in column] for column in told.values()), strict=True)
+        return html_table(list(told), rows, note=more(len(self)))
 
 
 def more(count: int) -> str:
@@ -54,9 +60,9 @@ def html_table(
 def html_record(title: str, values: Mapping[str, Any]) -> str:
     """One object: its properties line by line, without empty ones."""
     rows = "".join(
-        f"<tr><th style='text-align:left'>{_text(key)}</th><td>{_text(value)}</td></tr>"
+        f"<tr><th style='text-align:left'>{_text(key)}</th><td>{_text(_worded(value))}</td></tr>"
         for key, value in values.items()
-        if value is not None and value not in ("", [], {}, ())
+        if _says(value) or value is False
     )
     return f"<p><b>{_text(title)}</b></p><table><tbody>{rows}</tbody></table>"
 
@@ -95,11 +101,26 @@ def _value(item: object, name: str) -> Any:
     return next((getattr(value, name) for value in inner if hasattr(value, name)), None)
 
 
+def _says(value: Any) -> bool:
+    return value is not None and value is not False and value not in ("", [], {}, ())
+
+
+def _worded(value: Any) -> Any:
+    """What a value of ours is called; those of users stay as they are."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {item}" for key, item in value.items() if item is not None)
+    return value
+
+
 def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
-        value = value.isoformat(sep=" ", timespec="seconds")
+        value = value.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
+    elif isinstance(value, timedelta):
+        value = str(value).removesuffix(", 0:00:00")
     elif isinstance(value, int) and not isinstance(value, bool):
         value = f"{value:,}"
     text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -92,7 +92,7 @@ _TABLE: tuple[Feature, ...] = (
     Feature(
         name="identityColumns",
         legacy_writer=6,
-        note="handed out by `append`, `overwrite` and `merge`; two that do so at once conflict, "
+        note="numbered by `append`, `overwrite` and `merge`; two that do so at once conflict, "
         "and an append is written again",
     ),
     Feature(

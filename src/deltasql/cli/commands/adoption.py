@@ -60,7 +60,10 @@ def adopt(
         bool, typer.Option("--dry-run", help="Read the whole log, write nothing, and report.")
     ] = False,
     fence: Annotated[
-        bool, typer.Option(help="Keep other writers out; without a fence the table is read-only.")
+        bool,
+        typer.Option(
+            help="Keep other writers out; without a fence their commits can collide with yours."
+        ),
     ] = True,
     validate: Annotated[
         bool, typer.Option(help="First compare some versions with another Delta reader.")
@@ -89,7 +92,7 @@ def adopt(
         return
     if name is None:
         raise typer.BadParameter(
-            "name the table: what should it be called in the lake?", param_hint="NAME"
+            "give the table a name in the lake, such as sales.orders", param_hint="NAME"
         )
     with session.lake() as lake, session.out.progress("reading the log") as advance:
         how: dict[str, Any] = {
@@ -140,7 +143,10 @@ def recover(
         bool, typer.Option("--dry-run", help="Read all logs, write nothing, and report.")
     ] = False,
     fence: Annotated[
-        bool, typer.Option(help="Keep other writers out; without a fence the tables are read-only.")
+        bool,
+        typer.Option(
+            help="Keep other writers out; without a fence their commits can collide with yours."
+        ),
     ] = True,
     validate: Annotated[
         bool, typer.Option(help="First compare some versions with another Delta reader.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,7 +42,8 @@ def status(session: Session) -> None:
     from deltasql.lake import database
 
     found = database.status(session.configuration())
-    session.out.record(asdict(found))
+    told = asdict(found)
+    session.out.record(told if session.out.is_json else _flat(told))
     if found.server.get("everybody_may_create") == "on":
         session.out.note(
             "every role may create functions in the log's schema, and have them run as others: "
@@ -50,6 +51,18 @@ def status(session: Session) -> None:
         )
     if found.found != found.expected:
         raise typer.Exit(BEHIND)
+
+
+def _flat(told: dict[str, Any]) -> dict[str, Any]:
+    """For people: what the server says is on lines of its own."""
+    server, replica = told.pop("server"), told.pop("replica")
+    return {
+        "url": told.pop("url"),
+        "schema_version": told.pop("found"),
+        "expected_version": told.pop("expected"),
+        **server,
+        **{f"replica_{key}": value for key, value in replica.items()},
+    }
 
 
 @command(
@@ -96,6 +109,11 @@ def grants(
         session.out.record({"sql": text})
     else:
         session.out.raw(text.rstrip())
+        if session.configuration().shown("url").startswith(("sqlite:", "duckdb:")):
+            session.out.note(
+                "these are for PostgreSQL; for a SQLite or DuckDB lake, the permissions of the "
+                "file decide who may open it"
+            )
 
 
 @command(

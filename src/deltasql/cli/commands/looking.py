@@ -319,6 +319,8 @@ def audit(
     Each version is listed with the rows and files that it added and removed; a rewritten file
     counts with all of its rows.
     """
+    if start is not None and since is not None:
+        raise typer.BadParameter("give --from or --since, not both")
     with session.lake() as lake:
         found = lake.audit(start, end, since=since, table=pattern, changes=True)
     session.out.table(

@@ -206,7 +206,7 @@ class Appender:
     def _must_not_wait_for_itself(self, call: str, *, remedy: str) -> None:
         if self._is_own_thread:
             raise ValidationError(
-                f"{call} in a callback of a receipt would wait for itself",
+                f"{call} in a callback of a future would wait for itself",
                 cause="callbacks run in the thread that commits",
                 remedy=remedy,
             )

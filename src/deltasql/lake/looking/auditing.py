@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from deltasql.errors import ValidationError
+from deltasql.errors import ConfigError, ValidationError
 from deltasql.lake.history import HistoryEntry
 from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.settings.keys import parse_duration
@@ -111,4 +111,10 @@ def _records(
 def _milliseconds(since: timedelta | str) -> int:
     if isinstance(since, timedelta):
         return round(since.total_seconds() * 1000)
-    return round(parse_duration("since", since) * 1000)
+    try:
+        return round(parse_duration("since", since) * 1000)
+    except ConfigError:
+        raise ValidationError(
+            f"{since!r:.80} is not a duration",
+            remedy="write one such as 90m, 12h or 1d, or pass a time as start",
+        ) from None

@@ -29,7 +29,8 @@ def delta_type(kind: pa.DataType | str) -> DeltaType:
     except ValidationError as error:
         raise ValidationError(
             f"{kind!r:.80} is not a Delta type",
-            cause=error.cause,
+            # Without the name of the column that it was parsed as.
+            cause=error.cause.rpartition(": ")[2],
             remedy="give a name such as long, string or decimal(10,2), or a pyarrow type",
         ) from None
 

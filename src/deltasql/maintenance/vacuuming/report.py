@@ -113,3 +113,12 @@ def retention_ms(retention: timedelta | str | float) -> int:
             remedy='give a timedelta, a text such as "7 days" or "12h", or a number of hours',
         )
     return round(found)
+
+
+def spoken_ms(milliseconds: float) -> str:
+    """A duration as people say it: `7 days`, `90 minutes`, `0 seconds`."""
+    seconds = round(milliseconds / 1000)
+    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds // size} {unit}{'s' * (seconds != size)}"
+    return f"{seconds} second{'s' * (seconds != 1)}"

@@ -26,7 +26,13 @@ from deltasql.maintenance.vacuuming.keys import Place
 from deltasql.maintenance.vacuuming.orphans import orphans
 from deltasql.maintenance.vacuuming.owners import must_be_ours
 from deltasql.maintenance.vacuuming.pending import Eligibility
-from deltasql.maintenance.vacuuming.report import Candidate, Tally, VacuumReport, retention_ms
+from deltasql.maintenance.vacuuming.report import (
+    Candidate,
+    Tally,
+    VacuumReport,
+    retention_ms,
+    spoken_ms,
+)
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.properties import DELETED_FILE_RETENTION
 from deltasql.store.interface import LogStore
@@ -277,16 +283,16 @@ def _retention(store: LogStore, subject: Subject, wish: Wish) -> int:
     wanted = retention_ms(wish.retention)
     if wanted < default and wish.enforce_retention_duration:
         raise ValidationError(
-            f"{subject.name}: a retention of {timedelta(milliseconds=wanted)} is shorter than "
-            f"the table's own, {timedelta(milliseconds=default)}",
+            f"{subject.name}: a retention of {spoken_ms(wanted)} is shorter than the table's own, "
+            f"{spoken_ms(default)}",
             cause=f"{DELETED_FILE_RETENTION} says how long old versions stay readable",
             remedy="leave the retention out, or pass enforce_retention_duration=False",
         )
     if wanted < age:
         raise ValidationError(
-            f"{subject.name}: a retention of {timedelta(milliseconds=wanted)} is shorter than a "
+            f"{subject.name}: a retention of {spoken_ms(wanted)} is shorter than a "
             "write that is under way",
-            cause=f"the oldest one began {timedelta(milliseconds=age)} ago; what it has read or "
+            cause=f"the oldest one began {spoken_ms(age)} ago; what it has read or "
             "written could be deleted before it commits",
             remedy="wait for it to end (lake.sessions() shows whose it is), or ask for a longer "
             "retention",

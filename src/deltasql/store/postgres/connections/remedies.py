@@ -14,8 +14,8 @@ from psycopg import errors
 
 GENERAL: Final = "see the cause; a lost connection is safe to try again"
 _GRANTS: Final = (
-    "as the owner of the log's tables run: deltasql db grants --reader … --writer … --mirror … "
-    "| psql, with this role as the one whose work it does"
+    "the owner of the log's tables can grant it: deltasql db grants --writer ROLE | psql, or with "
+    "--reader or --mirror, whichever describes what the role does"
 )
 _IDENTIFIER: Final = r'"([^"]*)"'
 
@@ -139,4 +139,4 @@ def _grant(message: str) -> str:
         return f"do it as the owner of the log's tables, or GRANT USAGE ON SEQUENCE {name}"
     if message.startswith("must be owner"):
         return "do it as the owner of the log's tables"
-    return f"this role lacks a right on {name}: {_GRANTS}" if name else _GRANTS
+    return f"this role lacks a right on {name}; {_GRANTS}" if name else _GRANTS
