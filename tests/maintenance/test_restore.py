@@ -86,7 +86,7 @@ def test_what_vacuum_has_written_down_counts_as_gone(
 ):
     table = churned(lake)
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

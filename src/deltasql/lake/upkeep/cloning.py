@@ -34,7 +34,6 @@ from deltasql.spec.protocol import implied_features, protocol_for, upgraded
 if TYPE_CHECKING:
     from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
-    from deltasql.log.state import TableState
 
 _SINCE = (TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME)
 
@@ -60,7 +59,7 @@ def clone(
         made = lake.create_with(
             name,
             place,
-            _actions(snapshot, [_absolute(add, root, snapshot.state) for add in files]),
+            _actions(snapshot, [_absolute(add, root) for add in files]),
             operation="CLONE",
             operation_params={
                 "source": table.name,
@@ -108,21 +107,18 @@ def _domains(snapshot: Snapshot) -> list[DomainMetadata]:
     ]
 
 
-def _absolute(add: AddFile, root: str, state: TableState) -> AddFile:
+def _absolute(add: AddFile, root: str) -> AddFile:
     """The file as another table names it.
 
     Rows keep their ids: those of rows that were moved are in the files, and new ones for the others
     could be the same.
     """
-    found = replace(
+    return replace(
         add,
         path=_named(add.path, root),
         deletion_vector=_absolute_vector(add.deletion_vector, root),
         data_change=True,
     )
-    if state.row_tracking:
-        return found
-    return replace(found, base_row_id=None, default_row_commit_version=None)
 
 
 def _absolute_vector(vector: DeletionVector | None, root: str) -> DeletionVector | None:
