@@ -33,6 +33,26 @@ def test_a_clone_is_one_version(spark, db, lake, name):
         lake.purge(name)
 
 
+@pytest.mark.parametrize("by", ["SQL", "Python"])
+def test_no_two_rows_of_a_clone_have_one_id(spark, db, lake, name, by):
+    """Rows that an update moved have theirs in the files."""
+    spark.sql(
+        f"CREATE TABLE lake.{name} (id INT, v INT) "
+        "TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
+    )
+    for first in (0, 3, 6):
+        spark.sql(f"INSERT INTO lake.{name} SELECT id, 0 FROM range({first}, {first + 3}, 1, 1)")
+    spark.sql(f"UPDATE lake.{name} SET v = 1 WHERE id = 1")
+    if by == "SQL":
+        spark.sql(f"CREATE TABLE lake.{name}_new SHALLOW CLONE lake.{name}")
+    else:
+        lake.table(name).clone(f"{name}_new")
+    spark.sql(f"INSERT INTO lake.{name}_new VALUES (9, 0)")
+    spark.sql(f"UPDATE lake.{name}_new SET v = 2 WHERE id = 4")
+    ids = spark.sql(f"SELECT _metadata.row_id AS row FROM lake.{name}_new").collect()
+    assert len({item.row for item in ids}) == len(ids) == 10
+
+
 @pytest.mark.parametrize(
     ("columns", "properties"),
     [

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from deltasql.errors import TableExistsError, ValidationError
 from deltasql.lake import locations
 from deltasql.lake.writing import new_id, now_ms
+from deltasql.log.row_tracking import ROW_TRACKING_COLUMNS
 from deltasql.maintenance.existing import must_exist
 from deltasql.maintenance.vacuuming.keys import vector_file
 from deltasql.places import same_scheme, uri_of
@@ -24,7 +25,6 @@ from deltasql.spec.paths import is_elsewhere, location_uri
 from deltasql.spec.properties import (
     CLUSTERING_DOMAIN,
     FENCE,
-    ROW_TRACKING_DOMAIN,
     TIMESTAMPS,
     TIMESTAMPS_SINCE,
     TIMESTAMPS_SINCE_TIME,
@@ -34,7 +34,6 @@ from deltasql.spec.protocol import implied_features, protocol_for, upgraded
 if TYPE_CHECKING:
     from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
-    from deltasql.log.state import TableState
 
 _SINCE = (TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME)
 
@@ -60,7 +59,7 @@ def clone(
         made = lake.create_with(
             name,
             place,
-            _actions(snapshot, [_absolute(add, root, snapshot.state) for add in files]),
+            _actions(snapshot, [_absolute(add, root) for add in files]),
             operation="CLONE",
             operation_params={
                 "source": table.name,
@@ -91,38 +90,33 @@ def _actions(snapshot: Snapshot, files: list[AddFile]) -> list[Action]:
         if feature != FENCE_FEATURE and feature in FEATURES and FEATURES[feature].commit
     }
     more = upgraded(protocol, state.schema, configuration, also=features)
+    # Under the source's names the ids of its moved rows would be read from its files, and be those
+    # of other rows of the clone.
+    for key, start in ROW_TRACKING_COLUMNS.items():
+        if key in configuration:
+            configuration[key] = f"{start}-{new_id()}"
     metadata = replace(
         state.metadata, id=new_id(), configuration=configuration, created_time=now_ms()
     )
-    return [more or protocol, metadata, *_domains(snapshot), *files]
+    clustering = snapshot.domains.get(CLUSTERING_DOMAIN)
+    domains = (
+        []
+        if clustering is None
+        else [DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=clustering)]
+    )
+    return [more or protocol, metadata, *domains, *files]
 
 
-def _domains(snapshot: Snapshot) -> list[DomainMetadata]:
-    names = [CLUSTERING_DOMAIN]
-    if snapshot.state.row_tracking:
-        names.append(ROW_TRACKING_DOMAIN)
-    return [
-        DomainMetadata(domain=name, configuration=snapshot.domains[name])
-        for name in names
-        if name in snapshot.domains
-    ]
-
-
-def _absolute(add: AddFile, root: str, state: TableState) -> AddFile:
-    """The file as another table names it.
-
-    Rows keep their ids: those of rows that were moved are in the files, and new ones for the others
-    could be the same.
-    """
-    found = replace(
+def _absolute(add: AddFile, root: str) -> AddFile:
+    """The file as another table names it; its rows get ids of the clone's own."""
+    return replace(
         add,
         path=_named(add.path, root),
         deletion_vector=_absolute_vector(add.deletion_vector, root),
         data_change=True,
+        base_row_id=None,
+        default_row_commit_version=None,
     )
-    if state.row_tracking:
-        return found
-    return replace(found, base_row_id=None, default_row_commit_version=None)
 
 
 def _absolute_vector(vector: DeletionVector | None, root: str) -> DeletionVector | None:
