@@ -52,12 +52,19 @@ def test_dead_files_go_and_the_table_stays(any_lake: deltasql.Lake):
 def test_dead_files_are_found_without_a_listing(
     lake: deltasql.Lake, monkeypatch: pytest.MonkeyPatch
 ):
+    """Of the table, that is: what is in the log after SQL's newest version is looked at."""
     table = churned(lake)
+    real = LocalStore.list
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a listing")
 
-    monkeypatch.setattr(LocalStore, "list", refuse)
+    def what_follows(self: LocalStore, prefix: str = "", *, start_after: str | None = None):
+        if (prefix, start_after) != ("_delta_log", f"_delta_log/{table.version:020}.json"):
+            refuse()
+        return real(self, prefix, start_after=start_after)
+
+    monkeypatch.setattr(LocalStore, "list", what_follows)
     monkeypatch.setattr(LocalStore, "folders", refuse)
     assert table.vacuum(**AT_ONCE, find_orphans=False).dead == 2
     assert table.vacuum(**AT_ONCE, find_orphans=False, dry_run=False).dead == 2
