@@ -63,7 +63,9 @@ def test_who_reads_a_version_without_its_files_is_told_of_vacuum(lake: deltasql.
 def test_dead_files_are_found_without_a_listing(
     lake: deltasql.Lake, monkeypatch: pytest.MonkeyPatch
 ):
+    """Of the table, that is: what is in the log after SQL's newest version is looked at."""
     table = churned(lake)
+    real = LocalStore.list
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a listing")

@@ -157,13 +157,16 @@ def test_a_pause_ends_the_filling_in(bridged, open_lake, log_of):
     assert table.mirror.status().gap_versions == 0
 
 
-def test_a_backlog_that_drains_in_time_is_mirrored_in_order(open_lake):
+def test_a_backlog_that_need_not_or_must_not_be_bridged_is_mirrored_in_order(open_lake):
     for name, settings in (
         ("a", {"lag_alert": "1h"}),
         ("b", {"lag_alert": "1ms", "bridge": "off"}),
+        # Spark would read its changes across the gap as if nothing had happened there.
+        ("fed", {"lag_alert": "1ms"}),
     ):
         lake = open_lake(mode="async", **settings)
-        table = lake.create_table(name, SCHEMA)
+        fed = {"delta.enableChangeDataFeed": str(name == "fed").lower()}
+        table = lake.create_table(name, SCHEMA, properties=fed)
         for number in range(70):
             table.append(rows(number))
         gate = Gate(lake, table)

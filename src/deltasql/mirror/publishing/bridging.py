@@ -69,7 +69,16 @@ class Bridge:
             return None
         left = (head.version - mirrored) * self._each
         is_long = left > max(self._longest, _WORTH * self._took)
-        return head.version if is_long else None
+        if not is_long or self._has_feed(mirrored) or self._has_feed(head.version):
+            return None
+        return head.version
+
+    def _has_feed(self, version: int) -> bool:
+        """Whether the table has a change feed: Spark reads one across a gap as if nothing had
+        happened in it, so that such a table is never bridged.
+        """
+        found = self._log.state(self._lease.table_id, version) if version >= 0 else None
+        return found is not None and found.parsed().has_change_feed
 
     def begun(self, mirrored: int) -> int | None:
         """The version of the newest checkpoint that SQL knows after a mirrored version: the bridge
