@@ -65,7 +65,6 @@ def test_dead_files_are_found_without_a_listing(
 ):
     """Of the table, that is: what is in the log after SQL's newest version is looked at."""
     table = churned(lake)
-    real = LocalStore.list
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a listing")
