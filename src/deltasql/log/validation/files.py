@@ -16,6 +16,8 @@ from deltasql.spec.paths import LOG_FOLDER, check_new_path, check_path, is_plain
 from deltasql.spec.schema import Primitive
 
 MAX_PATH = 64 * 1024
+# What JSON numbers hold exactly, and far beyond any store.
+MOST_BYTES = 2**53
 _Z85_UUID = 20
 PathCheck: TypeAlias = Callable[[str], None]
 
@@ -48,6 +50,8 @@ class FileChecks:
         self._added[path] = "" if vector is None else vector.unique_id
         if add.size < 0 or add.modification_time < 0:
             raise _negative(path, "size or modificationTime")
+        if add.size > MOST_BYTES:
+            raise _too_large(path, add.size)
         values = add.partition_values
         if values or self._partitions:
             self._check_partition(values, path)
@@ -118,6 +122,8 @@ class FileChecks:
             )
         if cdc.size < 0:
             raise _negative(path, "size")
+        if cdc.size > MOST_BYTES:
+            raise _too_large(path, cdc.size)
         if cdc.partition_values or self._partitions:
             self._check_partition(cdc.partition_values, path)
         if cdc.tags or cdc.extra:
@@ -304,6 +310,15 @@ def _negative(path: str, fields: str) -> ValidationError:
         f"{path!r:.200} has a negative {fields}",
         cause="sizes are bytes, times milliseconds since 1970, ids start at 0",
         remedy="correct the value",
+        path=path,
+    )
+
+
+def _too_large(path: str, size: int) -> ValidationError:
+    return ValidationError(
+        f"{path!r:.200} can't have {size} bytes",
+        cause=f"no store has files of more than {MOST_BYTES}; sums of such sizes would overflow",
+        remedy="give the size of the file",
         path=path,
     )
 
