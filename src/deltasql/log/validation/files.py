@@ -48,10 +48,9 @@ class FileChecks:
             raise _twice("added", path)
         vector = add.deletion_vector
         self._added[path] = "" if vector is None else vector.unique_id
-        if add.size < 0 or add.modification_time < 0:
-            raise _negative(path, "size or modificationTime")
-        if add.size > MOST_BYTES:
-            raise _too_large(path, add.size)
+        _check_size(add.size, path)
+        if add.modification_time < 0:
+            raise _negative(path, "modificationTime")
         values = add.partition_values
         if values or self._partitions:
             self._check_partition(values, path)
@@ -120,10 +119,7 @@ class FileChecks:
                 remedy="set dataChange to false",
                 path=path,
             )
-        if cdc.size < 0:
-            raise _negative(path, "size")
-        if cdc.size > MOST_BYTES:
-            raise _too_large(path, cdc.size)
+        _check_size(cdc.size, path)
         if cdc.partition_values or self._partitions:
             self._check_partition(cdc.partition_values, path)
         if cdc.tags or cdc.extra:
@@ -314,13 +310,16 @@ def _negative(path: str, fields: str) -> ValidationError:
     )
 
 
-def _too_large(path: str, size: int) -> ValidationError:
-    return ValidationError(
-        f"{path!r:.200} can't have {size} bytes",
-        cause=f"no store has files of more than {MOST_BYTES}; sums of such sizes would overflow",
-        remedy="give the size of the file",
-        path=path,
-    )
+def _check_size(size: int, path: str) -> None:
+    if size < 0:
+        raise _negative(path, "size")
+    if size > MOST_BYTES:
+        raise ValidationError(
+            f"{path!r:.200} can't have {size} bytes",
+            cause=f"no store has files of more than {MOST_BYTES}; sums of them would overflow",
+            remedy="give the size of the file",
+            path=path,
+        )
 
 
 def _uncounted(path: str, cause: str) -> ValidationError:
