@@ -206,3 +206,18 @@ def test_times_that_go_back_are_no_damage(tmp_path: Path, any_lake: Any) -> None
     assert any_lake.check("t").ok
     any_lake.rebuild("t")
     assert any_lake.check("t", full=True).ok
+
+
+# --- sizes ----------------------------------------------------------------------------------
+
+
+def test_sizes_that_no_column_holds_together_are_mirrored(tmp_path: Path, any_lake: Any) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, rows(1))
+    claimed = add("huge.parquet") | {}
+    claimed["add"] = claimed["add"] | {"size": 2**63 - 1, "modificationTime": 2**63 - 1}
+    commit_file(root, 1).write_text(json.dumps(claimed) + "\n")
+    table = any_lake.adopt(str(root), name="t", validate=False)
+    version = table.append(rows(2))
+    any_lake.mirror.run(once=True)
+    assert table.mirror.status().mirrored_version == version

@@ -258,8 +258,6 @@ class LocalStore:
     def _walk(self, prefix: str, after: str) -> Iterator[str]:
         """Files in the order of their keys, which differs from the order of directories."""
         below = check_key(prefix.rstrip("/")) + "/" if prefix else ""
-        if files.leads_away(self._base, below):
-            return
         start = after.removeprefix(below) if after.startswith(below) else after[:0]
 
         def is_later(name: str) -> bool:
@@ -293,8 +291,6 @@ class LocalStore:
 
     def folders(self, prefix: str = "") -> builtins.list[str]:
         below = check_key(prefix.rstrip("/")) + "/" if prefix else ""
-        if files.leads_away(self._base, below):
-            return []
         try:
             with os.scandir(self._base + below) as entries:
                 return sorted(

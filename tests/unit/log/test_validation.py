@@ -180,6 +180,7 @@ def test_rule_49_vectors():
 
 def test_negative_sizes_and_times():
     bad(add(size=-1), match="negative")
+    bad(add(size=2**63 - 1), match="can't have")
     bad(add(modification_time=-1), match="negative")
     bad(remove(size=-1), match="negative")
     bad(remove(deletion_timestamp=-1), match="negative")

@@ -16,6 +16,8 @@ from deltasql.spec.paths import LOG_FOLDER, check_new_path, check_path, is_plain
 from deltasql.spec.schema import Primitive
 
 MAX_PATH = 64 * 1024
+# What JSON numbers hold exactly, and far beyond any store.
+MOST_BYTES = 2**53
 _Z85_UUID = 20
 PathCheck: TypeAlias = Callable[[str], None]
 
@@ -46,8 +48,9 @@ class FileChecks:
             raise _twice("added", path)
         vector = add.deletion_vector
         self._added[path] = "" if vector is None else vector.unique_id
-        if add.size < 0 or add.modification_time < 0:
-            raise _negative(path, "size or modificationTime")
+        _check_size(add.size, path)
+        if add.modification_time < 0:
+            raise _negative(path, "modificationTime")
         values = add.partition_values
         if values or self._partitions:
             self._check_partition(values, path)
@@ -116,8 +119,7 @@ class FileChecks:
                 remedy="set dataChange to false",
                 path=path,
             )
-        if cdc.size < 0:
-            raise _negative(path, "size")
+        _check_size(cdc.size, path)
         if cdc.partition_values or self._partitions:
             self._check_partition(cdc.partition_values, path)
         if cdc.tags or cdc.extra:
@@ -306,6 +308,18 @@ def _negative(path: str, fields: str) -> ValidationError:
         remedy="correct the value",
         path=path,
     )
+
+
+def _check_size(size: int, path: str) -> None:
+    if size < 0:
+        raise _negative(path, "size")
+    if size > MOST_BYTES:
+        raise ValidationError(
+            f"{path!r:.200} can't have {size} bytes",
+            cause=f"no store has files of more than {MOST_BYTES}; sums of them would overflow",
+            remedy="give the size of the file",
+            path=path,
+        )
 
 
 def _uncounted(path: str, cause: str) -> ValidationError:

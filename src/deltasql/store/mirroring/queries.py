@@ -108,7 +108,8 @@ class MirrorQueries(ABC):
             newest_version=totals.version,
             interval=interval,
             files=totals.files,
-            bytes=totals.size_bytes,
+            # What a log of others claims of its files may be more than a column holds.
+            bytes=min(totals.size_bytes, 2**63 - 1),
             milliseconds=round(seconds * 1000),
             due=-1 if due is None else due,
             due_version=None if growth is None else growth.due_version,

@@ -72,7 +72,7 @@ SELECT v.version, v.body_encoding, CASE WHEN @part(body_length) <= :largest THEN
        (SELECT count(*) FROM dl_dead_files AS d
         WHERE d.table_id = v.table_id AND d.removed_version = v.version
           AND d.version IS NOT NULL),
-       (SELECT coalesce(sum(d.size_bytes), 0) FROM dl_dead_files AS d
+       (SELECT @part(summed_bytes) FROM dl_dead_files AS d
         WHERE d.table_id = v.table_id AND d.removed_version = v.version
           AND d.version IS NOT NULL)
 FROM dl_table_versions AS v

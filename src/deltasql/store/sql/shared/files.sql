@@ -2,6 +2,9 @@
 
 -- part: dead_index
 
+-- part: summed_bytes
+coalesce(sum(size_bytes), 0)
+
 -- part: live_at
 table_id = {table_id} AND version <= {version} AND removed_version > {version}
 

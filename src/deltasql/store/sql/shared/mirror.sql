@@ -47,7 +47,7 @@ SELECT s.version, v.in_commit_timestamp, s.digest, s.retry_count,
        (SELECT count(*) FROM dl_dead_files AS d
         WHERE d.table_id = s.table_id AND d.removed_version = s.version
           AND d.version IS NOT NULL),
-       (SELECT coalesce(sum(d.size_bytes), 0) FROM dl_dead_files AS d
+       (SELECT @part(summed_bytes) FROM dl_dead_files AS d
         WHERE d.table_id = s.table_id AND d.removed_version = s.version
           AND d.version IS NOT NULL),
        v.body_encoding, v.body
@@ -259,7 +259,7 @@ WHERE table_id = :table_id AND dropped_id = 0
 RETURNING table_id;
 
 -- name: totals_at
-SELECT count(*), coalesce(sum(size_bytes), 0)
+SELECT count(*), @part(summed_bytes)
 FROM (
     SELECT size_bytes FROM dl_active_files
     WHERE table_id = :table_id AND version <= :version

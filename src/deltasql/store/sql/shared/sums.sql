@@ -2,7 +2,7 @@
 -- of their own: how many of their rows are deleted is inside its JSON.
 
 -- name: sums_live
-SELECT deletion_vector, count(*), coalesce(sum(size_bytes), 0), sum(num_records),
+SELECT deletion_vector, count(*), @part(summed_bytes), sum(num_records),
        count(num_records)
 FROM dl_active_files
 WHERE table_id = :table_id
@@ -13,7 +13,7 @@ SELECT count(DISTINCT partition_key) FROM dl_active_files WHERE table_id = :tabl
 
 -- name: sums_old
 -- Files that no live version has, and that vacuum has not deleted yet.
-SELECT count(*), coalesce(sum(size_bytes), 0)
+SELECT count(*), @part(summed_bytes)
 FROM (
     SELECT f.path_key, max(f.size_bytes) AS size_bytes
     FROM dl_dead_files AS f
@@ -29,7 +29,7 @@ FROM (
 ) AS old;
 
 -- name: sums_added
-SELECT version, deletion_vector, count(*), sum(size_bytes),
+SELECT version, deletion_vector, count(*), @part(summed_bytes),
        sum(CASE WHEN data_change THEN num_records END)
 FROM (
     SELECT version, deletion_vector, size_bytes, num_records, data_change
@@ -43,7 +43,7 @@ FROM (
 GROUP BY version, deletion_vector;
 
 -- name: sums_removed
-SELECT removed_version, deletion_vector, count(*), sum(size_bytes),
+SELECT removed_version, deletion_vector, count(*), @part(summed_bytes),
        sum(CASE WHEN remove_data_change THEN num_records END)
 FROM dl_dead_files
 WHERE table_id = :table_id AND removed_version BETWEEN :first AND :last
