@@ -157,6 +157,14 @@ def test_what_would_break_a_lake_is_refused(spark, db, name):
     for provider in ("csv", spark.conf.get("spark.sql.sources.default")):
         with pytest.raises(IllegalArgumentException, match="Delta tables only"):
             spark.sql(f"CREATE TABLE {CATALOG}.{name}x (id INT) USING {provider}")
+    spark.sql("CREATE TABLE spark_catalog.default.other_format (id INT) USING parquet")
+    try:
+        like = f"CREATE TABLE {CATALOG}.{name}x LIKE spark_catalog.default.other_format"
+        with pytest.raises(IllegalArgumentException, match="Add USING delta"):
+            spark.sql(like)
+        spark.sql(f"{like} USING delta")
+    finally:
+        spark.sql("DROP TABLE spark_catalog.default.other_format")
 
 
 def test_namespaces(spark, db):

@@ -280,7 +280,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
       throw new LakeException(
           "DELTASQL_NOT_DELTA",
           "the catalog " + name + " has Delta tables only, and " + Names.of(ident) + " is USING "
-              + provider + ". Write USING delta, or leave it out");
+              + provider + ". Write USING delta, or leave it out; a stream needs format(\"delta\")");
     }
     var question = Names.question("place", ident).put("may_exist", mayExist);
     question.put("is_name", Names.areWords(ident));

@@ -64,7 +64,11 @@ final class LakeNames implements CatalogExtension {
   @Override
   public Table createTable(
       Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties) {
-    throw new UnsupportedOperationException("a lake has Delta tables only");
+    // Delta's catalog creates its own: what gets here is LIKE a table of another format.
+    throw new LakeException(
+        "DELTASQL_NOT_DELTA",
+        "the catalog " + name + " has Delta tables only, and " + Names.of(ident)
+            + " would have the format of the table that it is like. Add USING delta");
   }
 
   @Override

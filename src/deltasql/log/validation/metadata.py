@@ -306,8 +306,9 @@ def _check_mapping_change(after: TableState, before: TableState) -> None:
     if old != new and (old, new) != ("none", "name"):
         raise ValidationError(
             f"{COLUMN_MAPPING_MODE} can't go from {old} to {new}",
-            cause="existing data files could no longer be read",
-            remedy="keep the mode; a table without one may change to name",
+            cause="existing data files, or the changes in them, could no longer be read",
+            remedy="keep the mode, and name it again where the table is replaced; a table without "
+            "one may change to name",
         )
     largest = _max_column_id(after.metadata)
     known = _max_column_id(before.metadata)
