@@ -53,7 +53,7 @@ def _unshown(store: LogStore, objects: ObjectStore, table_id: int, name: str) ->
     where whoever else commits there goes on, and the one that readers begin with.
     """
     is_shown = False
-    for version in sorted(_telling(store, objects, table_id)):
+    for version in sorted(_identifying(store, objects, table_id)):
         known = store.mirror_status(table_id, first=version, last=version)
         found = objects.read_tagged(LOG + commit_name(version)) if known else None
         if found is None:
@@ -71,7 +71,7 @@ def _unshown(store: LogStore, objects: ObjectStore, table_id: int, name: str) ->
     return None if is_shown else _UNSHOWN
 
 
-def _telling(store: LogStore, objects: ObjectStore, table_id: int) -> set[int]:
+def _identifying(store: LogStore, objects: ObjectStore, table_id: int) -> set[int]:
     """The versions whose commit files say whose log it is; no listing is needed for them."""
     backlog = store.backlog_of(table_id)
     if backlog is None:
