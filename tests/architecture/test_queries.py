@@ -20,6 +20,7 @@ OVERRIDDEN = {
         "history_lease",
         "live_at",
         "head_create",
+        "in_schemas",
         "migrations_exist",
         "partitions_matching",
         "place_take",

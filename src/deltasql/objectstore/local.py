@@ -20,13 +20,7 @@ from deltasql.objectstore.failures import local_failure, missing
 from deltasql.objectstore.names import check_key, is_hidden, is_temporary, temporary_name
 from deltasql.objectstore.output import Output, publishing
 from deltasql.objectstore.sources import Sources
-from deltasql.objectstore.store import (
-    Bytes,
-    Item,
-    ObjectInfo,
-    ObjectStore,
-    PutChain,
-)
+from deltasql.objectstore.store import Bytes, Item, ObjectInfo, ObjectStore, PutChain
 from deltasql.places import LOCAL
 
 # How many files are open at once, far below the limit of a process.
