@@ -37,7 +37,7 @@ def must_be_in_the_table(store: LogStore, request: CommitRequest) -> None:
     if base is None:
         raise ValidationError(
             "a commit that removes files must say which version it rests on",
-            cause="rows that others have changed since would be there twice, and nobody would notice",
+            cause="rows changed in the meantime would be there twice, and nobody would notice",
             remedy="send read_version: the version whose files you have read",
         )
     with store.locked([request.table_id]) as log:
