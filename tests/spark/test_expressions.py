@@ -62,7 +62,8 @@ SAME = (
     "CAST(NULL AS int)",
     "CAST(d AS float)", "CAST(i AS float)", "CAST(m AS double)", "CAST('+5' AS int)",
     # Texts.
-    "concat(s, '-', n)", "concat(s, NULL)", "s || n", "s || i", "upper(s)", "lower(s)", "length(s)",
+    "concat(s, '-', n)", "concat(s, NULL)", "s || n", "s || i", "1 + 2 || s", "s || -1",
+    "s || 2 * 3", "upper(s)", "lower(s)", "length(s)",
     "char_length(s)", "trim(n)", "ltrim(n)", "rtrim(n)", "substring(s, 2, 1)", "substring(s, 2)",
     "substr(s, 1, 2)", "replace(s, 'b', 'xx')", "s LIKE 'a%'", "s LIKE '%\\%'", "s LIKE '_bc'",
     "s NOT LIKE 'a%'", "startswith(s, 'a')", "endswith(s, 'c')", "contains(s, 'b')", "s LIKE NULL",
@@ -142,6 +143,7 @@ FAIL = (
 )  # fmt: skip
 # Spark has a value, and we say that we have none.
 REFUSED = (
+    "s || 1 + 2", "s || n - 1 || s",
     "m / 2", "m / m", "ceil(d)", "floor(f)", "CAST(d AS string)", "rand()", "uuid()", "round(d)",
     "sum(i)", "CAST(i AS timestamp)", "CAST(t AS bigint)", "y - DATE '2024-01-01'", "(SELECT 1)",
     "date_trunc('eon', t)", "trunc(y, s)", "extract(second FROM t)", "round(m, i)", "round(m, -1)",

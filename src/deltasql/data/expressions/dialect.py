@@ -289,6 +289,9 @@ class Translator:
             return self._null_if(children)
         if name in _MOMENTS and not children:
             return self._moment(name)
+        if name == "||" and _is_sum(children[-1]):
+            # Spark joins what is to the left of it first, DuckDB adds first.
+            raise unsupported("|| before + or -", "write concat(…) for ||")
         arguments = self._arguments(children)
         if name in _LIKES:
             return like(_LIKES[name], arguments)
@@ -321,6 +324,11 @@ _RENDERERS: dict[str, Callable[[Translator, Node], str]] = {
     "CASE": Translator._case,
     "FUNCTION": Translator._function,
 }
+
+
+def _is_sum(node: Node) -> bool:
+    is_function = node["class"] == "FUNCTION"
+    return is_function and node["function_name"] in ("+", "-") and len(node["children"]) > 1
 
 
 def _arithmetic(name: str, given: Arguments) -> str:
