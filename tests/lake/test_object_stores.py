@@ -10,11 +10,11 @@ def test_a_store_is_opened_once(lake, tmp_path, monkeypatch):
     assert lake.objects("a") is not lake.objects("b")
 
 
-def test_a_store_of_ones_own_is_used(lake, rows, ids):
-    table = lake.create_table("t", ORDERS)
-    watched = FaultyStore(table.objects, lambda _: None)
-    lake.objects.use(table.location, watched)
-    table.append(rows(1))
+def test_a_store_of_ones_own_is_used(lake, tmp_path, rows, ids):
+    location = (tmp_path / "own").as_uri()
+    watched = FaultyStore(lake.objects(location), lambda _: None)
+    lake.objects.use(location, watched)
+    lake.create_table("t", ORDERS, location=location).append(rows(1))
     assert ids(lake.table("t")) == [1]
     assert any(call.path.startswith("_delta_log/") for call in watched.calls), "the mirror's, too"
     assert any(call.path.endswith(".parquet") for call in watched.calls)

@@ -16,6 +16,7 @@ from deltasql.errors import TableNotFoundError, ValidationError
 from deltasql.lake.table import Table
 from deltasql.lake.upkeep import cloning
 from deltasql.maintenance.vacuuming import journal
+from deltasql.spec.paths import location_uri
 from deltasql.store.postgres import writer
 from tests.maintenance.tables import AT_ONCE, SCHEMA, churned, folder, ids, make_old, rows
 
@@ -139,7 +140,7 @@ def test_a_table_whose_files_others_name_by_creation_must_be_there(
     table.append(rows(1))
     (add,) = table.snapshot().adds()
     actions = cloning._actions(
-        table.snapshot(), [cloning._absolute(add, cloning._uri(table.objects.location))]
+        table.snapshot(), [cloning._absolute(add, location_uri(table.objects.location))]
     )
     create = lake.commits.create
 
