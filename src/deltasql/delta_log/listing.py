@@ -112,7 +112,10 @@ def newest_after(objects: ObjectStore, version: int) -> LogName | None:
 
     There may be a gap before it: a bridge leaves one until the versions below it are filled in.
     """
-    found = (name for name in names_after(objects, version) if name.is_read)
+    names = [name for name in names_after(objects, version) if name.is_read]
+    # A checkpoint that lacks a part is read by nobody.
+    whole = {part for found in _checkpoints(names).values() for one in found for part in one.names}
+    found = (name for name in names if name.kind is LogKind.COMMIT or name.name in whole)
     return max(found, key=lambda name: name.version or 0, default=None)
 
 

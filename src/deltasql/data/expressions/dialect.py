@@ -289,9 +289,7 @@ class Translator:
             return self._null_if(children)
         if name in _MOMENTS and not children:
             return self._moment(name)
-        if name == "||" and _is_sum(children[-1]):
-            # Spark joins what is to the left of it first, DuckDB adds first.
-            raise unsupported("|| before + or -", "write concat(…) for ||")
+        _must_bind_alike(name, children)
         arguments = self._arguments(children)
         if name in _LIKES:
             return like(_LIKES[name], arguments)
@@ -326,9 +324,13 @@ _RENDERERS: dict[str, Callable[[Translator, Node], str]] = {
 }
 
 
-def _is_sum(node: Node) -> bool:
-    is_function = node["class"] == "FUNCTION"
-    return is_function and node["function_name"] in ("+", "-") and len(node["children"]) > 1
+def _must_bind_alike(name: str, children: Sequence[Node]) -> None:
+    """Raise for `a || b + c`: Spark joins first, DuckDB adds first."""
+    if name != "||" or children[-1]["class"] != "FUNCTION":
+        return
+    right = children[-1]
+    if right["function_name"] in ("+", "-") and len(right["children"]) > 1:
+        raise unsupported("|| before + or -", "write concat(…) for ||")
 
 
 def _arithmetic(name: str, given: Arguments) -> str:
