@@ -1,17 +1,33 @@
-"""Two databases with one place: neither vacuum takes the other one's live files for orphans."""
+"""Others at a table's place, another database or the mirror's readers: vacuum takes nothing of
+theirs.
+"""
 
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import deltasql
 from deltasql.errors import MirrorError
-from tests.maintenance.tables import SCHEMA, files, folder, ids, make_old, rows
+from tests.maintenance.judges import seen_by_all
+from tests.maintenance.tables import (
+    AT_ONCE,
+    SCHEMA,
+    files,
+    folder,
+    ids,
+    live,
+    make_old,
+    rows,
+)
+from tests.maintenance.vectors import VECTORS
+from tests.readers.engines import DeltaRs, DuckDb
 
 
 @contextmanager
@@ -97,3 +113,66 @@ def test_a_version_that_is_published_but_not_noted_is_the_tables(tmp_path):
         log.mkdir()
         (log / f"{0:020}.json").write_bytes(body)
         assert table.vacuum().kept_because is None
+
+
+def _copied(tmp_path: Path) -> None:
+    """A lake with a table of two files, and a copy of its database."""
+    with _lake(tmp_path / "lake.db", "sync") as lake:
+        table = lake.create_table("a.t", SCHEMA)
+        table.append(rows(1))
+        table.append(rows(2))
+    shutil.copyfile(tmp_path / "lake.db", tmp_path / "copy.db")
+
+
+@pytest.mark.parametrize("mode", ["off", "async"])
+def test_a_copy_that_does_not_mirror_deletes_nothing_of_the_original(tmp_path, mode):
+    """What it removes is live in the original, to which nothing was written since."""
+    _copied(tmp_path)
+    with _lake(tmp_path / "copy.db", mode) as copy:
+        copied = copy.table("a.t")
+        copied.delete("id = 1")
+        report = copied.vacuum(**AT_ONCE, dry_run=False)
+        assert (report.count, report.dead) == (0, 0)
+        assert "see version 2" in report.kept_because
+    with _lake(tmp_path / "lake.db", "sync") as lake:
+        assert ids(lake.table("a.t").scan().to_arrow()) == [1, 2]
+
+
+def test_what_the_mirrors_readers_see_stays(lake: deltasql.Lake):
+    """A mirror may be late, but it is there to be read."""
+    table = lake.create_table("a.t", SCHEMA, properties=VECTORS)
+    table.append(rows(1, 2))
+    table.delete("id = 1")
+    table.append(rows(3))
+    table.mirror.pause()
+    table.delete("id = 2")
+    table.reorg()
+    table.overwrite(rows(4))
+    for dry_run in (True, False):
+        report = table.vacuum(**AT_ONCE, dry_run=dry_run)
+        assert report.count == 0
+        assert "see version 3" in report.kept_because
+    for reader in (DeltaRs(), DuckDb()):
+        assert ids(reader.rows(str(folder(table)), None)) == [2, 3]
+    table.mirror.resume()
+    table.mirror.repair()
+    report = table.vacuum(**AT_ONCE, dry_run=False)
+    assert report.kept_because is None
+    assert files(table) == live(table)
+    assert seen_by_all(lake, table) == [{"id": 4, "day": "a"}]
+
+
+def test_what_they_saw_within_the_retention_stays(lake: deltasql.Lake):
+    table = lake.create_table("a.t", SCHEMA)
+    table.append(rows(1))
+    table.mirror.pause()
+    table.overwrite(rows(2))
+    time.sleep(1.1)
+    table.mirror.resume()
+    table.mirror.repair()
+    short = {"retention": timedelta(seconds=1), "enforce_retention_duration": False}
+    report = table.vacuum(**short)
+    assert report.count == 0
+    assert "was late" in report.kept_because
+    time.sleep(1.1)
+    assert table.vacuum(**short).dead == 1

@@ -84,7 +84,7 @@ def vacuum(
 
 
 def _told(report: VacuumReport) -> str:
-    kept = f"orphans stay: {report.kept_because}" if report.kept_because else ""
+    kept = report.kept_because or ""
     if not report.count:
         return kept and f"{report.table}: {kept}"
     done = "to delete" if report.dry_run else "deleted"

@@ -18,7 +18,8 @@ from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
 
 _UNSHOWN: Final = (
-    "no commit file of the table is there: another lake may have files at the same place"
+    "orphans stay: no commit file of the table is there, so another lake may have files at the "
+    "same place"
 )
 
 

@@ -43,7 +43,7 @@ class VacuumReport(Report):
     `files` names the first thousand, and `bytes` is the total size, as far as it is known. What was
     current at `kept_since` or later stays. `foreign` counts files at the location that are neither
     the log's nor named as a Delta writer names its files: they are left alone. `kept_because` says
-    why orphans were not looked for.
+    why orphans, or removed files that are old enough, stay.
     """
 
     table: str

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
 
 from deltasql.errors import ValidationError
 from deltasql.log.retention import tombstone_ms
@@ -21,6 +20,7 @@ from deltasql.maintenance.vacuuming.dead import (
     vector_files,
 )
 from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
+from deltasql.maintenance.vacuuming.horizon import NOTHING, horizon_at
 from deltasql.maintenance.vacuuming.journal import Journal, is_pinned
 from deltasql.maintenance.vacuuming.keys import Place
 from deltasql.maintenance.vacuuming.orphans import orphans
@@ -41,8 +41,6 @@ from deltasql.store.upkeep.interface import Hold, Kind
 logger = logging.getLogger("deltasql.vacuum")
 
 Progress = Callable[[int], None]
-
-_NOTHING: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +102,8 @@ class _Vacuum:
         self._progress = progress
         self._margin = round(wish.clock_margin.total_seconds() * 1000)
         self._since = store.clock_ms() - kept_ms
-        self._horizon = _current_at(store, subject.table_id, self._since, is_now=kept_ms == 0)
+        found = horizon_at(store, subject.table_id, self._since, is_now=kept_ms == 0)
+        self._horizon, self._late = found.version, found.late
         self._tally = Tally()
         self._place = Place(
             subject.location,
@@ -176,7 +175,7 @@ class _Vacuum:
     # --- what may go --------------------------------------------------------------------
 
     def _known_candidates(self) -> Iterator[Candidate]:
-        if self._horizon == _NOTHING:
+        if self._horizon == NOTHING:
             return
         store, table_id, place = self._store, self._subject.table_id, self._place
         elsewhere = self._journal.elsewhere
@@ -256,18 +255,8 @@ class _Vacuum:
             files=tuple(self._tally.files),
             foreign=self._tally.foreign,
             vacuum_id=vacuum_id,
-            kept_because=self._kept_because,
+            kept_because="; ".join(filter(None, (self._late, self._kept_because))) or None,
         )
-
-
-def _current_at(store: LogStore, table_id: int, since: int, *, is_now: bool) -> int:
-    """The version that was current just before a time; up to it, what was removed may go."""
-    if is_now:
-        # The times of commits within one millisecond run ahead of the clock.
-        head = store.head(table_id)
-        return _NOTHING if head is None else head.version
-    found = store.version_at(table_id, since - 1)
-    return _NOTHING if found is None else found
 
 
 # --- how much ---------------------------------------------------------------------------

@@ -106,6 +106,14 @@ class MirrorRecord:
     digest: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The newest version that the mirror has, and the newest that it had at a time (-1: none)."""
+
+    newest: int
+    then: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
     """A table and what its mirror lacks; times are epoch milliseconds.
@@ -206,6 +214,11 @@ class MirrorLog(Protocol):
 
     def mirror_status(self, table_id: int, *, first: int, last: int) -> list[MirrorRecord]:
         """The status of versions, in order."""
+
+    def mirror_reached(self, table_id: int, *, upto: int, by: int) -> Reached | None:
+        """How far the mirror has got, and had by a time (epoch milliseconds), of the versions up
+        to one; None if it has none of them.
+        """
 
     def backlog(self) -> list[Backlog]:
         """Every live table, including those whose mirror lacks nothing."""

@@ -19,6 +19,7 @@ from deltasql.store.mirroring.interface import (
     Look,
     MirrorRecord,
     PendingVersion,
+    Reached,
     Totals,
     Work,
 )
@@ -152,6 +153,10 @@ class MirrorQueries(ABC):
     def mirror_status(self, table_id: int, *, first: int, last: int) -> list[MirrorRecord]:
         found = self._rows("mirror_status", table_id=table_id, first=first, last=last)
         return [_record(row) for row in found]
+
+    def mirror_reached(self, table_id: int, *, upto: int, by: int) -> Reached | None:
+        ((newest, then),) = self._rows("mirror_reached", table_id=table_id, upto=upto, by=by)
+        return None if newest is None else Reached(int(newest), -1 if then is None else int(then))
 
     def backlog(self) -> list[Backlog]:
         return [_backlog(row) for row in self._rows("mirror_backlog")]

@@ -10,7 +10,7 @@ from threading import Event, Timer
 from deltasql.spec import codec
 from deltasql.spec.properties import CHECKPOINT_INTERVAL
 from deltasql.store.interface import LogStore
-from deltasql.store.mirroring.interface import Backlog, DueCheckpoint, Totals, Work
+from deltasql.store.mirroring.interface import Backlog, DueCheckpoint, Reached, Totals, Work
 from deltasql.store.rows import key_of
 from deltasql.testing.contracts.leases import LONG, take
 from deltasql.testing.proposals import METADATA, OpenStore, add, commit, create, remove
@@ -140,6 +140,20 @@ class MirrorContract:
         assert _statuses(store, table_id)[2] == ("SUCCESS", True, True)
         assert store.due_checkpoints(table_id) == []
         assert [item.version for item in store.mirror_status(table_id, first=1, last=2)] == [1, 2]
+
+    def test_how_far_it_got(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id = create(store)
+        for number in range(4):
+            commit(store, table_id, add(str(number)))
+        assert store.mirror_reached(table_id, upto=9, by=2**62) is None
+        before = store.clock_ms() - 1
+        _mirror(store, table_id, 2, interval=10)
+        after = store.clock_ms()
+        assert store.mirror_reached(table_id, upto=9, by=after) == Reached(2, 2)
+        assert store.mirror_reached(table_id, upto=1, by=after) == Reached(1, 1)
+        assert store.mirror_reached(table_id, upto=9, by=before) == Reached(2, -1)
+        assert store.mirror_reached(table_id, upto=-1, by=after) is None
 
     def test_failures_are_counted_until_they_are_mended(self, log_store: OpenStore) -> None:
         store = log_store()

@@ -168,6 +168,17 @@ FROM dl_mirror_status
 WHERE table_id = :table_id AND version BETWEEN :first AND :last
 ORDER BY version;
 
+-- name: mirror_reached
+-- The newest version up to one that readers of the mirror have, and the newest they had at a time.
+SELECT
+    (SELECT s.version FROM dl_mirror_status AS s
+     WHERE s.table_id = :table_id AND s.version <= :upto AND s.json_written
+     ORDER BY s.version DESC LIMIT 1),
+    (SELECT s.version FROM dl_mirror_status AS s
+     WHERE s.table_id = :table_id AND s.version <= :upto AND s.json_written
+       AND coalesce(@ms(s.mirrored_at), 0) <= :by
+     ORDER BY s.version DESC LIMIT 1);
+
 -- part: backlog_columns
 SELECT t.table_id, t.name, t.location, t.mirror_paused, h.current_version,
        o.versions, o.first_version, v.in_commit_timestamp, f.retry_count,
