@@ -187,3 +187,20 @@ def test_nothing_unexpected_was_logged(shared_service):
     assert "Traceback" not in log
     with shared_service.lake() as lake:
         assert lake.check().ok
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/healthz", "/metrics", "/tables/sales.orders", "/api/v1/tables/sales.orders"]
+)
+def test_head_is_answered_as_get_without_the_body(shared_service, path):
+    """What probes and caches send."""
+    told = shared_service.http.head(path)
+    got = shared_service.http.get(path)
+    assert (told.status_code, told.content) == (200, b"")
+    assert told.headers["content-type"] == got.headers["content-type"]
+    assert int(told.headers["content-length"]) > 0
+    # The connection is still in order.
+    assert shared_service.http.head("/nothing").status_code == 404
+    assert shared_service.http.head(f"{path}x/y/z").status_code == 404
+    refused = shared_service.http.post(path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")

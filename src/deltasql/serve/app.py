@@ -71,7 +71,7 @@ def create_app(service: Service) -> FastAPI:
     figures.register(LakeFigures(service))
 
     @app.get("/healthz", tags=["process"])
-    def health() -> dict[str, str]:
+    async def health() -> dict[str, str]:
         """Whether the process answers."""
         return {"status": "ok"}
 

@@ -27,6 +27,8 @@ _HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_FAILED: Final = 400
 _ENDING: Final = Refused(503, "the service is ending", remedy="send the request again")
 
 Message = MutableMapping[str, Any]
@@ -50,11 +52,18 @@ class Limits:
         if refused is not None:
             await answer(refused)(scope, receive, _with_headers(send, scope))
             return
+        if scope["method"] == "HEAD":
+            # Answered as GET is; the server leaves the body out.
+            scope = {**scope, "method": "GET"}
         has_begun = False
+        changes = scope["method"] not in _READING
 
         async def sending(message: Message) -> None:
             nonlocal has_begun
             has_begun = True
+            if changes and message.get("status", 500) < _FAILED:
+                # Before it is told: who has changed something must see it on the next page.
+                scope["app"].state.service.pages.forget()
             await _with_headers(send, scope)(message)
 
         try:

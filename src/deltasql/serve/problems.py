@@ -119,11 +119,12 @@ def answer(error: Exception, *, for_unity: bool = False) -> Response:
 
 def _allowed(app: FastAPI, request: Request) -> list[str]:
     scopes = {method: {**request.scope, "method": method} for method in _METHODS}
-    return [
+    found = {
         method
         for method, scope in scopes.items()
         if any(route.matches(scope)[0] is Match.FULL for route in app.routes)
-    ]
+    }
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
 
 
 def install(app: FastAPI) -> None:

@@ -13,7 +13,7 @@ from deltasql.errors import TableNotFoundError
 from deltasql.lake.catalog import Lake
 from deltasql.lake.table import Table
 from deltasql.serve.jobs import Jobs
-from deltasql.serve.sharing import Shared
+from deltasql.serve.sharing import Page, Shared
 from deltasql.serve.tokens import TokenFile, Visitor
 from deltasql.serve.unity.vending import Vending
 from deltasql.store.browsing.interface import TableListing
@@ -31,7 +31,7 @@ class Service:
     worker: threading.Thread | None = None
     wants_worker: bool = False
     started: float = field(default_factory=time.time)
-    pages: Shared[str] = field(default_factory=Shared)
+    pages: Shared[Page] = field(default_factory=Shared)
 
     def table(self, visitor: Visitor, name: str) -> Table:
         """A table that the visitor may see; to them, others don't exist."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +19,20 @@ Answer = TypeVar("Answer")
 _WORTH: Final = 5
 _LONGEST: Final = 1.0
 _STALE: Final = 4
-_KEPT: Final = 64
+_KEPT: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page for all who ask for it, and the tag by which they learn whether it has changed."""
+
+    body: bytes
+    status: int = 200
+    tag: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        digest = hashlib.blake2b(self.body, digest_size=12).hexdigest()
+        object.__setattr__(self, "tag", f'"{digest}"')
 
 
 @dataclass(slots=True)
@@ -34,9 +48,16 @@ class Shared(Generic[Answer]):
     def __init__(self) -> None:
         self._made: dict[Hashable, _Made[Answer]] = {}
         self._making: dict[Hashable, asyncio.Task[Answer]] = {}
+        self._changes = 0
+
+    def forget(self) -> None:
+        """Give no answer whose making began before now: something has changed."""
+        self._changes += 1
+        self._made.clear()
 
     async def get(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
         """The answer for a key, by `make` in a thread unless there is a recent one."""
+        key = (self._changes, key)
         made, now = self._made.get(key), time.monotonic()
         if made is not None and now < made.until:
             return made.answer
@@ -55,14 +76,18 @@ class Shared(Generic[Answer]):
         try:
             answer = await run_in_threadpool(make)
             now = time.monotonic()
-            if len(self._made) >= _KEPT:
-                self._made = {k: item for k, item in self._made.items() if item.stale_until > now}
-            if len(self._made) < _KEPT:
-                fresh = min(_LONGEST, _WORTH * (now - started))
-                self._made[key] = _Made(answer, now + fresh, now + _STALE * fresh)
+            self._keep(key, answer, now, min(_LONGEST, _WORTH * (now - started)))
             return answer
         finally:
             del self._making[key]
+
+    def _keep(self, key: Hashable, answer: Answer, now: float, fresh: float) -> None:
+        # The newest are last: who asks for ever new things takes the places of the oldest.
+        self._made.pop(key, None)
+        self._made[key] = _Made(answer, now + fresh, now + _STALE * fresh)
+        if len(self._made) > _KEPT:
+            left = {k: item for k, item in self._made.items() if item.stale_until > now}
+            self._made = dict(list(left.items())[-_KEPT:])
 
 
 def _heard(task: asyncio.Task[Answer]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
@@ -14,14 +13,13 @@ from deltasql.commit import CommitRequest
 from deltasql.errors import CommitError, DatabaseError
 from deltasql.lake.table import Table
 from deltasql.serve.access import Operator, Reader, Served
+from deltasql.serve.api.commit_contents import Asked, must_be_the_same
 from deltasql.serve.api.commit_files import must_be_in_the_table, must_be_there
 from deltasql.serve.api.tables import Name
 from deltasql.serve.bodies import OperatorsBody, in_openapi, parsed
 from deltasql.serve.problems import Refused
-from deltasql.serve.service import Service
 from deltasql.serve.tokens import Visitor
-from deltasql.spec import codec
-from deltasql.spec.actions import Action, AddFile, CdcFile, CommitInfo, RemoveFile, Txn
+from deltasql.spec.actions import CommitInfo
 
 router = APIRouter(prefix="/api/v1/tables", tags=["commits"])
 
@@ -67,6 +65,7 @@ def commit(
     table = service.table(visitor, name)
     body = parsed(CommitBody, content)
     commit_id = body.commit_id or str(uuid.uuid4())
+    asked = Asked(commit_id, body.actions, (body.app_id, body.app_version))
     known = service.lake.store.find_commit(table.table_id, commit_id)
     if known is None:
         request = _request(table, body, commit_id)
@@ -75,13 +74,24 @@ def commit(
         must_be_there(table, request)
         must_be_in_the_table(service.lake.store, request)
         try:
-            return CommitAnswer(table.commit_request(request), commit_id, is_new=True)
+            done = table.send(request)
         except (CommitError, DatabaseError):
             # The same commit may have arrived twice at once: then one of them is the version.
             known = service.lake.store.find_commit(table.table_id, commit_id)
             if known is None:
                 raise
-    _must_be_the_same(service, table, body, known.version)
+        else:
+            table.mirror_commit(request, done)
+            if done.is_new:
+                # Where two with one id arrived at once, the version may be the other's. One that
+                # was brought past another commit has other files than were sent, and is ours.
+                if not request.rebased_files:
+                    must_be_the_same(service.lake.store, table, asked, done.version)
+                return CommitAnswer(done.version, commit_id, is_new=True)
+            # The version has the transaction, from a commit with another id.
+            response.status_code = 200
+            return CommitAnswer(done.version, commit_id, is_new=False)
+    must_be_the_same(service.lake.store, table, asked, known.version)
     response.status_code = 200
     return CommitAnswer(known.version, commit_id, is_new=False)
 
@@ -129,34 +139,3 @@ def _sign(request: CommitRequest, visitor: Visitor) -> None:
         else item
         for item in request.actions
     ]
-
-
-def _must_be_the_same(service: Service, table: Table, body: CommitBody, version: int) -> None:
-    """Raise `Refused` for a commit id that stands for other files or transactions.
-
-    To be told that its files are committed would be the end of them.
-    """
-    asked = _contents(codec.parse_action(action) for action in body.actions)
-    if body.app_id is not None:
-        asked.add(("Txn", body.app_id, body.app_version))
-    found = service.lake.store.commits(table.table_id, after=version - 1, upto=version)
-    for record in found:  # one, or none once it has expired
-        source = f"version {version} of {table.name}"
-        if asked != _contents(codec.decode_commit(record.body, source=source)):
-            raise Refused(
-                409,
-                f"the commit id {body.commit_id} stands for another commit",
-                cause=f"version {version} has it, with other files or transactions",
-                remedy="nothing was committed now: send these actions with an id of their own",
-            )
-
-
-def _contents(actions: Iterable[Action]) -> set[tuple[str, str, int | None]]:
-    """What a commit is about: files by their paths, transactions by their numbers."""
-    found: set[tuple[str, str, int | None]] = set()
-    for item in actions:
-        if isinstance(item, AddFile | RemoveFile | CdcFile):
-            found.add((type(item).__name__, item.path, None))
-        elif isinstance(item, Txn):
-            found.add(("Txn", item.app_id, item.version))
-    return found

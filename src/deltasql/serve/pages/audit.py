@@ -10,7 +10,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from deltasql.log.timestamps import to_ms
 from deltasql.serve.access import Reader, Served
 from deltasql.serve.api.lake import Place, audit_page, place_of, transaction_versions
-from deltasql.serve.pages.rendering import page
+from deltasql.serve.pages.rendering import made, page, shared
+from deltasql.serve.service import Service
+from deltasql.serve.sharing import Page
+from deltasql.serve.tokens import Visitor
 
 router = APIRouter()
 
@@ -19,7 +22,7 @@ _LAST: Final = 2**53
 
 
 @router.get("/audit")
-def audit(
+async def audit(
     request: Request,
     service: Served,
     visitor: Reader,
@@ -28,11 +31,21 @@ def audit(
     after: Place | None = None,
 ) -> Response:
     """Versions of all tables, newest first, of some days."""
+    path = request.url.path
+    return await shared(
+        request, service, visitor, lambda: _audit(service, visitor, path, (start, end), after)
+    )
+
+
+def _audit(
+    service: Service, visitor: Visitor, path: str, days: tuple[str, str], after: str | None
+) -> Page:
+    start, end = days
     first, last = _day(start), _day(end)
     stop = None if last is None else last + 86_400_000
     found = audit_page(service, visitor, start=first, stop=stop, after=after, most=_PAGE + 1)
-    return page(
-        request,
+    return made(
+        path,
         "audit.html",
         visitor,
         entries=found[:_PAGE],

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Response
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Query, Request, Response
 
 from deltasql.serve.access import Reader, Served
 from deltasql.serve.pages.plots import HEIGHT, WIDTH, bars
-from deltasql.serve.pages.rendering import text_of
+from deltasql.serve.pages.rendering import made, shared
 from deltasql.serve.service import Service
+from deltasql.serve.sharing import Page
 from deltasql.serve.tokens import Visitor
 from deltasql.serve.watching import behind, drifted, lag_seconds
 
@@ -24,19 +24,19 @@ _LISTED: Final = 20
 
 @router.get("/")
 async def overview(
+    request: Request,
     service: Served,
     visitor: Reader,
     search: Annotated[str, Query(max_length=255, pattern=r"^[^\x00-\x1f\x7f]*$")] = "",
     after: Annotated[str, Query(max_length=255, pattern=r"^[^\x00-\x1f\x7f]*$")] = "",
 ) -> Response:
     """The overview, one for all who look at it at the same time with the same rights."""
-    key = (visitor, search, after)
-    return HTMLResponse(
-        await service.pages.get(key, lambda: _overview(service, visitor, search, after))
+    return await shared(
+        request, service, visitor, lambda: _overview(service, visitor, search, after)
     )
 
 
-def _overview(service: Service, visitor: Visitor, search: str, after: str) -> str:
+def _overview(service: Service, visitor: Visitor, search: str, after: str) -> Page:
     store = service.lake.store
     now = store.clock_ms()
     tables = service.listings(visitor, search=search, after=after, most=_PAGE + 1)
@@ -47,7 +47,7 @@ def _overview(service: Service, visitor: Visitor, search: str, after: str) -> st
     is_whole = visitor.schemas is None
     activity = store.activity(start=start, stop=now + _BUCKET, bucket=_BUCKET) if is_whole else {}
     sessions = [item for item in service.lake.sessions() if item.is_alive] if is_whole else []
-    return text_of(
+    return made(
         "/",
         "overview.html",
         visitor,

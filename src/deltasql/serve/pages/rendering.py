@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
@@ -14,6 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from deltasql.log.timestamps import from_ms
+from deltasql.serve.service import Service
+from deltasql.serve.sharing import Page
 from deltasql.serve.tokens import Visitor
 from deltasql.version import __version__
 
@@ -53,6 +56,22 @@ def _templates() -> Environment:
 
 def _is_numeric(kind: str) -> bool:
     return kind.startswith(_NUMERIC)
+
+
+async def shared(
+    request: Request, service: Service, visitor: Visitor, make: Callable[[], Page]
+) -> Response:
+    """A page that is made once for all who look at it at the same time with the same rights."""
+    found = await service.pages.get((visitor, request.url.path, request.url.query), make)
+    headers = {"etag": found.tag}
+    if request.headers.get("if-none-match") == found.tag:
+        return Response(status_code=304, headers=headers)
+    return HTMLResponse(found.body, status_code=found.status, headers=headers)
+
+
+def made(path: str, template: str, visitor: Visitor, status: int = 200, **values: Any) -> Page:
+    """A page from its template, to be shared."""
+    return Page(text_of(path, template, visitor, **values).encode(), status)
 
 
 def page(

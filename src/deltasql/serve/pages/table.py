@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import HTMLResponse
 
 from deltasql.errors import DeltaSqlError, ValidationError
 from deltasql.lake.snapshot import Snapshot
@@ -16,8 +15,9 @@ from deltasql.serve.api.answers import Column, FileItem, columns_of, shown_locat
 from deltasql.serve.api.files import page_of_files
 from deltasql.serve.api.tables import Name
 from deltasql.serve.pages import plots
-from deltasql.serve.pages.rendering import page, text_of
+from deltasql.serve.pages.rendering import made, page, shared
 from deltasql.serve.service import Service
+from deltasql.serve.sharing import Page
 from deltasql.serve.tokens import Visitor
 from deltasql.serve.unity.columns import spelt
 from deltasql.serve.watching import behind, drifted
@@ -48,17 +48,24 @@ def _common(service: Service, visitor: Visitor, name: str, tab: str) -> dict[str
 
 
 @router.get("")
-def versions(
+async def versions(
     request: Request, service: Served, visitor: Reader, name: Name, before: Version = None
 ) -> Response:
     """The versions, newest first, with what they did and where they are in the mirror."""
+    path = request.url.path
+    return await shared(
+        request, service, visitor, lambda: _versions(service, visitor, name, path, before)
+    )
+
+
+def _versions(service: Service, visitor: Visitor, name: str, path: str, before: int | None) -> Page:
     common = _common(service, visitor, name, "versions")
     listing, store = common["table"], service.lake.store
     found = store.browse_versions(listing.table_id, before=before, most=_PAGE + 1)
     changes = plots.changes(store.growth(listing.table_id, before=before, most=_PAGE))
     totals = plots.totals(listing, changes) if before is None else {}
-    return page(
-        request,
+    return made(
+        path,
         "versions.html",
         visitor,
         **common,
@@ -74,7 +81,7 @@ def versions(
 
 
 @router.get("/files")
-def files(
+async def files(
     request: Request,
     service: Served,
     visitor: Reader,
@@ -84,6 +91,25 @@ def files(
     version: Version = None,
 ) -> Response:
     """Live files, those that may hold matching rows, page by page."""
+    path = request.url.path
+    return await shared(
+        request,
+        service,
+        visitor,
+        lambda: _files(service, visitor, name, path, where=where, after=after, version=version),
+    )
+
+
+def _files(
+    service: Service,
+    visitor: Visitor,
+    name: str,
+    path: str,
+    *,
+    where: str,
+    after: str,
+    version: int | None,
+) -> Page:
     common = _common(service, visitor, name, "files")
     listing = common["table"]
     at = service.table(visitor, name).snapshot(
@@ -102,8 +128,8 @@ def files(
         )
     except ValidationError as error:
         problem = error
-    return page(
-        request,
+    return made(
+        path,
         "files.html",
         visitor,
         200 if problem is None else 422,
@@ -119,15 +145,14 @@ def files(
 
 @router.get("/partitions")
 async def partitions(request: Request, service: Served, visitor: Reader, name: Name) -> Response:
-    """The partitions by size, one page for all who look at it at the same time."""
-    key = ("partitions", visitor, name)
+    """The partitions by size."""
     path = request.url.path
-    return HTMLResponse(
-        await service.pages.get(key, lambda: _partitions(service, visitor, name, path))
+    return await shared(
+        request, service, visitor, lambda: _partitions(service, visitor, name, path)
     )
 
 
-def _partitions(service: Service, visitor: Visitor, name: str, path: str) -> str:
+def _partitions(service: Service, visitor: Visitor, name: str, path: str) -> Page:
     common = _common(service, visitor, name, "partitions")
     listing = common["table"]
     at = service.table(visitor, name).snapshot(version=listing.version)
@@ -137,7 +162,7 @@ def _partitions(service: Service, visitor: Visitor, name: str, path: str) -> str
     count = 0
     if columns:
         found, count = service.lake.store.browse_partitions(listing.table_id, most=_PARTITIONS)
-    return text_of(
+    return made(
         path,
         "partitions.html",
         visitor,

@@ -20,20 +20,29 @@ function isBusy() {
   return document.hidden || types || String(getSelection()).length > 0;
 }
 
+// What a page was when it was last asked for: while it stays that, it is not sent again.
+const tags = new Map();
+
 async function refresh() {
   const shown = document.querySelectorAll("[data-refresh]");
   if (!shown.length || isBusy()) return;
   // A page that is dear, and shows a version that does not change, takes the rest from another.
   const from = document.getElementById("main").dataset.freshFrom || location.href;
-  const answer = await fetch(from, { headers: { Accept: "text/html" } });
+  const headers = { Accept: "text/html" };
+  if (tags.has(from)) headers["If-None-Match"] = tags.get(from);
+  const answer = await fetch(from, { headers });
   if (!answer.ok || answer.redirected || isBusy()) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  let isWhole = true;
   for (const old of shown) {
     const found = fresh.getElementById(old.id);
     if (!found || found.isEqualNode(old)) continue;
     const focused = old.contains(document.activeElement);
-    if (!focused) old.replaceWith(document.adoptNode(found));
+    if (focused) isWhole = false;
+    else old.replaceWith(document.adoptNode(found));
   }
+  const tag = answer.headers.get("ETag");
+  if (isWhole && tag) tags.set(from, tag); else tags.delete(from);
 }
 
 async function go() {
