@@ -36,7 +36,11 @@ cross Spark workers, and never carry a secret.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, Self
+from typing import Any, Final, Self
+
+from deltasql.secrecy import redacted
+
+_SHOWN: Final = ("problem", "cause", "remedy")
 
 
 @dataclass(eq=False, repr=False)
@@ -53,6 +57,10 @@ class DeltaSqlError(Exception):
     remedy: str = ""
 
     def __post_init__(self) -> None:
+        # Whatever was passed is quoted somewhere: a URL in the place of a name, with its password.
+        for name, value in vars(self).items():
+            if isinstance(value, str) and (name in _SHOWN or "://" in value):
+                setattr(self, name, redacted(value))
         super().__init__(self.problem)
 
     def __str__(self) -> str:

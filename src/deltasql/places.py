@@ -24,6 +24,7 @@ _SAME: Final = {
     "abfss": "azure",
 }
 LOCAL: Final = "file:"
+_HAS_USER: Final = "it has a user or a password; credentials are options of the store"
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -104,7 +105,10 @@ def flaw_of(location: str) -> str | None:
         return None
     if not _is_parsed(location):
         return "its host is none that a URL can have"
-    return None if scheme == "file" else _flaw_of_url(location)
+    if scheme == "file":
+        host = location[len(LOCAL) :].removeprefix("//").partition("/")[0]
+        return _HAS_USER if location[len(LOCAL) :].startswith("//") and "@" in host else None
+    return _flaw_of_url(location)
 
 
 def _flaw_of_url(location: str) -> str | None:
@@ -115,7 +119,7 @@ def _flaw_of_url(location: str) -> str | None:
     user, at, host = location.partition("://")[2].partition("/")[0].rpartition("@")
     # In abfss://container@account the part before the @ is not a user.
     if at and (_kind(location) != "azure" or ":" in user):
-        return "it has a user or a password; credentials are options of the store"
+        return _HAS_USER
     if ":" in host:
         return "it has a port; the endpoint is an option of the store"
     return None

@@ -17,6 +17,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import deltasql
+from deltasql.lake.locations import breadth_of
+from deltasql.lake.upkeep import recovering
 from deltasql.objectstore import open_store
 from tests.adoption.dying import recover_and_die
 from tests.adoption.logs import METADATA, PROTOCOL, add, commit_file, write_log
@@ -302,3 +304,70 @@ def test_folders_whose_names_are_no_text(tmp_path: Path) -> None:
             ]
             assert all("not UTF-8" in item.problem for item in report.failed)
         assert ids(lake.table("fine")) == [1]
+
+
+# --- a place that is far too high ---------------------------------------------------------
+
+
+@pytest.fixture
+def never_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever comes of the test: nothing outside of its folder is touched."""
+
+    def search(objects: Any) -> Any:
+        raise AssertionError(f"{objects.location} is searched")
+
+    monkeypatch.setattr(recovering, "find_tables", search)
+
+
+def test_what_is_too_broad(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str
+) -> None:
+    home = tmp_path / "home" / "me"
+    monkeypatch.setenv("HOME", str(home))
+    with deltasql.connect(sqlite_url, location="s3://own/") as lake:
+        for place in ("/", "file:///", "/top", "/x/../top/", "s3://b", "s3a://B/", "az://c"):
+            assert breadth_of(lake, place), place
+        for place in (home, home.parent, tmp_path):
+            assert "home folder" in (breadth_of(lake, str(place)) or "")
+        for place in ("/top/folder", str(home / "lake"), "s3://b/x", "s3://own", "s3a://own/x"):
+            assert breadth_of(lake, place) is None, place
+
+
+@pytest.mark.usefixtures("never_searched")
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_place_far_too_high_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str, dry_run: bool
+) -> None:
+    home = tmp_path / "home" / "me"
+    home.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(home)
+    with deltasql.connect(sqlite_url, location=str(home)) as lake:
+        # The lake's own location may be one, but is not searched unless that is said either.
+        for place in (None, ".", str(home), home.parent, "..", "s3://bucket", "gs://bucket/"):
+            with pytest.raises(deltasql.ValidationError, match="is not searched") as caught:
+                lake.recover(place, dry_run=dry_run)
+            assert "anywhere=True" in caught.value.remedy
+        with pytest.raises(AssertionError, match="is searched"):
+            lake.recover(home, dry_run=dry_run, anywhere=True)
+
+
+def test_more_tables_than_anybody_meant_are_left_alone(lake: Any, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    for number in range(26):
+        write_log(elsewhere / f"t{number}", [PROTOCOL, METADATA])
+    with pytest.raises(deltasql.ValidationError, match="there are 26 tables below") as caught:
+        lake.recover(str(elsewhere))
+    assert "limit=26" in caught.value.remedy
+    assert lake.tables() == []
+    assert not commit_file(elsewhere / "t0", 1).exists()
+    assert len(lake.recover(str(elsewhere), dry_run=True).tables) == 26
+    assert lake.recover(str(elsewhere), validate=False, limit=26).ok
+    # Those of the lake don't count.
+    write_log(elsewhere / "t26", [PROTOCOL, METADATA])
+    assert len(lake.recover(str(elsewhere), validate=False).adopted) == 1
+    for number in range(26):
+        write_log(tmp_path / "lake" / f"u{number}", [PROTOCOL, METADATA])
+    with pytest.raises(deltasql.ValidationError, match="there are 26 tables below"):
+        lake.recover(limit=3)
+    assert len(lake.recover(validate=False).adopted) == 26, "the lake's own location has no limit"

@@ -5,10 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from deltasql.cli.main import app, run
 from deltasql.errors import ConfigError
 from deltasql.settings.sources import resolve
 from deltasql.spark.sessions.driver_file import DriverFile
@@ -149,3 +153,42 @@ def test_where_there_is_no_such_memory_it_is_a_file_of_ones_own(monkeypatch):
     assert file.write(b"second") == path
     assert path.read_bytes() == b"second"
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+# They run until they are told to stop, or bring a lake of their own.
+_LASTING = {("serve",), ("mirror", "run"), ("demo",)}
+_URL = f"postgresql://u:{SECRET}@127.0.0.1:1/db"
+
+
+def _commands(found: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    below = getattr(found, "commands", {})
+    if not below:
+        yield words, found
+    for name, child in below.items():
+        yield from _commands(child, *words, name)
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        pytest.param(words, command, id=" ".join(words))
+        for words, command in _commands(typer.main.get_command(app))
+        if words not in _LASTING
+    ],
+)
+def test_a_url_in_any_place_is_not_echoed(words, command, lake, tmp_path, monkeypatch, capfd):
+    """`deltasql show URL`, with the password: wherever a word can be given."""
+    monkeypatch.chdir(tmp_path)
+    arguments = [item for item in command.params if item.param_type_name == "argument"]
+    options = [
+        item.opts[0]
+        for item in command.params
+        if item.param_type_name == "option" and not item.is_flag
+    ]
+    tries = [["t"] * len(arguments), [_URL] * len(arguments), [_URL] * (len(arguments) + 1)]
+    tries += [[*["t"] * len(arguments), option, _URL] for option in options]
+    for place, given in enumerate(tries):
+        how = ["--output", "json", "--debug"] if place % 2 else []
+        assert isinstance(run([*words, *given, *how]), int)
+        told = capfd.readouterr()
+        assert SECRET not in told.out + told.err, (words, given)

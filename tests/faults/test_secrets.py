@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import traceback
 
 import psycopg
@@ -11,6 +10,7 @@ import pytest
 
 import deltasql
 from deltasql.errors import DeltaSqlError
+from tests.faults.reports import leaks
 from tests.parts.process import free_port
 
 SECRET = "s3cret"
@@ -107,18 +107,7 @@ def test_no_sign_in_a_password_tells_the_rest_of_it(password, tmp_path, caplog):
 
 
 def _tells_nothing(error: BaseException) -> None:
-    shown = {
-        "str": str(error),
-        "repr": repr(error),
-        "args": repr(error.args),
-        "state": repr(vars(error)),
-        "traceback": "".join(traceback.format_exception(error)),
-        "pickle": pickle.dumps(error).decode("latin-1"),
-        "unpickled": str(pickle.loads(pickle.dumps(error))),
-        "cause": repr(error.__cause__),
-    }
-    leaks = {name: text for name, text in shown.items() if SECRET in text}
-    assert not leaks
+    assert leaks(error, SECRET) == []
 
 
 class TestWithPassword:

@@ -6,7 +6,8 @@ import logging
 import pytest
 
 from deltasql.errors import DatabaseError
-from deltasql.telemetry.logs import ConsoleFormatter, JsonFormatter, bound, redact
+from deltasql.secrecy import redacted
+from deltasql.telemetry.logs import ConsoleFormatter, JsonFormatter, bound
 
 SECRET = "s3cret"
 
@@ -63,7 +64,7 @@ def test_console_is_one_line():
 )
 @pytest.mark.parametrize("formatter", [JsonFormatter(), ConsoleFormatter()])
 def test_secrets_are_taken_out(formatter, text):
-    assert SECRET not in redact(text)
+    assert SECRET not in redacted(text)
     made = record("failed: %s", text, error=text, key=text)
     line = formatter.format(made)
     assert SECRET not in line

@@ -10,6 +10,7 @@ from typing import Final
 
 from deltasql.cli.text import dumps, printable
 from deltasql.errors import DeltaSqlError
+from deltasql.secrecy import redacted
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -44,6 +45,9 @@ _WORDS: Final = (
     (r"lake\.adopt\(…, allow=\[(.*?)\]\)", r"deltasql adopt --allow \1"),
     (r"lake\.adopt\(location, name\)", "deltasql adopt LOCATION NAME"),
     (r"lake\.recover\('(.*?)'\)", r"deltasql recover \1"),
+    (r"pass anywhere=True to", "pass --anywhere to"),
+    (r"look with dry_run=True", "look with --dry-run"),
+    (r"or pass limit=(\d+)", r"or pass --limit \1"),
     (r"lake\.check\(\)", "deltasql db check TABLE"),
     (r"lake\.rebuild\(\)", "deltasql db rebuild TABLE"),
     (r"lake\.tables\(\)", "deltasql tables"),
@@ -69,7 +73,7 @@ class PipeClosedError(Exception):
 def report(error: BaseException, *, as_json: bool, debug: bool) -> None:
     """Tell stderr what failed; a traceback only with `debug`."""
     if debug:
-        traceback.print_exception(error)
+        print(redacted("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     if isinstance(error, DeltaSqlError):
         problem, cause, remedy = error.problem, error.cause, spoken(error.remedy)
     elif isinstance(error, OSError) and error.filename is not None:
@@ -81,6 +85,7 @@ def report(error: BaseException, *, as_json: bool, debug: bool) -> None:
         problem = f"unexpected {type(error).__name__}: {error}"
         cause = "this is a bug in deltasql, or the machine has a problem"
         remedy = "run it again with --debug, and report the output"
+    problem = redacted(problem)
     if as_json:
         told = {"type": type(error).__name__, "problem": problem, "cause": cause, "remedy": remedy}
         print(dumps({"error": told}, indent=2), file=sys.stderr)

@@ -46,6 +46,7 @@ from deltasql.cli.session import (
 )
 from deltasql.cli.text import printable
 from deltasql.errors import DeltaSqlError
+from deltasql.secrecy import redacted
 from deltasql.version import __version__
 
 # Typer brings its own click; these are its errors of usage, under whatever name.
@@ -152,7 +153,8 @@ def run(arguments: list[str]) -> int:
 
 def _show_usage(error: BaseException) -> None:
     context = getattr(error, "ctx", None)
-    told = getattr(error, "format_message", lambda: str(error))()
+    # A word may be a URL in the wrong place.
+    told = redacted(getattr(error, "format_message", lambda: str(error))())
     # Pydantic's words, which Typer passes on.
     told = re.sub(r"Value error, ", "", re.sub(r"\bInput should be\b", "must be", told))
     told = re.sub(r", unable to parse string as an? \w+$", "", told)

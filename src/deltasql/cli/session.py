@@ -63,11 +63,11 @@ SHARED: dict[str, tuple[Any, Any]] = {
 class Session:
     """One run of the program; options given to a command win over those before it."""
 
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)
     location: str | None = None
     profile: str | None = None
     config: Path | None = None
-    settings: list[str] = field(default_factory=list)
+    settings: list[str] = field(default_factory=list, repr=False)
     output: Format = Format.TEXT
     debug: bool = False
     # How to go on, for whoever interrupts.

@@ -40,6 +40,7 @@ from deltasql.lake.upkeep import purging, recovering
 from deltasql.lake.upkeep.maintaining import LakeUpkeep
 from deltasql.lake.upkeep.purging import DroppedTable, PurgeReport
 from deltasql.mirror.engine import MirrorEngine
+from deltasql.secrecy import Hidden, discreet
 from deltasql.settings import keys
 from deltasql.settings.secrets import mask
 from deltasql.settings.sources import Configuration, resolve, user_name
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = ["AuditEntry", "Lake", "connect", "open_lake"]
 
 
+@discreet
 def connect(
     url: str | None = None,
     location: str | None = None,
@@ -77,6 +79,7 @@ def connect(
     return open_lake(resolve({**given_settings(settings), **given}, profile=profile))
 
 
+@discreet
 def open_lake(configuration: Configuration) -> Lake:
     """Open the lake that a configuration names."""
     url = configuration.text("url")
@@ -306,7 +309,7 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     @property
     def reader_options(self) -> dict[str, str]:
         """The storage options as delta-rs calls them, for readers of the mirror."""
-        return {key.partition(".")[2]: str(value) for key, value in self.storage.items()}
+        return {key.partition(".")[2]: Hidden(value) for key, value in self.storage.items()}
 
     # --- creation -----------------------------------------------------------------------
 

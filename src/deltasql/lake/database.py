@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from deltasql.errors import DatabaseError, SchemaVersionError, ValidationError
 from deltasql.lake.catalog import open_lake
+from deltasql.secrecy import redacted
 from deltasql.settings.sources import Configuration
 from deltasql.store.interface import LogStore
 from deltasql.store.migrations import newest_version
@@ -74,11 +75,12 @@ def grants(
 
 
 def _identifier(what: str, name: str) -> str:
-    if not name or not name.isprintable() or len(name.encode()) > _LONGEST_NAME:
+    is_legal = name and name.isprintable() and len(name.encode()) <= _LONGEST_NAME
+    if not is_legal or redacted(name) != name:
         raise ValidationError(
             f"{name!r:.80} can't be the name of a {what}",
-            cause=f"PostgreSQL's names have 1 to {_LONGEST_NAME} bytes; control characters are "
-            "refused here",
+            cause=f"PostgreSQL's names have 1 to {_LONGEST_NAME} bytes; control characters, and "
+            "what looks like a password, are refused here",
             remedy="choose another",
         )
     return '"' + name.replace('"', '""') + '"'

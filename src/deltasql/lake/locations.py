@@ -158,6 +158,29 @@ def _kept_free(lake: Lake) -> Iterator[tuple[str, str]]:
         return  # there is none
 
 
+def is_own(lake: Lake, location: str) -> bool:
+    """Whether a location is the lake's, or lies within it."""
+    return lake.location is not None and place_of(location).startswith(place_of(lake.location))
+
+
+def breadth_of(lake: Lake, location: str) -> str | None:
+    """What a location is if it holds more than one would look through by mistake, in words."""
+    place = place_of(location)
+    try:
+        if place_of(str(Path.home())).startswith(place):
+            return "it is, or contains, a home folder"
+    except RuntimeError:
+        pass  # there is none
+    if place == f"{LOCAL}/":
+        return "it is the root of the file system"
+    if is_own(lake, location):
+        return None
+    if place.startswith(LOCAL):
+        is_high = place.removeprefix(LOCAL).strip("/").count("/") == 0
+        return "it is a folder at the root of the file system" if is_high else None
+    return "it is a whole bucket" if not place.partition("://")[2].partition("/")[2] else None
+
+
 def _is_used(lake: Lake, place: str) -> bool:
     return next(iter(lake.objects(place).list("")), None) is not None
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
@@ -93,7 +91,7 @@ def remote_failure(verb: str, path: str, location: str, error: Exception) -> Sto
     if _NO_CREDENTIALS.search(cause):
         is_transient = not refused and _TRANSIENT_TEXT.search(cause) is not None
         remedy = (
-            "give the store's credentials, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: no "
+            "give the store's credentials, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; no "
             "option or variable has any, and this machine's metadata service gave none; "
             "docs/storage.md lists the options"
         )
@@ -120,20 +118,17 @@ def is_bucket_missing(error: Exception) -> bool:
     return _NO_BUCKET.search(str(error)) is not None
 
 
-@contextmanager
-def panics_told() -> Iterator[None]:
-    """Turn a panic of obstore's, which no `except Exception` would catch, into a `ValueError`.
+def told_panic(error: BaseException) -> BaseException:
+    """A panic of obstore's, which no `except Exception` catches, as a `ValueError`; any other error
+    as it is.
 
     It panics where a header or an address can't be made of what it was given, such as a key with a
     line break from a variable of AWS's.
     """
-    try:
-        yield
-    except BaseException as error:
-        # Its class can't be imported.
-        if type(error).__name__ != "PanicException":
-            raise
-        raise ValueError(f"the store's client failed: {error}") from None
+    # Its class can't be imported.
+    if type(error).__name__ == "PanicException":
+        return ValueError(f"the store's client failed: {error}")
+    return error
 
 
 def clean(error: Exception) -> str:

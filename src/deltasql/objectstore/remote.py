@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from types import TracebackType
 from typing import Any
 
 import obstore
@@ -20,8 +21,8 @@ from deltasql.objectstore.failures import (
     clean,
     is_bucket_missing,
     missing,
-    panics_told,
     remote_failure,
+    told_panic,
 )
 from deltasql.objectstore.names import check_key, is_hidden, is_temporary
 from deltasql.objectstore.output import Output, publishing
@@ -36,6 +37,7 @@ from deltasql.objectstore.store import (
     public,
 )
 from deltasql.objectstore.upload import Upload
+from deltasql.secrecy import discreet, raise_alone
 from deltasql.settings.object_store import SCHEMES, parse_options
 
 _BATCH = 1000
@@ -48,6 +50,7 @@ class RemoteStore:
 
     __slots__ = ("_kind", "_location", "_options", "_others", "_sources", "_store")
 
+    @discreet
     def __init__(
         self, location: str, options: Mapping[str, Any], sources: Sources | None = None
     ) -> None:
@@ -62,16 +65,18 @@ class RemoteStore:
             given["retry_config"] = parsed.retry
         try:
             opened: Any = from_url
-            with panics_told():
-                self._store = opened(
-                    location, **{name: value or None for name, value in given.items()}
+            self._store = opened(location, **{name: value or None for name, value in given.items()})
+        except BaseException as error:
+            told = told_panic(error)
+            if not isinstance(told, BaseError | ValueError):
+                raise
+            raise_alone(
+                ConfigError(
+                    f"can't open the object store {self._location}",
+                    cause=parsed.redact(clean(told)),
+                    remedy="check the location and its options (credentials, region, endpoint)",
                 )
-        except (BaseError, ValueError) as error:
-            raise ConfigError(
-                f"can't open the object store {self._location}",
-                cause=parsed.redact(clean(error)),
-                remedy="check the location and its options (credentials, region, endpoint)",
-            ) from None
+            )
 
     def __repr__(self) -> str:
         return f"RemoteStore({self._location!r})"
@@ -168,7 +173,7 @@ class RemoteStore:
             with publishing(send, publish) as output:
                 yield output
         finally:
-            with suppress(BaseError, OSError, ValueError), panics_told():
+            with suppress(StoreError), self._writing(path):
                 upload.discard()
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -260,26 +265,50 @@ class RemoteStore:
             self._others[root] = open_store(root, self._options)
         return self._others[root], found.place.split("/", 3)[3] + found.key
 
-    @contextmanager
-    def _calling(self, verb: str, path: str) -> Iterator[None]:
-        try:
-            with panics_told():
-                yield
-        except FileNotFoundError as error:
-            if is_bucket_missing(error):
-                raise remote_failure(verb, path, self._location, error) from None
-            raise missing(path, self._location) from None
-        except (BaseError, OSError, ValueError) as error:
-            raise remote_failure(verb, path, self._location, error) from None
+    def _calling(self, verb: str, path: str) -> _Calling:
+        return _Calling(self._location, verb, path)
 
-    @contextmanager
-    def _writing(self, path: str) -> Iterator[None]:
+    def _writing(self, path: str) -> _Calling:
         """If a write finds something missing, it is not the object."""
-        try:
-            with panics_told():
-                yield
-        except (BaseError, OSError, ValueError) as error:
-            raise remote_failure("write", path, self._location, error) from None
+        return _Calling(self._location, "write", path)
+
+
+class _Calling:
+    """A call of the client, whose failures become ours.
+
+    A generator would not do: the library's frame around it keeps the client's error, whose text may
+    have a signed address, as a variable.
+    """
+
+    __slots__ = ("_location", "_path", "_verb")
+
+    def __init__(self, location: str, verb: str, path: str) -> None:
+        self._location = location
+        self._verb = verb
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        ours = None if error is None else self._failure(error)
+        del error, trace
+        if ours is not None:
+            raise_alone(ours)
+
+    def _failure(self, error: BaseException) -> StoreError | None:
+        told = told_panic(error)
+        if isinstance(told, FileNotFoundError) and self._verb != "write":
+            if not is_bucket_missing(told):
+                return missing(self._path, self._location)
+        elif not isinstance(told, BaseError | OSError | ValueError):
+            return None
+        return remote_failure(self._verb, self._path, self._location, told)
 
 
 class _Ranges:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from deltasql.errors import ConfigError, StoreError
 from deltasql.objectstore.output import Output
 from deltasql.objectstore.sources import Sources
+from deltasql.secrecy import discreet
 from deltasql.settings.object_store import SCHEMES, parse_options
 
 Bytes: TypeAlias = "bytes | memoryview | pa.Buffer"
@@ -132,6 +133,7 @@ class ObjectStore(Protocol):
         """
 
 
+@discreet
 def open_store(
     location: str, options: Mapping[str, Any] | None = None, sources: Sources | None = None
 ) -> ObjectStore:

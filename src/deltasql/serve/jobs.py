@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from deltasql.errors import DeltaSqlError
+from deltasql.secrecy import redacted
 from deltasql.serve.problems import Refused
-from deltasql.telemetry.logs import redact
 
 logger = logging.getLogger("deltasql.serve")
 
@@ -172,9 +172,9 @@ class Jobs:
             ended = State.CANCELLED
         except DeltaSqlError as error:
             job.error = {
-                "problem": redact(error.problem),
-                "cause": redact(error.cause),
-                "remedy": redact(error.remedy),
+                "problem": redacted(error.problem),
+                "cause": redacted(error.cause),
+                "remedy": redacted(error.remedy),
             }
             ended = State.FAILED
         except Exception:

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from deltasql import errors
-from deltasql.telemetry.logs import redact
+from deltasql.secrecy import redacted
 
 logger = logging.getLogger("deltasql.serve")
 
@@ -93,9 +93,9 @@ def told(error: Exception) -> tuple[int, dict[str, Any]]:
         "type": "about:blank",
         "title": kind,
         "status": status,
-        "problem": redact(problem),
-        "cause": redact(cause),
-        "remedy": redact(remedy.replace(*_SPOKEN)),
+        "problem": redacted(problem),
+        "cause": redacted(cause),
+        "remedy": redacted(remedy.replace(*_SPOKEN)),
     }
     commit_id = getattr(error, "commit_id", None)
     return status, body | ({"commit_id": commit_id} if commit_id else {})

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from deltasql.errors import ConfigError
+from deltasql.secrecy import Hidden, discreet
 from deltasql.settings import keys, url_command
 from deltasql.settings.object_store import STORES, is_option, is_secret, option_names
 from deltasql.settings.secrets import mask, mask_address
@@ -117,6 +118,7 @@ class Configuration:
         return [*names, *settings, *(self.values[key] for key in storage)]
 
 
+@discreet
 def resolve(
     arguments: Mapping[str, Any] | None = None,
     *,
@@ -242,7 +244,13 @@ def _values(given: Mapping[str, Any], where: str, source: str) -> Iterator[Value
             raise ConfigError(f"{key} must be text", cause=f"found another type in {where}")
         if isinstance(value, int) and value.bit_length() > _MOST_BITS:
             raise ConfigError(f"{key} is too large a number", cause=f"found in {where}")
-        yield Value(key, value, source)
+        yield Value(key, Hidden(value) if _is_hidden(key, value) else value, source)
+
+
+def _is_hidden(key: str, value: Any) -> bool:
+    """Whether reports of errors must not print the value."""
+    may_be_secret = key in ("url", keys.READ_URL, url_command.KEY) or is_secret(key)
+    return may_be_secret and isinstance(value, str)
 
 
 def _flat(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -263,7 +271,8 @@ def _environment_values(environment: Mapping[str, str]) -> Iterator[Value]:
     beginnings = tuple(f"{keys.variable_of(part)}_" for part in (*keys.sections(), *STORES))
     for name in sorted(environment):
         if name in variables:
-            yield Value(variables[name], environment[name], name)
+            key, value = variables[name], environment[name]
+            yield Value(key, Hidden(value) if _is_hidden(key, value) else value, name)
         elif name.startswith(beginnings):
             near = keys.nearest(name.lower(), [known.lower() for known in variables])
             raise ConfigError(

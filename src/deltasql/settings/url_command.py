@@ -7,11 +7,13 @@ import subprocess
 from typing import Final
 
 from deltasql.errors import ConfigError
+from deltasql.secrecy import discreet, raise_alone
 
 KEY: Final = "url_command"
 _SECONDS: Final = 60
 
 
+@discreet
 def url_from(command: str) -> str:
     """The single line that the command prints; its output is never shown."""
     try:
@@ -19,7 +21,8 @@ def url_from(command: str) -> str:
         done = subprocess.run(words, stdout=subprocess.PIPE, timeout=_SECONDS, check=True)
         lines = done.stdout.decode().split("\n")
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
-        raise _failed(command, _why(error)) from None
+        # The command may have printed a password before it failed.
+        raise_alone(_failed(command, _why(error)))
     if not lines[0].strip() or any(line.strip() for line in lines[1:]):
         raise _failed(command, "it did not print exactly one line")
     return lines[0].strip()

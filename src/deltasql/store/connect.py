@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from deltasql.errors import ConfigError, DeltaSqlError
+from deltasql.secrecy import discreet, raise_alone
 from deltasql.settings.keys import DEFAULTS, Settings
 from deltasql.settings.secrets import mask, scrubbed
 from deltasql.store.interface import LogStore
@@ -26,6 +27,7 @@ class ReplicaOptions:
         return None if url is None else cls(url, settings.sql_read_max_age)
 
 
+@discreet
 def open_log(
     url: str,
     *,
@@ -43,11 +45,13 @@ def open_log(
         return _open(url, replica, pool_size=pool_size, timeout=timeout, schema=schema)
     except UnicodeError:
         # Its message may quote the whole URL.
-        raise ConfigError(
-            "the URL of the database has characters that can't be sent",
-            cause="the name of its host is none that can be resolved, or it is not UTF-8",
-            remedy=f"write {_FORMS}, and other characters as in %C3%A9",
-        ) from None
+        raise_alone(
+            ConfigError(
+                "the URL of the database has characters that can't be sent",
+                cause="the name of its host is none that can be resolved, or it is not UTF-8",
+                remedy=f"write {_FORMS}, and other characters as in %C3%A9",
+            )
+        )
     except DeltaSqlError as error:
         # Drivers quote what they can't parse, and that may contain a password.
         for secret in (url, *([replica.url] if replica else [])):
@@ -57,7 +61,7 @@ def open_log(
                 cause=scrubbed(error.cause, secret),
                 remedy=scrubbed(error.remedy, secret),
             )
-        raise error from None
+        raise_alone(error)
 
 
 def _open(

@@ -21,6 +21,7 @@ from typing import Any, Final, TextIO
 from weakref import WeakKeyDictionary
 
 from deltasql.errors import DeltaSqlError
+from deltasql.secrecy import redacted
 from deltasql.telemetry import tracing
 
 _bound: ContextVar[Mapping[str, Any]] = ContextVar("deltasql_log_facts", default={})  # noqa: B039
@@ -38,14 +39,6 @@ FACTS: Final = (
 # What is known of a failure where it happens, for whoever logs it.
 _known: WeakKeyDictionary[DeltaSqlError, Mapping[str, Any]] = WeakKeyDictionary()
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_SECRETS: Final = (
-    re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+@"),
-    re.compile(
-        r"(?i)\b((?:ssl)?password|secret[\w.]*|[\w.]*access_key|session_token|account_key|sas_key)"
-        r"(\s*[=:]\s*)[^\s,;&]+"
-    ),
-)
-_MASKS: Final = (r"\1:***@", r"\1\2***")
 
 
 def configure(
@@ -111,21 +104,14 @@ class ConsoleFormatter(logging.Formatter):
                 facts.pop(name, None)
         text = f"{_time(record)} {record.levelname:<7} {message}"
         text += "".join(f" {name}={value}" for name, value in facts.items())
-        line = redact(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+        line = redacted(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
         if record.exc_info:
-            line += "\n" + redact(self.formatException(record.exc_info))
+            line += "\n" + redacted(self.formatException(record.exc_info))
         return line
 
 
-def redact(text: str) -> str:
-    """The text without anything that looks like a password."""
-    for pattern, mask in zip(_SECRETS, _MASKS, strict=True):
-        text = pattern.sub(mask, text)
-    return text
-
-
 def _clean(value: Any) -> Any:
-    return value if isinstance(value, int) else redact(str(value))
+    return value if isinstance(value, int) else redacted(str(value))
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deltasql.cli.failures import FAILED
 from deltasql.cli.session import Session, TableName, command
+
+if TYPE_CHECKING:
+    from deltasql.lake.upkeep.recovering import RecoveryReport
 
 Allow = Annotated[
     list[str] | None,
@@ -38,8 +41,9 @@ def register(app: typer.Typer) -> None:
         app,
         "recover",
         examples=[
-            "deltasql recover s3://bucket/lake --dry-run",
-            "deltasql recover s3://bucket/lake",
+            "deltasql recover",
+            "deltasql recover s3://bucket/old --dry-run",
+            "deltasql recover s3://bucket/old",
         ],
         resume="run the same command to adopt the remaining tables",
     )(recover)
@@ -129,7 +133,7 @@ def _abandon(session: Session, place: str) -> None:
     session.out.done(text, asdict(given_up))
 
 
-def recover(
+def recover(  # noqa: PLR0913 - the options
     session: Session,
     place: Annotated[
         str | None,
@@ -156,23 +160,63 @@ def recover(
         int,
         typer.Option("--parallelism", help="How many tables to read at once.", metavar="N", min=1),
     ] = 4,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            help="How many tables to adopt at most; by default 25 outside of the lake's location, "
+            "or as many as you confirm.",
+            metavar="N",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
+    anywhere: Annotated[
+        bool, typer.Option("--anywhere", help="Search a whole disk, home folder or bucket, too.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation.")] = False,
 ) -> None:
     """Adopt every Delta table below a location.
 
     Use it after the database was lost. Names come from the folders: sales/orders becomes
-    sales.orders. If it is interrupted, run it again. The exit code is 1 if a table could not be
-    adopted.
+    sales.orders. Outside of the lake's location it lists the tables first, and asks. If it is
+    interrupted, run it again. The exit code is 1 if a table could not be adopted.
     """
-    with session.lake() as lake, session.out.progress("recovering tables") as advance:
-        report = lake.recover(
-            place,
-            dry_run=dry_run,
-            fence=fence,
-            validate=validate,
-            allow=allow or (),
-            parallelism=parallelism,
-            progress=lambda done, total, _: advance(done, total),
-        )
+    from deltasql.lake.locations import absolute, is_own
+
+    with session.lake() as lake:
+
+        def run(*, dry: bool, most: int | None) -> RecoveryReport:
+            doing = "looking for tables" if dry else "recovering tables"
+            with session.out.progress(doing) as advance:
+                return lake.recover(
+                    place,
+                    dry_run=dry,
+                    fence=fence,
+                    validate=validate,
+                    allow=allow or (),
+                    parallelism=parallelism,
+                    limit=most,
+                    anywhere=anywhere,
+                    progress=lambda done, total, _: advance(done, total),
+                )
+
+        if not (dry_run or yes or place is None or is_own(lake, absolute(place))):
+            found = run(dry=True, most=None)
+            _list(session, found)
+            count = sum(table.status == "found" for table in found.tables)
+            if count:
+                locked = " Their other writers are locked out" if fence else ""
+                what = "this table" if count == 1 else f"these {count} tables"
+                session.confirm(f"Adopt {what} outside of the lake's location?{locked}")
+            limit = count if limit is None else limit
+        report = run(dry=dry_run, most=limit)
+    _list(session, report)
+    if not report.ok:
+        raise typer.Exit(FAILED)
+
+
+def _list(session: Session, report: RecoveryReport) -> None:
     columns = ("table", "status", "version", "location", "read_only", "problem", "remedy")
     session.out.table(
         columns,
@@ -180,8 +224,6 @@ def recover(
         style=lambda row: "red" if row[1] == "failed" else None,
         brief=("table", "status", "version", "problem"),
     )
-    if not report.ok:
-        raise typer.Exit(FAILED)
 
 
 def release(

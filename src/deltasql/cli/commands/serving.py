@@ -9,6 +9,7 @@ import typer
 
 from deltasql.cli.session import Session, command
 from deltasql.errors import ConfigError
+from deltasql.secrecy import redacted
 
 
 def register(app: typer.Typer) -> None:
@@ -95,6 +96,8 @@ def token(
 
     if kind not in set(Kind):
         raise typer.BadParameter("the kind is read or operate")
+    if any(redacted(word) != word for word in (name, *(schema or ()))):
+        raise typer.BadParameter("this looks like a URL with a password", param_hint="NAME")
     secret, digest = new_token()
     if session.out.is_json:
         found = {"name": name, "kind": kind, "token": secret, "sha256": digest}

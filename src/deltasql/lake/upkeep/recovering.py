@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from urllib.parse import quote, unquote
 
 from deltasql.adoption.finding import Findings, find_inside, find_tables
-from deltasql.errors import ConfigError, DeltaSqlError, StoreError, TableNotFoundError
-from deltasql.lake.locations import absolute
+from deltasql.errors import (
+    ConfigError,
+    DeltaSqlError,
+    StoreError,
+    TableNotFoundError,
+    ValidationError,
+)
+from deltasql.lake.locations import absolute, breadth_of, is_own
 from deltasql.places import place_of
 from deltasql.showing.report import Report
 
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
 
 Status: TypeAlias = Literal["adopted", "present", "found", "failed"]
 _PARALLELISM: Final = 4
+# Tables of another place that are adopted without being counted first.
+_MOST_ELSEWHERE: Final = 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +81,7 @@ class RecoveryReport(Report):
         return tuple(table for table in self.tables if table.status == status)
 
 
-def recover(
+def recover(  # noqa: PLR0913 - the public names
     lake: Lake,
     location: str | os.PathLike[str] | None = None,
     *,
@@ -83,6 +91,8 @@ def recover(
     allow: Sequence[str] = (),
     parallelism: int = _PARALLELISM,
     progress: RecoveryProgress | None = None,
+    limit: int | None = None,
+    anywhere: bool = False,
 ) -> RecoveryReport:
     """Adopt every Delta table below a location, by default the lake's, under its folder's name.
 
@@ -91,6 +101,10 @@ def recover(
     continues: tables of the lake are skipped, interrupted adoptions resumed. A dry run only reads.
     `fence`, `validate` and `allow` are those of `adopt`; `parallelism` is how many tables are read
     at once.
+
+    Outside of the lake's location at most `limit` tables are adopted, by default 25; if there are
+    more, none is. A home folder, the root of a disk or of a bucket is searched with `anywhere`
+    only: it may hold tables of others, whose writers would be locked out.
     """
     place = location or lake.location
     if place is None:
@@ -98,14 +112,31 @@ def recover(
             "the lake has no location to be recovered from",
             remedy="say where its tables are: lake.recover('s3://bucket/lake')",
         )
+    found = absolute(place)
+    why = None if anywhere else breadth_of(lake, found)
+    if why is not None:
+        raise _too_broad(found, why)
     how = _How(
         dry_run=dry_run,
         fence=fence,
         validate=validate,
         allow=tuple(allow),
         parallelism=parallelism,
+        limit=_limit(lake, found, limit) if not dry_run else None,
     )
-    return _Recovery(lake, lake.objects(absolute(place)), how, progress or (lambda *_: None)).run()
+    return _Recovery(lake, lake.objects(found), how, progress or (lambda *_: None)).run()
+
+
+def _limit(lake: Lake, location: str, given: int | None) -> int | None:
+    return _MOST_ELSEWHERE if given is None and not is_own(lake, location) else given
+
+
+def _too_broad(location: str, why: str) -> ValidationError:
+    return ValidationError(
+        f"{location} is not searched for tables",
+        cause=f"{why}; tables of others there would be adopted, and their writers locked out",
+        remedy="name the folder that holds the tables, or pass anywhere=True to search all of it",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +146,8 @@ class _How:
     validate: bool
     allow: tuple[str, ...]
     parallelism: int
+    # How many tables may be adopted; None for all.
+    limit: int | None
 
 
 class _StoppedError(Exception):
@@ -136,6 +169,7 @@ class _Recovery:
         self._claims: dict[str, set[str]] = defaultdict(set)
         self._done: list[RecoveredTable] = []
         self._total = 0
+        self._new = 0
         self._is_over = threading.Event()
 
     def run(self) -> RecoveryReport:
@@ -157,7 +191,23 @@ class _Recovery:
         by_place = sorted(self._done, key=lambda item: item.location)
         return RecoveryReport(self._objects.location, tuple(by_place))
 
+    def _must_be_few(self, folders: Sequence[str]) -> None:
+        """A location that is too far up has more tables than anybody expects."""
+        limit = self._how.limit
+        new = [name for name in folders if place_of(self._location(name)) not in self._present]
+        self._new += len(new)
+        if limit is not None and self._new > limit:
+            raise ValidationError(
+                f"there are {self._new} tables below {self._objects.location}, which is not the "
+                "lake's location",
+                cause=f"at most {limit} are adopted there unless more are asked for; one is "
+                f"{self._location(new[0])}",
+                remedy="look with dry_run=True whose they are; then name a folder that holds "
+                f"fewer, or pass limit={self._new}",
+            )
+
     def _take_all(self, folders: Sequence[str]) -> Mapping[str, RecoveredTable]:
+        self._must_be_few(folders)
         self._total += len(folders)
         for folder in filter(_is_text, folders):
             if place_of(self._location(folder)) not in self._present:

@@ -22,6 +22,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from deltasql.errors import MirrorError
+from deltasql.secrecy import raise_alone
 
 # Beyond these, the reader gets a process of its own.
 MOST_FILES: Final = 5_000
@@ -85,9 +86,9 @@ def _read(location: str, version: int, options: Mapping[str, str]) -> Independen
         found = pa.table(table.get_add_actions())
         metadata, protocol = table.metadata(), table.protocol()
         columns = tuple(field.name for field in table.schema().fields)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - raised again, as ours
         # Its layers may raise anything; a reader that gives up is a finding, not a crash.
-        raise _gave_up((str(error).splitlines() or [type(error).__name__])[0]) from error
+        raise_alone(_gave_up((str(error).splitlines() or [type(error).__name__])[0]))
     facts = TableFacts(
         reader=f"deltasql, delta-rs {deltalake.__version__}",
         table_id=str(metadata.id),

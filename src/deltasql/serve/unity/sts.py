@@ -18,6 +18,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from deltasql.errors import StoreError
+from deltasql.secrecy import discreet, raise_alone
 
 _TIMEOUT: Final = 10.0
 _LARGEST: Final = 1024 * 1024
@@ -45,6 +46,7 @@ class Credentials:
     expires: datetime
 
 
+@discreet
 def assume_role(caller: Caller, *, role: str | None, policy: str, seconds: int) -> Credentials:
     """Credentials that may do at most what the policy says; `StoreError` if there are none."""
     asked = {
@@ -63,9 +65,9 @@ def assume_role(caller: Caller, *, role: str | None, policy: str, seconds: int) 
         with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
             return _parsed(answer.read(_LARGEST))
     except urllib.error.HTTPError as error:
-        raise _failed(_message(error.read(_LARGEST)) or f"status {error.code}") from None
+        raise_alone(_failed(_message(error.read(_LARGEST)) or f"status {error.code}"))
     except (OSError, ValueError, HTTPException, ET.ParseError) as error:
-        raise _failed(str(error)) from None
+        raise_alone(_failed(str(error)))
 
 
 def signed(caller: Caller, body: bytes, now: datetime) -> dict[str, str]:

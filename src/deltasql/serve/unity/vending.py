@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from deltasql.errors import StoreError
 from deltasql.objectstore import open_store
+from deltasql.secrecy import discreet
 from deltasql.serve.problems import Refused
 from deltasql.serve.unity.sas import Account, Signature, signature
 from deltasql.serve.unity.sts import Caller, Credentials, assume_role
@@ -48,6 +49,7 @@ class Vending:
         self._known: dict[str, Credentials | Signature] = {}
         self._proven: set[tuple[str, str]] = set()
 
+    @discreet
     def __call__(self, location: str) -> dict[str, Any]:
         """The members of Unity's answer for the table at that location, or `Refused`."""
         scheme, dot, _ = location.partition("://")

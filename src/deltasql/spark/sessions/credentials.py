@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from deltasql.secrecy import discreet
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -23,6 +25,7 @@ _S3 = {
 }
 
 
+@discreet
 def set_credentials(spark: SparkSession, location: str, storage: Mapping[str, Any]) -> None:
     """Let Spark read and write at a location of the lake."""
     parts = urlsplit(location)

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from deltasql.errors import ConfigError
 from deltasql.lake.catalog import Lake, connect
+from deltasql.secrecy import discreet
 from deltasql.settings.object_store import options_in
 from deltasql.settings.sources import resolve
 from deltasql.spark.sessions.driver_file import DriverFile
@@ -29,6 +30,7 @@ _attached: dict[str, Mapping[str, Any]] = {}
 _file: Final = DriverFile("deltasql-profiles")
 
 
+@discreet
 def keep(lake: Lake, name: str) -> Path:
     """Store under a name how a lake was opened; returns the file with all of them."""
     if lake.opening is None:
@@ -51,11 +53,13 @@ def _written() -> Path:
     return _file.write(json.dumps(_attached).encode())
 
 
+@discreet
 def open_lake(name: str | None, kept: str | None) -> Lake:
     """The lake of a profile; without a name, the only attached one, or the configuration's."""
     return connect(**_arguments(name, kept))
 
 
+@discreet
 def storage_options(name: str | None, kept: str | None) -> dict[str, Any]:
     """The options of the object store, as far as this machine knows them."""
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltasql.lake.catalog import Lake, connect
+from deltasql.secrecy import discreet
 from deltasql.settings.sources import resolve
 from deltasql.spark.catalog.attaching import attach_catalog
 from deltasql.spark.database import Database
@@ -31,6 +32,7 @@ CATALOG = "spark.sql.catalog.spark_catalog"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
+@discreet
 def session(
     app_name: str = "deltasql",
     *,
@@ -74,6 +76,7 @@ def session(
     return builder.getOrCreate()
 
 
+@discreet
 def attach(
     spark: SparkSession,
     lake: Lake | str | None = None,

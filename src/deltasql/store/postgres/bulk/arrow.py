@@ -18,6 +18,7 @@ from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement, Err
 from adbc_driver_postgresql import StatementOptions
 
 from deltasql.errors import DatabaseError
+from deltasql.secrecy import raise_alone
 from deltasql.store.postgres.bulk.spool import spooled
 from deltasql.store.postgres.connections.connection import LogConnection
 from deltasql.store.postgres.connections.forks import keep_untouched
@@ -100,7 +101,7 @@ class ArrowConnections:
             connection.end()
             healthy = True
         except _ERRORS as error:
-            raise _failure(error) from None
+            raise_alone(_failure(error))
         finally:
             self._give_back(connection, healthy=healthy)
 

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.errors import Diagnostic
 
+from deltasql.secrecy import raise_alone
 from deltasql.store.postgres.connections.forks import forked_in_use
 from deltasql.telemetry import metrics
 
@@ -48,6 +49,16 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._pid = os.getpid()
+
+    @classmethod
+    def connect(cls, *args: Any, **kwargs: Any) -> Self:
+        """A new connection; the pool logs its failures, with all that they hold."""
+        try:
+            return super().connect(*args, **kwargs)
+        except psycopg.Error as error:
+            # The options of the connection, with the password.
+            error._pgconn = None
+            raise_alone(error.with_traceback(None))
 
     @property
     def is_inherited(self) -> bool:

@@ -10,6 +10,7 @@ from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from deltasql.errors import DatabaseError, DeltaSqlError, StoreTimeoutError
+from deltasql.secrecy import raise_alone
 from deltasql.store.embedded.committing import added_twice, doubled_path
 from deltasql.store.postgres.connections.remedies import remedy_for
 
@@ -33,7 +34,7 @@ def translated(doing: str) -> Iterator[None]:
     try:
         yield
     except FAILURES as error:
-        raise translate(error, doing) from None
+        raise_alone(translate(error, doing))
 
 
 def translate(error: Exception, doing: str, *, at_commit: bool = False) -> DeltaSqlError:

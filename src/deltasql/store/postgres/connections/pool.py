@@ -19,6 +19,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
 from deltasql.errors import DatabaseError
+from deltasql.secrecy import Hidden, raise_alone
 from deltasql.store import queries
 from deltasql.store.postgres.bulk.arrow import ArrowConnections
 from deltasql.store.postgres.connections.connection import LogConnection
@@ -52,7 +53,7 @@ class Connections:
         with translated("reading the connection URL"):
             given = psycopg.conninfo.conninfo_to_dict(url)
             missing = {key: value for key, value in given_limits.items() if key not in given}
-            self._conninfo = make_conninfo(url, **missing)
+            self._conninfo = Hidden(make_conninfo(url, **missing))
         self._size = size
         self._limits = limits = Limits(timeout)
         # The lock timeout that a statement outside a transaction must set for itself: None if
@@ -74,8 +75,11 @@ class Connections:
                 self.user = connection.info.user or None
             if direct and "options" not in psycopg.conninfo.conninfo_to_dict(self._conninfo):
                 options = self._limits.options
-                self._conninfo = make_conninfo(self._conninfo, options=options.for_statements)
-                self._arrow.begin_with(make_conninfo(self._conninfo, options=options.for_streams))
+                self._conninfo = Hidden(
+                    make_conninfo(self._conninfo, options=options.for_statements)
+                )
+                streams = make_conninfo(self._conninfo, options=options.for_streams)
+                self._arrow.begin_with(Hidden(streams))
                 self.lock_timeout = None
             self._pool = self._new_pool()
 
@@ -162,7 +166,7 @@ class Connections:
             finally:
                 self._give_back(connection)
         except FAILURES as error:
-            raise translate(error, doing) from None
+            raise_alone(translate(error, doing))
 
     def _take(self) -> LogConnection:
         takeovers = self.servers.takeovers
@@ -310,7 +314,7 @@ def _commit(connection: LogConnection, doing: str) -> None:
     try:
         answer = connection.execute("COMMIT").statusmessage
     except FAILURES as error:
-        raise translate(error, doing, at_commit=True) from None
+        raise_alone(translate(error, doing, at_commit=True))
     if answer != "COMMIT":
         raise not_committed(doing)
 
