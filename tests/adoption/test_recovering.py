@@ -319,18 +319,15 @@ def never_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovering, "find_tables", search)
 
 
-def test_what_is_too_broad(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str
-) -> None:
+def test_what_is_too_broad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home" / "me"
     monkeypatch.setenv("HOME", str(home))
-    with deltasql.connect(sqlite_url, location="s3://own/") as lake:
-        for place in ("/", "file:///", "/top", "/x/../top/", "s3://b", "s3a://B/", "az://c"):
-            assert breadth_of(lake, place), place
-        for place in (home, home.parent, tmp_path):
-            assert "home folder" in (breadth_of(lake, str(place)) or "")
-        for place in ("/top/folder", str(home / "lake"), "s3://b/x", "s3://own", "s3a://own/x"):
-            assert breadth_of(lake, place) is None, place
+    for place in ("/", "file:///", "/x/../"):
+        assert "root" in (breadth_of(place) or ""), place
+    for place in (home, home.parent, tmp_path):
+        assert "home folder" in (breadth_of(str(place)) or "")
+    for place in ("/top", "/top/folder", str(home / "lake"), "s3://b", "s3://b/x"):
+        assert breadth_of(place) is None, place
 
 
 @pytest.mark.usefixtures("never_searched")
@@ -344,7 +341,7 @@ def test_a_place_far_too_high_is_refused(
     monkeypatch.chdir(home)
     with deltasql.connect(sqlite_url, location=str(home)) as lake:
         # The lake's own location may be one, but is not searched unless that is said either.
-        for place in (None, ".", str(home), home.parent, "..", "s3://bucket", "gs://bucket/"):
+        for place in (None, ".", str(home), home.parent, "..", "/"):
             with pytest.raises(deltasql.ValidationError, match="is not searched") as caught:
                 lake.recover(place, dry_run=dry_run)
             assert "anywhere=True" in caught.value.remedy
@@ -352,22 +349,17 @@ def test_a_place_far_too_high_is_refused(
             lake.recover(home, dry_run=dry_run, anywhere=True)
 
 
-def test_more_tables_than_anybody_meant_are_left_alone(lake: Any, tmp_path: Path) -> None:
+def test_more_tables_than_the_limit_are_left_alone(lake: Any, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
-    for number in range(26):
+    for number in range(4):
         write_log(elsewhere / f"t{number}", [PROTOCOL, METADATA])
-    with pytest.raises(deltasql.ValidationError, match="there are 26 tables below") as caught:
-        lake.recover(str(elsewhere))
-    assert "limit=26" in caught.value.remedy
+    with pytest.raises(deltasql.ValidationError, match="there are at least 4 tables") as caught:
+        lake.recover(str(elsewhere), limit=3)
+    assert "limit=4" in caught.value.remedy
     assert lake.tables() == []
     assert not commit_file(elsewhere / "t0", 1).exists()
-    assert len(lake.recover(str(elsewhere), dry_run=True).tables) == 26
-    assert lake.recover(str(elsewhere), validate=False, limit=26).ok
+    assert len(lake.recover(str(elsewhere), dry_run=True, limit=3).tables) == 4
+    assert lake.recover(str(elsewhere), validate=False, limit=4).ok
     # Those of the lake don't count.
-    write_log(elsewhere / "t26", [PROTOCOL, METADATA])
-    assert len(lake.recover(str(elsewhere), validate=False).adopted) == 1
-    for number in range(26):
-        write_log(tmp_path / "lake" / f"u{number}", [PROTOCOL, METADATA])
-    with pytest.raises(deltasql.ValidationError, match="there are 26 tables below"):
-        lake.recover(limit=3)
-    assert len(lake.recover(validate=False).adopted) == 26, "the lake's own location has no limit"
+    write_log(elsewhere / "t4", [PROTOCOL, METADATA])
+    assert len(lake.recover(str(elsewhere), validate=False, limit=1).adopted) == 1

@@ -163,22 +163,17 @@ def is_own(lake: Lake, location: str) -> bool:
     return lake.location is not None and place_of(location).startswith(place_of(lake.location))
 
 
-def breadth_of(lake: Lake, location: str) -> str | None:
+def breadth_of(location: str) -> str | None:
     """What a location is if it holds more than one would look through by mistake, in words."""
     place = place_of(location)
+    if place == f"{LOCAL}/":
+        return "it is the root of the file system"
     try:
         if place_of(str(Path.home())).startswith(place):
             return "it is, or contains, a home folder"
     except RuntimeError:
         pass  # there is none
-    if place == f"{LOCAL}/":
-        return "it is the root of the file system"
-    if is_own(lake, location):
-        return None
-    if place.startswith(LOCAL):
-        is_high = place.removeprefix(LOCAL).strip("/").count("/") == 0
-        return "it is a folder at the root of the file system" if is_high else None
-    return "it is a whole bucket" if not place.partition("://")[2].partition("/")[2] else None
+    return None
 
 
 def _is_used(lake: Lake, place: str) -> bool:

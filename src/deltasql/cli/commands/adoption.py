@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,23 +165,22 @@ def recover(  # noqa: PLR0913 - the options
         int | None,
         typer.Option(
             "--limit",
-            help="How many tables to adopt at most; by default 25 outside of the lake's location, "
-            "or as many as you confirm.",
+            help="How many tables to adopt at most; by default all, or as many as you confirm.",
             metavar="N",
             min=0,
             show_default=False,
         ),
     ] = None,
     anywhere: Annotated[
-        bool, typer.Option("--anywhere", help="Search a whole disk, home folder or bucket, too.")
+        bool, typer.Option("--anywhere", help="Search a whole disk or home folder, too.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation.")] = False,
 ) -> None:
     """Adopt every Delta table below a location.
 
     Use it after the database was lost. Names come from the folders: sales/orders becomes
-    sales.orders. Outside of the lake's location it lists the tables first, and asks. If it is
-    interrupted, run it again. The exit code is 1 if a table could not be adopted.
+    sales.orders. On a terminal it lists tables outside of the lake's location first, and asks. If
+    it is interrupted, run it again. The exit code is 1 if a table could not be adopted.
     """
     from deltasql.lake.locations import absolute, is_own
 
@@ -201,7 +201,8 @@ def recover(  # noqa: PLR0913 - the options
                     progress=lambda done, total, _: advance(done, total),
                 )
 
-        if not (dry_run or yes or place is None or is_own(lake, absolute(place))):
+        is_elsewhere = place is not None and not is_own(lake, absolute(place))
+        if is_elsewhere and not dry_run and not yes and sys.stdin.isatty():
             found = run(dry=True, most=None)
             _list(session, found)
             count = sum(table.status == "found" for table in found.tables)

@@ -19,7 +19,7 @@ from deltasql.errors import (
     TableNotFoundError,
     ValidationError,
 )
-from deltasql.lake.locations import absolute, breadth_of, is_own
+from deltasql.lake.locations import absolute, breadth_of
 from deltasql.places import place_of
 from deltasql.showing.report import Report
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 Status: TypeAlias = Literal["adopted", "present", "found", "failed"]
 _PARALLELISM: Final = 4
-# Tables of another place that are adopted without being counted first.
-_MOST_ELSEWHERE: Final = 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +100,8 @@ def recover(  # noqa: PLR0913 - the public names
     `fence`, `validate` and `allow` are those of `adopt`; `parallelism` is how many tables are read
     at once.
 
-    Outside of the lake's location at most `limit` tables are adopted, by default 25; if there are
-    more, none is. A home folder, the root of a disk or of a bucket is searched with `anywhere`
-    only: it may hold tables of others, whose writers would be locked out.
+    If more than `limit` tables would be adopted, none is. A home folder, or the root of a disk, is
+    searched with `anywhere` only: it may hold tables of others, whose writers would be locked out.
     """
     place = location or lake.location
     if place is None:
@@ -113,7 +110,7 @@ def recover(  # noqa: PLR0913 - the public names
             remedy="say where its tables are: lake.recover('s3://bucket/lake')",
         )
     found = absolute(place)
-    why = None if anywhere else breadth_of(lake, found)
+    why = None if anywhere else breadth_of(found)
     if why is not None:
         raise _too_broad(found, why)
     how = _How(
@@ -122,13 +119,9 @@ def recover(  # noqa: PLR0913 - the public names
         validate=validate,
         allow=tuple(allow),
         parallelism=parallelism,
-        limit=_limit(lake, found, limit) if not dry_run else None,
+        limit=None if dry_run else limit,
     )
     return _Recovery(lake, lake.objects(found), how, progress or (lambda *_: None)).run()
-
-
-def _limit(lake: Lake, location: str, given: int | None) -> int | None:
-    return _MOST_ELSEWHERE if given is None and not is_own(lake, location) else given
 
 
 def _too_broad(location: str, why: str) -> ValidationError:
@@ -198,10 +191,8 @@ class _Recovery:
         self._new += len(new)
         if limit is not None and self._new > limit:
             raise ValidationError(
-                f"there are {self._new} tables below {self._objects.location}, which is not the "
-                "lake's location",
-                cause=f"at most {limit} are adopted there unless more are asked for; one is "
-                f"{self._location(new[0])}",
+                f"there are at least {self._new} tables below {self._objects.location}",
+                cause=f"the limit is {limit}; one of them is {self._location(new[0])}",
                 remedy="look with dry_run=True whose they are; then name a folder that holds "
                 f"fewer, or pass limit={self._new}",
             )
