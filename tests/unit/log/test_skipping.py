@@ -147,6 +147,49 @@ def test_kept(text):
     assert holds(to_ranges(bound, SCHEMA, COLUMNS), KEYS)
 
 
+def _stats_of(column, low, high):
+    ends = {"minValues": {column: low}, "maxValues": {column: high}}
+    return json.dumps({"numRecords": 2, "nullCount": {column: 0}, **ends})
+
+
+def _is_kept(text, stats):
+    bound = bind(parse(text), SCHEMA)
+    found = may_match(bound, SCHEMA, partition_values={}, stats=stats)
+    # The database never skips what the exact check keeps.
+    assert holds(to_ranges(bound, SCHEMA, COLUMNS), KeyMaker(COLUMNS).keys(stats)) >= found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kept", "skipped"),
+    [
+        # Amsterdam was 19:32 ahead, Los Angeles 7:52:58 behind: both mean 12:00:00Z.
+        ("1880-01-01T12:19:32.000+00:19", "1880-01-01T12:19:32.000+00:19", "12:00:00", "12:03:00"),
+        ("1880-01-01T04:07:02.000-07:52", "1880-01-01T04:07:02.000-07:52", "12:00:00", "11:57:00"),
+        # UTC has no seconds to lose.
+        ("1880-01-01T12:00:00.000Z", "1880-01-01T12:00:00.000Z", "12:00:00", "12:00:01"),
+    ],
+)
+def test_seconds_of_old_offsets_are_lost_in_stats(low, high, kept, skipped):
+    stats = _stats_of("at", low, high)
+    assert _is_kept(f"at = TIMESTAMP '1880-01-01 {kept}Z'", stats)
+    assert not _is_kept(f"at = TIMESTAMP '1880-01-01 {skipped}Z'", stats)
+
+
+def test_offsets_of_today_are_whole():
+    stats = _stats_of("at", "2026-01-01T01:00:00.000+01:00", "2026-01-01T01:00:00.000+01:00")
+    assert _is_kept("at = TIMESTAMP '2026-01-01 00:00:00Z'", stats)
+    assert not _is_kept("at = TIMESTAMP '2026-01-01 00:00:01Z'", stats)
+
+
+def test_texts_that_older_deltas_cut():
+    """They put U+FFFD at the end, which is above a surrogate in UTF-16 but below it in UTF-8."""
+    start = "p" * 32
+    stats = _stats_of("s", start, start + "\ufffd")
+    assert _is_kept(f"s = '{start}\U0001f600'", stats)
+    assert not _is_kept(f"s = '{start[1:]}q'", stats)
+
+
 @pytest.mark.parametrize("text", ["m > 20.5", "s > 'hamburgx'"])
 def test_skipped_only_with_full_precision(text):
     bound = bind(parse(text), SCHEMA)

@@ -40,7 +40,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_WALL = _EPOCH.replace(tzinfo=None)
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
+# Until then zones were minutes and seconds from UTC, and Spark's stats leave out the seconds.
+FULL_OFFSETS = datetime(1973, 1, 1, tzinfo=UTC)
+_CUT_OFFSET = timedelta(seconds=59)
 _KEY_BYTES = 6
+# Where older Deltas cut a text they put the first of these, above all others in UTF-16 alone.
+_LAST_OF_OLDER, _LAST = "\ufffd", "\U0010ffff"
 # On the hot path of large commits, so looked up once.
 _integer, _parse_time = int.from_bytes, datetime.fromisoformat
 
@@ -232,6 +237,13 @@ def _high_text(raw: Any) -> float | None:
     return text_key(raw) + 1.0 if type(raw) is str else None
 
 
+def high_text(raw: Any) -> str | None:
+    """A text that none exceeds whose stats give `raw` as the maximum."""
+    if type(raw) is not str:
+        return None
+    return raw[:-1] + _LAST if raw.endswith(_LAST_OF_OLDER) else raw
+
+
 def stats_date(raw: Any) -> date | None:
     """A day in the stats."""
     try:
@@ -247,6 +259,30 @@ def stats_instant(raw: Any) -> datetime | None:
     except ValueError:
         return None
     return found if found is not None and found.tzinfo is not None else None
+
+
+def low_instant(raw: Any) -> datetime | None:
+    """A bound that no instant is before whose stats give `raw` as the minimum."""
+    found = stats_instant(raw)
+    return found if found is None or not _may_be_cut(raw, found) else _apart(found, -_CUT_OFFSET)
+
+
+def high_instant(raw: Any) -> datetime | None:
+    """The same for the maximum, but for what stats cut off a millisecond."""
+    found = stats_instant(raw)
+    return found if found is None or not _may_be_cut(raw, found) else _apart(found, _CUT_OFFSET)
+
+
+def _may_be_cut(raw: str, found: datetime) -> bool:
+    """Whether the seconds of an offset may be missing."""
+    return raw[-1] != "Z" and found < FULL_OFFSETS
+
+
+def _apart(found: datetime, distance: timedelta) -> datetime | None:
+    try:
+        return found + distance
+    except OverflowError:
+        return None
 
 
 def stats_wall_clock(raw: Any) -> datetime | None:
@@ -276,7 +312,7 @@ def _day_key(raw: Any) -> float | None:
 
 
 def _low_instant(raw: Any) -> float | None:
-    found = stats_instant(raw)
+    found = low_instant(raw)
     if found is None:
         return None
     key = (found - _EPOCH) // _MICROSECOND
@@ -284,7 +320,7 @@ def _low_instant(raw: Any) -> float | None:
 
 
 def _high_instant(raw: Any) -> float | None:
-    found = stats_instant(raw)
+    found = high_instant(raw)
     if found is None:
         return None
     key = (found - _EPOCH) // _MICROSECOND + CUT_MICROS
