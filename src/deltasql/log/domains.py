@@ -16,13 +16,12 @@ from deltasql.log.pruning.stats_keys import (
     CUT_MICROS,
     bounds,
     dig,
-    high_instant,
     high_text,
     low_float,
-    low_instant,
     null_count,
     record_count,
     stats_date,
+    stats_instant,
     stats_wall_clock,
 )
 from deltasql.spec.partition_values import UnrepresentableValueError, parse_value
@@ -152,7 +151,7 @@ def _boolean(raw: Any) -> Any:
 
 
 def _high_instant(raw: Any) -> datetime | None:
-    return _last_of_milli(high_instant(raw))
+    return _last_of_milli(stats_instant(raw))
 
 
 def _high_wall_clock(raw: Any) -> datetime | None:
@@ -171,6 +170,6 @@ _READERS: dict[str, tuple[_Reader, _Reader]] = {
     "text": (_text, high_text),
     "boolean": (_boolean, _boolean),
     "date": (stats_date, stats_date),
-    "timestamp": (low_instant, _high_instant),
+    "timestamp": (stats_instant, _high_instant),
     "timestamp_ntz": (stats_wall_clock, _high_wall_clock),
 }

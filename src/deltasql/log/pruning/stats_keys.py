@@ -40,9 +40,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_WALL = _EPOCH.replace(tzinfo=None)
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
-# Until then zones were minutes and seconds from UTC, and Spark's stats leave out the seconds.
-FULL_OFFSETS = datetime(1973, 1, 1, tzinfo=UTC)
-_CUT_OFFSET = timedelta(seconds=59)
 _KEY_BYTES = 6
 # Where older Deltas cut a text they put the first of these, above all others in UTF-16 alone.
 _LAST_OF_OLDER, _LAST = "\ufffd", "\U0010ffff"
@@ -261,30 +258,6 @@ def stats_instant(raw: Any) -> datetime | None:
     return found if found is not None and found.tzinfo is not None else None
 
 
-def low_instant(raw: Any) -> datetime | None:
-    """A bound that no instant is before whose stats give `raw` as the minimum."""
-    found = stats_instant(raw)
-    return found if found is None or not _may_be_cut(raw, found) else _apart(found, -_CUT_OFFSET)
-
-
-def high_instant(raw: Any) -> datetime | None:
-    """The same for the maximum, but for what stats cut off a millisecond."""
-    found = stats_instant(raw)
-    return found if found is None or not _may_be_cut(raw, found) else _apart(found, _CUT_OFFSET)
-
-
-def _may_be_cut(raw: str, found: datetime) -> bool:
-    """Whether the seconds of an offset may be missing."""
-    return raw[-1] != "Z" and found < FULL_OFFSETS
-
-
-def _apart(found: datetime, distance: timedelta) -> datetime | None:
-    try:
-        return found + distance
-    except OverflowError:
-        return None
-
-
 def stats_wall_clock(raw: Any) -> datetime | None:
     """A time without a zone; some writers append a Z, which means nothing."""
     try:
@@ -312,7 +285,7 @@ def _day_key(raw: Any) -> float | None:
 
 
 def _low_instant(raw: Any) -> float | None:
-    found = low_instant(raw)
+    found = stats_instant(raw)
     if found is None:
         return None
     key = (found - _EPOCH) // _MICROSECOND
@@ -320,7 +293,7 @@ def _low_instant(raw: Any) -> float | None:
 
 
 def _high_instant(raw: Any) -> float | None:
-    found = high_instant(raw)
+    found = stats_instant(raw)
     if found is None:
         return None
     key = (found - _EPOCH) // _MICROSECOND + CUT_MICROS

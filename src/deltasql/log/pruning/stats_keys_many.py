@@ -17,7 +17,6 @@ from deltasql.log.pruning.stats_keys import (
     EXACT,
     FLOAT_SLACK,
     FLOAT_TINY,
-    FULL_OFFSETS,
     HUGE,
     FileKeys,
     KeyMaker,
@@ -27,7 +26,6 @@ from deltasql.log.pruning.stats_keys import (
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_FULL_OFFSETS = (FULL_OFFSETS - _EPOCH) // _MICROSECOND
 _Column: TypeAlias = list[float] | list[None]
 _Keys: TypeAlias = Callable[[list[Any]], _Column | None]
 
@@ -129,15 +127,11 @@ def _high_instants(values: list[Any]) -> list[float] | None:
 
 
 def _micros(values: list[Any]) -> list[int]:
-    """Microseconds since 1970; empty if any is not an instant, such as one without an offset, or
-    may have lost the seconds of its offset.
-    """
+    """Microseconds since 1970; empty if any is not an instant, such as one without an offset."""
     try:
-        found = [(datetime.fromisoformat(value) - _EPOCH) // _MICROSECOND for value in values]
+        return [(datetime.fromisoformat(value) - _EPOCH) // _MICROSECOND for value in values]
     except (TypeError, ValueError):
         return []
-    is_old = bool(found) and min(found) < _FULL_OFFSETS
-    return [] if is_old and any(value[-1] != "Z" for value in values) else found
 
 
 _KEYS: dict[str, tuple[_Keys, _Keys]] = {
