@@ -292,3 +292,36 @@ def test_what_one_commit_says_once_is_the_last_of_it(lake, orders):
     assert info.extra["operationMetrics"] == {"numFiles": "3", "state": "step 2"}
     assert info.engine_info is not None
     assert info.engine_info.startswith("Engine/1 deltasql")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda found: found.count("day = '2026-11-01'"),
+        lambda found: found.min_max("id"),
+        lambda found: found.head(1),
+        lambda found: found.files("day = '2026-11-01'"),
+        lambda found: found.partitions(),
+        lambda found: found.scan(columns=["id"]).to_arrow(),
+    ],
+    ids=["count", "min_max", "head", "files", "partitions", "scan"],
+)
+def test_what_is_read_of_its_snapshot_is_part_of_the_check(lake, orders, rows, ids, read):
+    """It is the table as the transaction reads it, just as `scan` of the transaction's table is."""
+    orders.append(rows(1))
+    with pytest.raises(deltasql.CommitError), lake.transaction() as tx:  # noqa: PT012
+        table = tx.table("sales.orders")
+        read(table.snapshot())
+        table.append(rows(8))
+        orders.overwrite(rows(2))
+    assert ids(orders) == [2]
+
+
+def test_a_schema_is_no_read(lake, orders, rows, ids):
+    with lake.transaction() as tx:
+        table = tx.table("sales.orders")
+        assert table.snapshot().schema.names == orders.snapshot().schema.names
+        assert table.snapshot().with_state(table.snapshot().state).version == 0
+        table.append(rows(1))
+        orders.overwrite(rows(2))
+    assert ids(orders) == [1, 2]

@@ -35,6 +35,8 @@ from deltasql.store.interface import TxnLogReader
 _EXACT_LIMIT = 20_000
 
 FileKey = tuple[str, str]
+# Told of what is read: the rows of a predicate, or all.
+Noted = Callable[[Predicate | None], None]
 # Keeps vacuum away from a table's version while it is read.
 Hold = Callable[[int, int], AbstractContextManager[None]]
 
@@ -63,8 +65,10 @@ class Snapshot:
         state: TableState,
         overlay: Overlay | None = None,
         hold: Hold | None = None,
+        noted: Noted | None = None,
     ) -> None:
         self._hold = hold
+        self._noted = noted
         self._reader = reader
         self._objects = objects
         self._table_id = table_id
@@ -84,8 +88,16 @@ class Snapshot:
     def with_state(self, state: TableState) -> Snapshot:
         """The same files under other metadata: that of an uncommitted transaction."""
         return Snapshot(
-            self._reader, self._objects, self._table_id, state, self._overlay, self._hold
-        )
+            self._reader, self._objects, self._table_id, state, self._overlay, self._hold,
+            self._noted,
+        )  # fmt: skip
+
+    def noting(self, noted: Noted) -> Snapshot:
+        """The same, telling what is read of its files and rows."""
+        return Snapshot(
+            self._reader, self._objects, self._table_id, self._state, self._overlay, self._hold,
+            noted,
+        )  # fmt: skip
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -157,6 +169,7 @@ class Snapshot:
 
     def batches(self, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
         """Like `file_batches`, pruned by a bound predicate."""
+        self._note(predicate)
         for batch in self._stored_batches(predicate):
             kept = self._without_outdated(batch)
             if kept.num_rows:
@@ -167,6 +180,7 @@ class Snapshot:
 
     def adds(self, predicate: Predicate | None = None) -> Iterator[AddFile]:
         """The live files as actions, pruned by a bound predicate."""
+        self._note(predicate)
         for batch in self._stored_batches(predicate):
             yield from from_batch(self._without_outdated(batch))
         if self._overlay is not None:
@@ -234,6 +248,10 @@ class Snapshot:
     def bind(self, where: str | None) -> Predicate | None:
         """A WHERE text as a predicate on this schema."""
         return None if where is None else bind(parse(where), self._state.schema)
+
+    def _note(self, predicate: Predicate | None) -> None:
+        if self._noted is not None:
+            self._noted(predicate)
 
     def _stored_batches(self, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         if predicate is None:

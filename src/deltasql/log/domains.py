@@ -16,6 +16,7 @@ from deltasql.log.pruning.stats_keys import (
     CUT_MICROS,
     bounds,
     dig,
+    high_text,
     low_float,
     null_count,
     record_count,
@@ -166,7 +167,7 @@ def _last_of_milli(cut: datetime | None) -> datetime | None:
 
 _READERS: dict[str, tuple[_Reader, _Reader]] = {
     "float": (low_float, _unknown),
-    "text": (_text, _text),
+    "text": (_text, high_text),
     "boolean": (_boolean, _boolean),
     "date": (stats_date, stats_date),
     "timestamp": (stats_instant, _high_instant),

@@ -109,7 +109,7 @@ class SparkTransaction:
         """
         table = self._table(name)
         database = self._database
-        snapshot = table.snapshot()
+        snapshot = table.base()
         database.set_credentials(table.location)
         predicate = None
         if where is not None:
@@ -131,7 +131,7 @@ class SparkTransaction:
         wanted = write_options(mode, options)
         abandon = table.abandon(table.version)
         table.take(
-            database.writer.prepare(table.location, table.snapshot(), df, wanted, abandon=abandon)
+            database.writer.prepare(table.location, table.base(), df, wanted, abandon=abandon)
         )
 
     def table(self, name: str) -> TransactionSparkTable:
@@ -166,7 +166,7 @@ class SparkTransaction:
         table = self._inner.table(name)
         app_id, app_version = self._app
         if self.stops_early and app_id is not None and app_version is not None:
-            seen = table.snapshot().txns.get(app_id, -1)
+            seen = table.base().txns.get(app_id, -1)
             # If it is in one of its tables, it is in all of them.
             if seen >= app_version:
                 raise AlreadyHappened

@@ -147,6 +147,34 @@ def test_kept(text):
     assert holds(to_ranges(bound, SCHEMA, COLUMNS), KEYS)
 
 
+def _stats_of(column, low, high):
+    ends = {"minValues": {column: low}, "maxValues": {column: high}}
+    return json.dumps({"numRecords": 2, "nullCount": {column: 0}, **ends})
+
+
+def _is_kept(text, stats):
+    bound = bind(parse(text), SCHEMA)
+    found = may_match(bound, SCHEMA, partition_values={}, stats=stats)
+    # The database never skips what the exact check keeps.
+    assert holds(to_ranges(bound, SCHEMA, COLUMNS), KeyMaker(COLUMNS).keys(stats)) >= found
+    return found
+
+
+def test_offsets_may_have_seconds():
+    """As in Spark's stats of times from before there were zones."""
+    stats = _stats_of("at", "1880-01-01T12:17:30.000+00:17:30", "1880-01-01T12:17:30.000+00:17:30")
+    assert _is_kept("at = TIMESTAMP '1880-01-01 12:00:00Z'", stats)
+    assert not _is_kept("at = TIMESTAMP '1880-01-01 12:00:01Z'", stats)
+
+
+def test_texts_that_older_deltas_cut():
+    """They put U+FFFD at the end, which is above a surrogate in UTF-16 but below it in UTF-8."""
+    start = "p" * 32
+    stats = _stats_of("s", start, start + "\ufffd")
+    assert _is_kept(f"s = '{start}\U0001f600'", stats)
+    assert not _is_kept(f"s = '{start[1:]}q'", stats)
+
+
 @pytest.mark.parametrize("text", ["m > 20.5", "s > 'hamburgx'"])
 def test_skipped_only_with_full_precision(text):
     bound = bind(parse(text), SCHEMA)

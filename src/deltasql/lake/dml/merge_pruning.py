@@ -30,7 +30,7 @@ from deltasql.log.predicates.predicate import (
     Predicate,
     bind,
 )
-from deltasql.log.pruning.stats_keys import load_stats
+from deltasql.log.pruning.stats_keys import high_text, load_stats
 from deltasql.log.state import TableState
 from deltasql.spec.actions import AddFile
 from deltasql.spec.schema import Primitive, StructField
@@ -178,5 +178,6 @@ def _bound(stats: Any, side: str, name: str, item: StructField) -> Any:
             return date.fromisoformat(value) if isinstance(value, str) else None
         except ValueError:
             return None
-    wanted = str if item.type == Primitive("string") else int
-    return value if type(value) is wanted else None
+    if item.type == Primitive("string"):
+        return high_text(value) if side == "maxValues" else value if type(value) is str else None
+    return value if type(value) is int else None

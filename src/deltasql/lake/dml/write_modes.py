@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
+from deltasql.commit.commit_logging import after_commit
 from deltasql.data.arrow_schema import ArrowSchema, from_arrow, to_arrow
 from deltasql.data.conform import as_arrow, conform
 from deltasql.data.expressions.conditions import readable_condition
@@ -205,8 +206,11 @@ def _check_partitions(table: Table, partition_by: Sequence[str] | None) -> None:
 
 
 def _first(table: Table) -> WriteResult:
-    """What the first version of a table says about its rows."""
-    (change,) = table.changes(0, 0)
-    (info,) = (item for item in change.actions if isinstance(item, CommitInfo))
-    told = info.extra.get("operationMetrics") or {}
-    return WriteResult(0, {key: int(value) for key, value in told.items()})
+    """What the first version of a table says about its rows; nothing, if it can't be asked."""
+    # The rows are committed: whoever was told otherwise would write them again.
+    with after_commit("reading what it wrote", table.name):
+        (change,) = table.changes(0, 0)
+        (info,) = (item for item in change.actions if isinstance(item, CommitInfo))
+        told = info.extra.get("operationMetrics") or {}
+        return WriteResult(0, {key: int(value) for key, value in told.items()})
+    return WriteResult(0)

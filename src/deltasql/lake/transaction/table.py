@@ -110,13 +110,17 @@ class TransactionTable(TransactionVerbs):
         return bool(self._operations)
 
     def snapshot(self) -> Snapshot:
-        """The table at the cut, with this transaction's writes."""
+        """The table at the cut, with this transaction's writes.
+
+        What is read of its files and rows is part of the conflict check.
+        """
+        return self.base().noting(self.has_read)
+
+    def base(self) -> Snapshot:
+        """The same for a caller who tells what it has read."""
         found = self._pinned()
         self._table.must_be_current(found.state)
         return found
-
-    # What a transaction reads is what it writes on.
-    base = snapshot
 
     def _pinned(self) -> Snapshot:
         # A scan that was begun before a write must not show that write.
@@ -139,7 +143,7 @@ class TransactionTable(TransactionVerbs):
     ) -> Scan:
         """The rows, lazily; what is read here is part of the conflict check."""
         self._must_be_open()
-        snapshot = self.snapshot()
+        snapshot = self.base()
         condition = snapshot.condition(where)
         # Of a condition, the log checks what it understands.
         self.has_read(None if condition is None else condition.predicate)

@@ -214,8 +214,8 @@ class TableUpkeep(TableColumns, TableProperties, TableFeatures, TableOptimize, T
         """Restore the table to a version or a time, as a new commit.
 
         Files and metadata become what they were; the versions in between stay in the history. If a
-        file is gone, nothing is committed. A concurrent commit of another writer is a conflict, and
-        nothing is lost.
+        file is gone, nothing is committed. A concurrent commit of another writer is a conflict,
+        except for a blind append, whose rows stay as if they had been appended afterwards.
         """
         if (version is None) == (timestamp is None):
             raise ValidationError(

@@ -41,6 +41,8 @@ _EPOCH_WALL = _EPOCH.replace(tzinfo=None)
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _KEY_BYTES = 6
+# Where older Deltas cut a text they put the first of these, above all others in UTF-16 alone.
+_LAST_OF_OLDER, _LAST = "\ufffd", "\U0010ffff"
 # On the hot path of large commits, so looked up once.
 _integer, _parse_time = int.from_bytes, datetime.fromisoformat
 
@@ -230,6 +232,13 @@ def _low_text(raw: Any) -> float | None:
 def _high_text(raw: Any) -> float | None:
     """One step up: where a maximum was cut, the data may go on."""
     return text_key(raw) + 1.0 if type(raw) is str else None
+
+
+def high_text(raw: Any) -> str | None:
+    """A text that none exceeds whose stats give `raw` as the maximum."""
+    if type(raw) is not str:
+        return None
+    return raw[:-1] + _LAST if raw.endswith(_LAST_OF_OLDER) else raw
 
 
 def stats_date(raw: Any) -> date | None:

@@ -143,7 +143,7 @@ class Block:
         version = base + mine.revision
         files = size = 0
         txns = {record.app_id: record for record in store.txns(mine.table_id, base)}
-        snapshot = mine.snapshot()
+        snapshot = mine.base()
         domains = dict(snapshot.domains)
         for action in mine.staged:
             if isinstance(action, AddFile):
@@ -173,7 +173,7 @@ class Block:
             raise refused(operation)
         with self._lock:
             mine = self._table(table)
-            state = mine.snapshot().state
+            state = mine.base().state
             found = fitted(actions, state, high_water_mark=question["high_water_mark"])
             files = _new_files(found)
             try:
@@ -209,7 +209,7 @@ class Block:
                 cause=f"{operation} was prepared before it, in another thread",
                 remedy="run it again",
             )
-        if mine.snapshot().state.row_tracking and moves_new_rows(mine.staged, actions):
+        if mine.base().state.row_tracking and moves_new_rows(mine.staged, actions):
             raise ValidationError(
                 f"{operation} can't change rows that this transaction has inserted",
                 cause=f"{table.name} tracks its rows, and they get their ids when it commits",
