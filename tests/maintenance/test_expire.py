@@ -134,6 +134,27 @@ def test_without_a_checkpoint_nothing_expires(lake: deltasql.Lake):
     assert lake.table("a.late").expire(**NOW).kept_from == 5
 
 
+@pytest.mark.parametrize("how", ["claimed", "lost", "broken"])
+def test_a_checkpoint_that_is_not_there_is_not_believed_in(lake: deltasql.Lake, how: str):
+    """Where SQL is wrong about the mirror, what only SQL has would be gone."""
+    table = aged(lake)
+    log = Path(lake.objects(table.location).location.removeprefix("file://")) / "_delta_log"
+    (ten,) = log.glob("*10.checkpoint*")
+    if how == "claimed":
+        execute(lake, "UPDATE dl_mirror_status SET checkpoint_written = true WHERE version = 12")
+    elif how == "lost":
+        ten.unlink()
+    else:
+        ten.write_bytes(b"PAR1")
+    expected = 10 if how == "claimed" else 5
+    assert table.expire(**NOW).kept_from == expected
+    assert table.expire(**NOW, dry_run=False, clean_mirror=False).kept_from == expected
+    lake.mirror.run(once=True)
+    if how != "broken":
+        assert table.expire(**NOW, dry_run=False, clean_mirror=False).kept_from >= 10
+        must_be_right(lake, table)
+
+
 def test_a_snapshot_from_before_says_so(any_lake: deltasql.Lake):
     """It was good when it was made; what it would find now is not what it had."""
     table = aged(any_lake)

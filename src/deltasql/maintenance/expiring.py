@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from deltasql.delta_log.listing import checkpoints_of
+from deltasql.delta_log.reading import checkpoint_fault
 from deltasql.errors import DatabaseError, TableNotFoundError, ValidationError
 from deltasql.log.file_sums import FileSum
 from deltasql.log.retention import log_ms, tombstone_ms
@@ -24,6 +26,7 @@ from deltasql.maintenance.vacuuming.journal import read_only
 from deltasql.maintenance.vacuuming.report import retention_ms, spoken_ms
 from deltasql.mirror.checkpoints.soundness import first_trusted, follow, must_be_sound
 from deltasql.mirror.retained import cutoff_ms
+from deltasql.objectstore import ObjectStore
 from deltasql.showing.report import Report
 from deltasql.spec.properties import EXPIRED_LOG_CLEANUP, LOG_RETENTION
 from deltasql.store.checking.content import OTHER_KINDS, other_hash
@@ -80,6 +83,7 @@ class _Plan:
 
 def expire(
     store: LogStore,
+    objects: ObjectStore,
     table_id: int,
     name: str,
     wish: ExpireWish,
@@ -93,7 +97,7 @@ def expire(
     if head is None or record is None:
         raise TableNotFoundError.named(name)
     state = record.parsed()
-    plan = _planned(store, head, state, name, wish)
+    plan = _planned(store, objects, head, state, name, wish)
     files, kept_from = 0, plan.horizon
     if not wish.dry_run:
         if not store.may_purge():
@@ -120,7 +124,14 @@ def expire(
 # --- how far ----------------------------------------------------------------------------
 
 
-def _planned(store: LogStore, head: Head, state: TableState, name: str, wish: ExpireWish) -> _Plan:
+def _planned(
+    store: LogStore,
+    objects: ObjectStore,
+    head: Head,
+    state: TableState,
+    name: str,
+    wish: ExpireWish,
+) -> _Plan:
     """The oldest version that stays and, if none expires, why."""
     table_id, earliest = head.table_id, head.earliest_version
     kept_ms, cutoff = _cutoff(store, head, state, name, wish)
@@ -137,10 +148,31 @@ def _planned(store: LogStore, head: Head, state: TableState, name: str, wish: Ex
     newest = min(newest, *held, newest)
     if newest <= earliest:
         return nothing("an older version is held; lake.pins() shows by whom")
-    horizon = store.horizon(table_id, upto=newest)
+    horizon = _mirrored_horizon(store, objects, head, newest, is_dry=wish.dry_run)
     if horizon is None or horizon <= earliest:
         return nothing("the mirror has no checkpoint that is old enough")
     return _Plan(kept_ms, cutoff, horizon, "")
+
+
+def _mirrored_horizon(
+    store: LogStore, objects: ObjectStore, head: Head, newest: int, *, is_dry: bool
+) -> int | None:
+    """The newest version, up to one, whose checkpoint is in the mirror: readers start there once
+    the commits before it are gone, in SQL as well.
+
+    What SQL says of the mirror is looked up there: the checkpoint may have been lost, or never been
+    written by whoever said so. One that is not there is written again by the next worker.
+    """
+    horizon = store.horizon(head.table_id, upto=newest)
+    while horizon is not None and horizon > head.earliest_version:
+        found = checkpoints_of(objects, horizon)
+        if any(checkpoint_fault(objects, item) is None for item in found):
+            break
+        logger.warning("the checkpoint of version %s is not in the mirror", horizon)
+        if not is_dry and store.may_purge():
+            store.forget_checkpoint(head.table_id, horizon)
+        horizon = store.horizon(head.table_id, upto=horizon - 1)
+    return horizon
 
 
 def _cutoff(

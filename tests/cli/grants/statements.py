@@ -75,8 +75,35 @@ FORGED_TIMES = {
     " VALUES ('s', 'x', 'h', 1, NULL, '-infinity', 'infinity', '4000-01-01 BC')",
     "of a job": "INSERT INTO dl_maintenance_jobs"
     " VALUES ('j', 1, 'VACUUM', 'r', '-infinity', 'me', 'infinity', '-infinity')",
-    "of the mirror": "UPDATE dl_mirror_status SET status = 'FAILED', json_written = false,"
-    " last_attempt_at = 'infinity', mirrored_at = '-infinity', retry_count = 2147483646",
+}
+
+# What would stop the mirror of a table until the owner deletes the row.
+_LEASE = "INSERT INTO dl_mirror_leases (table_id, work, holder, token, expires_at) VALUES "
+FORGED_NOTES = {
+    "a lease without a next token": f"{_LEASE} (1, 'CHECKPOINTS', 'x', 9223372036854775807, now())",
+    "a lease without end": f"{_LEASE} (2, 'COMMITS', 'x', 1, 'infinity')",
+    "a lease of an hour": f"{_LEASE} (2, 'COMMITS', 'x', 1, now() + interval '1 hour')",
+    "a lease that knows the mirror": "INSERT INTO dl_mirror_leases VALUES"
+    " (2, 'COMMITS', 'x', 1, now(), 5, 1, 1)",
+    "the last token": "UPDATE dl_mirror_leases SET token = 9223372036854775807",
+    "a token taken back": "UPDATE dl_mirror_leases SET token = token - 1",
+    "a longer lease": "UPDATE dl_mirror_leases SET expires_at = now() + interval '2 minutes'",
+    "an endless lease": "UPDATE dl_mirror_leases SET expires_at = 'infinity'",
+    "a lease before all times": "UPDATE dl_mirror_leases SET expires_at = '-infinity'",
+    "a lease moved": "UPDATE dl_mirror_leases SET table_id = 7",
+    "a mirror ahead": "UPDATE dl_mirror_leases SET mirrored_version = 99",
+    "half of the sums": "UPDATE dl_mirror_leases SET total_files = NULL",
+    "sums below nothing": "UPDATE dl_mirror_leases SET total_files = -1",
+    "half of the growth": "UPDATE dl_mirror_leases SET due_version = NULL, actions_since = 1",
+    "a checkpoint to come": "UPDATE dl_mirror_leases SET due_version = 99, actions_since = 0",
+    "a holder of 1 MB": "UPDATE dl_mirror_leases SET holder = repeat('x', 1000000)",
+    "an attempt to come": "UPDATE dl_mirror_status SET status = 'FAILED', json_written = false,"
+    " last_attempt_at = 'infinity'",
+    "an attempt before all times": "UPDATE dl_mirror_status SET last_attempt_at = '-infinity'",
+    "a success to come": "UPDATE dl_mirror_status SET mirrored_at = now() + interval '1 day'",
+    "all retries": "UPDATE dl_mirror_status SET status = 'FAILED', retry_count = 2147483646",
+    "fewer retries than none": "UPDATE dl_mirror_status SET retry_count = -2147483648",
+    "a message of 1 MB": "UPDATE dl_mirror_status SET error_message = repeat('x', 1000000)",
 }
 
 

@@ -15,6 +15,7 @@ from deltasql.store.checking.interface import Origin, TrustedVersion
 from deltasql.store.rows import partition_key_of
 from tests.cli.grants.statements import (
     FORGED,
+    FORGED_NOTES,
     FORGED_STATUSES,
     FORGED_TIMES,
     REFUSED_BY_CHECKS,
@@ -52,6 +53,30 @@ def test_nobody_forges_the_status_of_a_version_to_come(connect_as, postgres_url,
         for what, statement in FORGED_STATUSES.items():
             assert refusal(forger, statement) == "DL003", what
     assert connect_as("writer").table("t").append(ROWS) == 2
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("role", ["writer", "mirror"])
+def test_nobody_stops_a_mirror_by_a_forged_row(connect_as, postgres_url, names, role):
+    """Who has the right to mirror can hold it up, but only for as long as it does so."""
+    with psycopg.connect(as_role(postgres_url, names[role]), autocommit=True) as forger:
+        forger.execute("CREATE TEMP TABLE dl_table_versions AS SELECT 1 AS table_id, 99 AS version")
+        for what, statement in FORGED_NOTES.items():
+            assert refusal(forger, statement) == "DL003", what
+        # What a run may write, at its worst.
+        forger.execute(
+            "UPDATE dl_mirror_leases SET token = token + 1, holder = 'forger',"
+            " expires_at = now() + interval '1 minute'"
+        )
+        assert refusal(forger, "UPDATE dl_mirror_leases SET token = token + 1") == "DL003"
+        forger.execute("UPDATE dl_mirror_status SET status = 'FAILED', json_written = false,"
+                       " retry_count = retry_count + 1, last_attempt_at = now()")  # fmt: skip
+        # It ends by itself; here it is ended.
+        forger.execute("UPDATE dl_mirror_leases SET expires_at = '1970-01-01'")
+    writer = connect_as("writer")
+    writer.table("t").append(ROWS)
+    assert writer.mirror.run(once=True) >= 0
+    assert connect_as("owner").mirror.validate().ok
 
 
 @pytest.mark.parametrize("strict", [True])

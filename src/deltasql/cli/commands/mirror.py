@@ -302,7 +302,13 @@ def _findings(report: ValidationReport) -> str:
         found = getattr(report, name)
         if found:
             told.append(f"{name}: {', '.join(map(str, found[:3]))}{', …' * (len(found) > 3)}")
-    flags = ("metadata_differs", "protocol_differs", "txns_differ", "domains_differ")
+    flags = (
+        "metadata_differs",
+        "protocol_differs",
+        "txns_differ",
+        "domains_differ",
+        "checksum_differs",
+    )
     told += [name for name in flags if getattr(report, name)]
     told += [text for text in (report.error, report.reader_error) if text]
     return "; ".join(told)

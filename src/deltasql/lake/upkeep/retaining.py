@@ -46,7 +46,9 @@ class TableRetention:
             enforce_retention_duration=enforce_retention_duration,
             committer=lake.committer,
         )
-        report = expire(lake.store, table.table_id, table.name, wish, progress)
+        report = expire(
+            lake.store, lake.objects(table.location), table.table_id, table.name, wish, progress
+        )
         if clean_mirror and not dry_run:
             table.mirror.cleanup(dry_run=False)
         return report

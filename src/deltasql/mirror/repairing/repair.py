@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from deltasql.commit.loop import CommitLoop
 from deltasql.delta_log.listing import ASIDE, list_log
-from deltasql.delta_log.names import LOG, commit_name
+from deltasql.delta_log.names import LOG, commit_name, crc_name
 from deltasql.errors import (
     DeltaSqlError,
     LogFormatError,
@@ -39,6 +39,7 @@ from deltasql.mirror.repairing.report import RepairReport
 from deltasql.mirror.retained import first_kept
 from deltasql.mirror.statuses import statuses
 from deltasql.mirror.take_back import take_back
+from deltasql.mirror.validation.checksums import is_wrong
 from deltasql.mirror.validation.digests import Advance, commit_digests, differing
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.names import checksum_name
@@ -71,6 +72,7 @@ def repair(
             run.versions_ahead(version, taking_back=taking_back)
             if not is_released(log.read_only_reason(target.table_id)):
                 run.commit_files(version, progress)
+                run.checksums(version)
                 run.publish_pending(version)
         except LeaseLostError:
             run.report.errors.append("the lease was lost to another process: repair again")
@@ -257,6 +259,39 @@ class _Repair:
         publish(self._objects, LOG + name, record.body)
         self._rewritten.add(record.version)
         self.report.restored.append(record.version)
+
+    # --- checksum files ---------------------------------------------------------------------
+
+    def checksums(self, version: int | None) -> None:
+        """Delete those that are wrong, from the newest back to one that is right: the publish run
+        writes them again. Sums that the lease has are derived from in turn, and checked as well.
+        """
+        if self._is_stopped or self.report.conflicts or self._is_foreign:
+            return
+        table_id, newest = self._target.table_id, self._missing.newest
+        wrong = []
+        for number in range(newest if version is None else version, self._first - 1, -1):
+            if number in self._bodiless or not is_wrong(
+                self._log, self._objects, self._listing, table_id, number
+            ):
+                break
+            wrong.append(number)
+            if version is not None:
+                break
+        for number in wrong:
+            self._must_hold()
+            delete_with_checksum(self._objects, crc_name(number))
+            self._log.forget_mirrored(table_id, first=number, last=number)
+        self.report.checksums = sorted(wrong)
+        if version is None and not wrong and self._misleads(newest):
+            self._log.forget_mirrored(table_id, first=newest, last=newest)
+
+    def _misleads(self, newest: int) -> bool:
+        """Whether the next checksum would be derived from sums that are wrong."""
+        known = self._lease.totals
+        if known is None or known.version != newest or newest in self._bodiless:
+            return False
+        return known != self._log.totals(self._target.table_id, newest)
 
     # --- what publish runs do --------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from deltasql.showing.report import Report
 class RepairReport(Report):
     """What repair found and did.
 
-    `restored` versions got their commit file back; `checkpoints` were written again; `conflicts`
+    `restored` versions got their commit file back, and `checksums` a checksum file that was wrong;
+    `checkpoints` were written again; `conflicts`
     are the names of objects whose bytes differ from SQL's, or whose versions SQL does not know
     (`ahead`); `moved_aside` maps each object that force moved to its new place; `taken_back`
     versions came from the mirror into SQL; `cleaned_up` counts the oldest versions, which log
@@ -20,6 +21,7 @@ class RepairReport(Report):
 
     table: str
     restored: list[int] = field(default_factory=list)
+    checksums: list[int] = field(default_factory=list)
     checkpoints: list[int] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
     ahead: list[int] = field(default_factory=list)

@@ -18,6 +18,7 @@ from deltasql.mirror.engine import Target
 from deltasql.mirror.missing import Missing, missing_in
 from deltasql.mirror.retained import first_kept
 from deltasql.mirror.validation.by_sums import SumComparison, Summer
+from deltasql.mirror.validation.checksums import is_wrong
 from deltasql.mirror.validation.digests import Advance, commit_digests, differing
 from deltasql.mirror.validation.second_reader import IndependentView, independent_view
 from deltasql.objectstore import ObjectStore
@@ -36,6 +37,8 @@ class ValidationReport(Report):
     in content; `digest_mismatches` are versions whose commit file has other bytes,
     `missing_versions` have no commit file, `foreign_versions` are unknown to SQL. `bridged` is the
     first and the last of the versions that a bridge left for later, which is no drift.
+    `checksum_differs`: the checksum file, which many readers believe, has other sums or another
+    schema than the version.
     `first_drift` is the first version that differs from its commit. `reader` names the reader of
     the mirror; what an independent one found is in the same fields, and `reader_error` says why it
     failed.
@@ -51,6 +54,7 @@ class ValidationReport(Report):
     protocol_differs: bool = False
     txns_differ: bool = False
     domains_differ: bool = False
+    checksum_differs: bool = False
     digest_mismatches: list[int] = field(default_factory=list)
     missing_versions: list[int] = field(default_factory=list)
     foreign_versions: list[int] = field(default_factory=list)
@@ -71,7 +75,8 @@ class ValidationReport(Report):
         """Whether a reader of the mirror sees a different table than SQL has."""
         files = self.missing or self.extra or self.different
         table = self.metadata_differs or self.protocol_differs
-        return bool(files or table or self.txns_differ or self.domains_differ)
+        others = self.txns_differ or self.domains_differ or self.checksum_differs
+        return bool(files or table or others)
 
 
 def validate(
@@ -126,6 +131,8 @@ def validate(
 
 def _first_drift(report: ValidationReport) -> int | None:
     drifts = [*report.digest_mismatches, *report.missing_versions, *report.foreign_versions]
+    if report.checksum_differs:
+        drifts.append(report.version)
     if report.differs and not drifts:
         # If the commit files are sound, the fault is in the checkpoint that readers start from.
         return report.version if report.checkpoint is None else report.checkpoint
@@ -181,6 +188,7 @@ def _compare_snapshots(
     else:
         _compare_one_by_one(log, objects, target, listing, state, report)
     _compare_with_independent(log, target, state, report, options, sums)
+    report.checksum_differs = is_wrong(log, objects, listing, target.table_id, version)
 
 
 def _compare_one_by_one(
