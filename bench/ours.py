@@ -38,9 +38,16 @@ def add_file(number: int, *, partitioned: bool = True) -> AddFile:
     )
 
 
-def create_files_table(lake: Lake, *, partitioned: bool = True, name: str = FILES) -> Table:
+def create_files_table(
+    lake: Lake,
+    *,
+    partitioned: bool = True,
+    name: str = FILES,
+    properties: Mapping[str, str] | None = None,
+) -> Table:
     """The table that the synthetic files belong to."""
-    return lake.create_table(name, SCHEMA, partition_by=["day"] if partitioned else [])
+    by = ["day"] if partitioned else []
+    return lake.create_table(name, SCHEMA, partition_by=by, properties=properties or {})
 
 
 def create_small_table(lake: Lake, name: str) -> Table:

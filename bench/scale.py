@@ -17,6 +17,7 @@ LINES: dict[str, Line] = {
     "slow-append": scale.slow_append,
     "long-backlog": scale.long_backlog,
     "checkpoint-bytes": scale.checkpoint_bytes,
+    "checkpoint-bytes-v2": scale.checkpoint_bytes_v2,
     "idle-tables": scale.idle_tables,
     "long-logs": long_logs.long_logs,
 }

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 
+from deltasql.delta_log.listing import checkpoints_of
+from deltasql.delta_log.reading import sidecar_details
 from deltasql.mirror import leases
 from deltasql.mirror.checkpoints import soundness
 from deltasql.mirror.worker import Worker
@@ -135,6 +138,45 @@ def test_small_commits_write_few_bytes_of_checkpoints(open_lake, log_of):
     report = table.mirror.validate()
     assert report.ok
     assert table.version - (report.checkpoint or 0) < COMMITS / 5
+
+
+def test_v2_checkpoints_of_small_commits_are_frequent(open_lake, log_of):
+    """Sidecars are kept, so that readers replay few commits, however large the table is."""
+    lake = open_lake(mode="async")
+    table = lake.create_table("t", SCHEMA, properties={"delta.checkpointPolicy": "v2"})
+    for number in range(COMMITS):
+        table.commit([add(number)])
+        if number % 60 == 59:
+            lake.mirror.run(once=True)
+    lake.mirror.run(once=True)
+    due = [version for version, item in statuses(table).items() if item.checkpoint_written]
+    assert max(later - version for version, later in pairwise(due)) <= 60
+    assert table.version - due[-1] < 60
+    log = log_of(table).folder
+    written = [path.stat().st_size for path in (*log.glob("*.checkpoint.*"), *log.rglob("_s*/*"))]
+    (newest,) = checkpoints_of(table.objects, due[-1])
+    sidecars = sidecar_details(table.objects, newest)
+    whole = (log / newest.names[0]).stat().st_size + sum(item.size_in_bytes for item in sidecars)
+    assert sum(written) <= (11 if FULL else 13) * whole
+    assert table.mirror.validate().ok
+
+
+def test_a_removed_file_makes_v2_checkpoints_cost_what_they_did(open_lake):
+    """The sidecar that has it is written again, and may hold most of the table."""
+    lake = open_lake(mode="async")
+    table = lake.create_table("t", SCHEMA, properties={"delta.checkpointPolicy": "v2"})
+    table.commit([add(number) for number in range(1_500)])
+    for number in range(10):
+        table.append(rows(number))
+    lake.mirror.run(once=True)
+    first = max(version for version, item in statuses(table).items() if item.checkpoint_written)
+    gone = RemoveFile(path=add(7).path, deletion_timestamp=2**42)
+    table.commit([gone], read_version=table.version)
+    for number in range(100):
+        table.commit([add(2_000 + number)])
+    lake.mirror.run(once=True)
+    later = {version for version, item in statuses(table).items() if item.checkpoint_written}
+    assert later == {first}
 
 
 def test_tombstones_count_as_what_a_checkpoint_has_to_repeat(open_lake):

@@ -131,7 +131,7 @@ class Settings:
     )
     mirror_checkpoint_rate: int = _setting(
         COUNT,
-        "6",
+        "8",
         "the most actions written into checkpoints for each action committed; with more, readers "
         "replay less",
     )

@@ -25,13 +25,14 @@ from deltasql.delta_log.last_checkpoint import (
 from deltasql.delta_log.listing import FoundCheckpoint, checkpoints_of, list_log
 from deltasql.delta_log.names import LAST_CHECKPOINT, LOG, checkpoint_name, commit_name
 from deltasql.delta_log.reading import checkpoint_fault, sidecar_details
-from deltasql.errors import DeltaSqlError, MirrorGapError, StoreError
+from deltasql.errors import DeltaSqlError, MirrorGapError
 from deltasql.log.retention import tombstone_ms, txn_ms
 from deltasql.log.state import TableState
 from deltasql.mirror.checkpoints.soundness import SumRows, must_be_sound
 from deltasql.mirror.leases import LeaseLostError, kept_alive
 from deltasql.mirror.property_faults import warn_of_faults
 from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.wholeness import must_be_whole
 from deltasql.store.checking.interface import TrustedVersion
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import DueCheckpoint, Lease
@@ -230,19 +231,9 @@ class CheckpointRun:
         while True:
             found = self._objects.read_tagged(path)
             if found is not None and parse_last_checkpoint(found[0]) is None:
-                self._must_be_whole(path, found[0])
+                # A broken pointer may be replaced; one that was read in part may be newer.
+                must_be_whole(self._objects, path, found[0])
             if not is_newer(summary, found[0] if found else None):
                 return
             if self._objects.put_if_match(path, content, found[1] if found else None):
                 return
-
-    def _must_be_whole(self, path: str, content: bytes) -> None:
-        """A broken pointer may be replaced; one that could only be read in part may be newer."""
-        if self._objects.size(path) != len(content):
-            raise StoreError(
-                f"can't read the object {path!r}",
-                cause=f"it ended after {len(content)} bytes",
-                remedy="nothing to do: it is retried",
-                path=path,
-                is_transient=True,
-            )

@@ -21,6 +21,7 @@ from deltasql.errors import MirrorConflictError, MirrorError
 from deltasql.mirror.checkpoints.checkpointing import CheckpointRun
 from deltasql.mirror.repairing.checkpoints import is_wrong, point_at_newest
 from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.wholeness import must_be_whole
 from deltasql.store.interface import LogStore
 from deltasql.store.mirroring.interface import Lease
 
@@ -103,8 +104,10 @@ class Bridge:
             if name.kind is LogKind.COMMIT:
                 version = name.version or 0
                 known = self._log.mirror_status(table_id, first=version, last=version)
-                found = sha256(self._objects.read(LOG + commit_name(version))).digest()
-                if not known or known[0].digest != found:
+                path = LOG + commit_name(version)
+                found = self._objects.read(path)
+                if not known or known[0].digest != sha256(found).digest():
+                    must_be_whole(self._objects, path, found)
                     raise MirrorError(
                         f"{name.name} differs from what SQL has",
                         cause="a foreign writer, an older database or a broken copy wrote it",

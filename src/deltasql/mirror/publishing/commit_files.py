@@ -13,6 +13,7 @@ from typing import Any, Final
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.errors import DeltaSqlError, MirrorConflictError, MirrorError, MirrorGapError
 from deltasql.objectstore import Item, ObjectStore
+from deltasql.objectstore.wholeness import must_be_whole
 from deltasql.spec import codec
 from deltasql.store.mirroring.interface import PendingVersion
 from deltasql.telemetry import tracing
@@ -142,6 +143,7 @@ def must_be_ours(objects: ObjectStore, path: str, body: bytes) -> None:
     """Raise `MirrorConflictError` unless the object has exactly these bytes."""
     found = objects.read(path)
     if found != body:
+        must_be_whole(objects, path, found)
         raise _foreign(path, is_prefix=body.startswith(found))
 
 
@@ -194,6 +196,7 @@ def must_follow(objects: ObjectStore, version: int, digest: bytes | None) -> Non
         else:
             is_there = True
             if sha256(found).digest() != digest:
+                must_be_whole(objects, path, found)
                 raise _foreign(path, is_prefix=False)
     if not is_there:
         raise MirrorGapError(

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from deltasql.delta_log.checkpoint.v2 import uses_v2
 from deltasql.delta_log.checksum import actions_in, added_by, render_checksum
 from deltasql.delta_log.names import LOG, crc_name
 from deltasql.errors import DamagedLogError
-from deltasql.log.checkpoint_rule import Growth, grown, is_due
+from deltasql.log.checkpoint_rule import Growth, grown, is_due, is_tail_due
 from deltasql.log.retention import checkpoint_interval
 from deltasql.log.state import TableState
 from deltasql.mirror.property_faults import warn_of_faults
@@ -86,7 +87,10 @@ class Track:
                 totals.files + added.files - item.gone_files,
                 totals.size_bytes + added.size_bytes - item.gone_bytes,
             )
-            is_due, interval, growth = self._due(growth, totals, state, actions_in(item.body))
+            grown_by = actions_in(item.body)
+            is_due, interval, growth = self._due(
+                growth, totals, state, grown_by, is_newest=item is part[-1]
+            )
             checksum = render_checksum(state, totals)
             steps.append(Step(totals, checksum, is_due, interval, growth))
         return steps
@@ -98,7 +102,13 @@ class Track:
             self.growth = steps[-1].growth
 
     def _due(
-        self, growth: Growth | None, totals: Totals, state: TableState, actions: int
+        self,
+        growth: Growth | None,
+        totals: Totals,
+        state: TableState,
+        actions: int,
+        *,
+        is_newest: bool,
     ) -> tuple[bool, int, Growth]:
         """Whether a checkpoint is due with a version, the table's interval, and the growth."""
         version, own = totals.version, checkpoint_interval(state.properties)
@@ -115,10 +125,27 @@ class Track:
                 interval=interval,
                 rate=self._checkpoint_rate,
                 table_actions=max(totals.files, self._lease.checkpoint_actions),
-            )
+            ) or (is_newest and uses_v2(state) and self._is_tail_due(growth, totals, interval))
         is_newer = version > growth.due_version
         after = Growth(version, 0) if due and is_newer else growth
         return due, NO_INTERVAL if own is None else own, after
+
+    def _is_tail_due(self, growth: Growth, totals: Totals, interval: int) -> bool:
+        """Whether a V2 checkpoint pays that keeps the sidecars of the last one."""
+        version, size = totals.version, self._lease.checkpoint_actions
+        pays = is_tail_due(
+            growth,
+            version,
+            interval=interval,
+            rate=self._checkpoint_rate,
+            # What the newest checkpoint had beside the files that are still live.
+            repeated=max(0, size - (totals.files - growth.actions)),
+            table_actions=max(totals.files, size),
+        )
+        # Asked last: the answer is in the database.
+        return pays and not self._log.has_lost_files(
+            self._lease.table_id, growth.due_version, version
+        )
 
     def _totals_before(self, version: int) -> Totals:
         if version == 0:

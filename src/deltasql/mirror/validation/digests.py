@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.wholeness import must_be_whole
 from deltasql.store.interface import LogStore
 
 # Stands for an adopted version that came with a checkpoint and without its commit file.
@@ -72,7 +73,12 @@ def differing(
     """
 
     def is_other(version: int) -> bool:
-        return sha256(objects.read(LOG + commit_name(version))).digest() != digests[version]
+        path = LOG + commit_name(version)
+        found = objects.read(path)
+        if sha256(found).digest() == digests[version]:
+            return False
+        must_be_whole(objects, path, found)
+        return True
 
     present = array("q", sorted(versions))
     found: list[int] = []

@@ -18,6 +18,7 @@ from deltasql.mirror.engine import Target
 from deltasql.mirror.retained import first_kept
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.failures import ObjectNotFoundError
+from deltasql.objectstore.wholeness import must_be_whole
 from deltasql.store.interface import LogStore
 
 _NO_FILE: Final = sha256(b"").digest()
@@ -81,12 +82,14 @@ def _look(
         if not item.json_written or record.digest == _NO_FILE:
             continue
         found.looked_at += 1
+        path = LOG + commit_name(record.version)
         try:
-            body = objects.read(LOG + commit_name(record.version))
+            body = objects.read(path)
         except ObjectNotFoundError:
             found.missing_versions.append(record.version)
             continue
         if sha256(body).digest() != record.digest:
+            must_be_whole(objects, path, body)
             found.digest_mismatches.append(record.version)
     if found.missing_versions:
         # Commit files that log cleanup removed are not missing.

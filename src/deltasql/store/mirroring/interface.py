@@ -189,6 +189,9 @@ class MirrorLog(Protocol):
     def note_checkpoint(self, table_id: int, actions: int) -> None:
         """Record how many actions the newest checkpoint has, to decide when the next one pays."""
 
+    def has_lost_files(self, table_id: int, version: int, later: int) -> bool:
+        """Whether a file that was live at a version is not at a later one."""
+
     def record_checkpoint(self, lease: Lease, version: int) -> bool:
         """Record that the checkpoint of a version is there. False if the lease was lost."""
 

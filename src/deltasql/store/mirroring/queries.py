@@ -120,6 +120,10 @@ class MirrorQueries(ABC):
     def note_checkpoint(self, table_id: int, actions: int) -> None:
         self._change("lease_note_checkpoint", table_id=table_id, actions=actions)
 
+    def has_lost_files(self, table_id: int, version: int, later: int) -> bool:
+        found = self._rows("mirror_lost", table_id=table_id, version=version, later=later)
+        return bool(found)
+
     def record_checkpoint(self, lease: Lease, version: int) -> bool:
         return bool(self._change("mirror_mark_checkpoint", version=version, **_place(lease)))
 

@@ -108,6 +108,21 @@ class MirrorContract:
         store.note_checkpoint(table_id, 4711)
         assert take(log_store(), table_id).checkpoint_actions == 4711
 
+    def test_whether_files_were_lost_since_a_version(self, log_store: OpenStore) -> None:
+        store = log_store()
+        table_id, neighbour = create(store), create(store)
+        commit(store, table_id, add("a"), add("b"))
+        commit(store, neighbour, add("a"))
+        commit(store, table_id, add("c"))
+        commit(store, table_id, remove("c"))
+        assert not store.has_lost_files(table_id, 1, 3), "it was not there at version 1"
+        assert store.has_lost_files(table_id, 2, 3)
+        assert not store.has_lost_files(table_id, 1, 2)
+        assert not store.has_lost_files(neighbour, 0, 3)
+        commit(store, table_id, remove("a"))
+        assert store.has_lost_files(table_id, 1, 4)
+        assert not store.has_lost_files(table_id, 1, 3)
+
     def test_a_commit_file_that_is_lost_is_told(self, log_store: OpenStore) -> None:
         store = log_store()
         table_id = create(store)

@@ -74,6 +74,13 @@ FROM dl_mirror_status
 WHERE table_id = :table_id AND status <> 'SUCCESS' AND json_written AND NOT checkpoint_written
 ORDER BY version;
 
+-- name: mirror_lost
+SELECT 1
+FROM dl_dead_files
+WHERE table_id = :table_id AND removed_version > :version AND removed_version <= :later
+  AND version <= :version
+LIMIT 1;
+
 -- name: mirror_mark_json
 -- Only after lease_keep_totals, in its transaction. One that had its checkpoint, or was to have it,
 -- before it was forgotten shall have it again.
