@@ -203,6 +203,28 @@ def test_orphans_go_when_they_are_old(lake: deltasql.Lake):
     assert files(table) == live(table)
 
 
+def test_orphans_lie_where_delta_writes(quick_lake: deltasql.Lake):
+    """People keep copies of files, and plain Parquet, beside those of a table."""
+    table = quick_lake.create_table("a.t", SCHEMA, partition_by=["day"])
+    table.append(rows(1))
+    changes = "cdc" + ORPHAN.removeprefix("part")
+    ours = {"day=b/", "day=b/c=d/", "_change_data/day=b/", "Zq/", "Zq/day=b/", ""}
+    orphans = {folder + (changes if "_change" in folder else ORPHAN) for folder in ours}
+    kept = {
+        folder + ORPHAN
+        for folder in ("backup/", "backup/day=b/", "day=b/old/", "2025/", "v 1/", "Zqq/", "ä1/")
+    }
+    for name in orphans | kept:
+        path = folder(table) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"rows")
+        make_old(path, hours=24 * 30)
+    report = table.vacuum(dry_run=False)
+    assert set(report.files) == orphans
+    assert (report.orphans, report.foreign) == (len(orphans), len(kept))
+    assert files(table) == live(table) | kept
+
+
 def test_no_margin_makes_files_of_writes_under_way_orphans(lake: deltasql.Lake):
     table = lake.create_table("a.t", SCHEMA)
     with pytest.raises(ValidationError, match="clock_margin can't be"):

@@ -39,6 +39,7 @@ MAX_COLUMN_ID: Final = "delta.columnMapping.maxColumnId"
 MIN_READER_VERSION: Final = "delta.minReaderVersion"
 MIN_WRITER_VERSION: Final = "delta.minWriterVersion"
 NUM_INDEXED_COLUMNS: Final = "delta.dataSkippingNumIndexedCols"
+RANDOM_PREFIX_LENGTH: Final = "delta.randomPrefixLength"
 ROW_COMMIT_VERSION_COLUMN: Final = "delta.rowTracking.materializedRowCommitVersionColumnName"
 ROW_ID_COLUMN: Final = "delta.rowTracking.materializedRowIdColumnName"
 ROW_TRACKING: Final = "delta.enableRowTracking"
@@ -177,7 +178,7 @@ PROPERTIES: Final[Mapping[str, Kind]] = {
     "delta.parquet.compression.codec": TEXT,
     "delta.parquet.format.version": TEXT,
     "delta.parquet.vorder.enabled": BOOLEAN,
-    "delta.randomPrefixLength": POSITIVE,
+    RANDOM_PREFIX_LENGTH: POSITIVE,
     "delta.randomizeFilePrefixes": BOOLEAN,
     "delta.redirectReaderWriter-preview": TEXT,
     "delta.redirectWriterOnly-preview": TEXT,

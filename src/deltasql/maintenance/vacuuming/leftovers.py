@@ -79,7 +79,7 @@ def _listed(listing: Iterable[ObjectInfo]) -> tuple[dict[str, _Folder], tuple[st
         folder, is_log, _ = info.path.partition(f"{_LOG}/")
         if is_log and (not folder or folder.endswith("/")):
             logs.add(folder)
-        elif is_written_by_delta(info.path, ()):
+        elif is_written_by_delta(info.path):
             found.setdefault(_root(info.path), _Folder()).take(info)
     return found, tuple(logs)
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
+from deltasql.log.state import TableState
 from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.keys import Place, vector_path
 from deltasql.maintenance.vacuuming.report import Candidate, Tally
 from deltasql.objectstore import ObjectStore
 from deltasql.objectstore.store import ObjectInfo
 from deltasql.spec.paths import encode_path
+from deltasql.spec.properties import RANDOM_PREFIX_LENGTH
 from deltasql.store.interface import LogStore
 from deltasql.store.upkeep.interface import JournalRow, Kind
 
@@ -24,21 +27,47 @@ _UUID: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _WRITTEN: Final = re.compile(
     rf"(?:(?:part|cdc)-\d+-{_UUID}[^/]*|{_UUID})\.parquet|deletion_vector_{_UUID}\.bin"
 )
+# Of the folders that Spark makes where the property does not say how long they are.
+_PREFIX: Final = 2
 _CHANGES: Final = "_change_data"
 _LOG: Final = "_delta_log"
 
 
-def is_written_by_delta(key: str, partition_columns: Collection[str]) -> bool:
-    """Whether an object is named and placed as Delta writers do it.
-
-    Folders that begin with _ or . are hidden from Delta, except for changes and partitions.
-    """
+def is_written_by_delta(key: str) -> bool:
+    """Whether an object is named as Delta writers do it, in any folder that is not hidden."""
     *folders, name = key.split("/")
-    for folder in folders:
-        hidden = folder.startswith(("_", "."))
-        if hidden and folder != _CHANGES and folder.partition("=")[0] not in partition_columns:
-            return False
-    return _WRITTEN.fullmatch(name) is not None
+    is_hidden = any(folder.startswith(("_", ".")) and folder != _CHANGES for folder in folders)
+    return not is_hidden and _WRITTEN.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the writers of a table put their files: in folders for partitions, changes and random
+    prefixes, and in no others. A folder `backup` or `export` is somebody's.
+    """
+
+    partition_columns: Collection[str]
+    prefix_length: int
+
+    @classmethod
+    def of(cls, state: TableState) -> Layout:
+        """The layout of a table."""
+        length = state.properties.get(RANDOM_PREFIX_LENGTH, "")
+        return cls(state.partition_columns, int(length) if length.isdecimal() else _PREFIX)
+
+    def has(self, key: str) -> bool:
+        """Whether an object is named and placed as Delta writers do it."""
+        *folders, name = key.split("/")
+        return all(map(self._is_of_delta, folders)) and _WRITTEN.fullmatch(name) is not None
+
+    def _is_of_delta(self, folder: str) -> bool:
+        if folder == _CHANGES:
+            return True
+        column, is_partition, _ = folder.partition("=")
+        if is_partition:
+            # Hidden from Delta, except for partitions.
+            return not folder.startswith(("_", ".")) or column in self.partition_columns
+        return len(folder) == self.prefix_length and folder.isascii() and folder.isalnum()
 
 
 def orphans(
@@ -49,7 +78,7 @@ def orphans(
     elsewhere: Elsewhere,
     *,
     older_than: int,
-    partition_columns: Collection[str],
+    layout: Layout,
     tally: Tally,
     before_known: Callable[[], None],
 ) -> Iterator[Candidate]:
@@ -58,7 +87,7 @@ def orphans(
     `before_known` is called between the listing and the look at what SQL knows, `elsewhere`
     included.
     """
-    found, others = _listed(objects.list(""), older_than, partition_columns, tally)
+    found, others = _listed(objects.list(""), older_than, layout, tally)
     before_known()
     if not found:
         return
@@ -73,7 +102,7 @@ def orphans(
 def _listed(
     listing: Iterable[ObjectInfo],
     older_than: int,
-    partition_columns: Collection[str],
+    layout: Layout,
     tally: Tally,
 ) -> tuple[dict[str, ObjectInfo], tuple[str, ...]]:
     """What may be an orphan, and the folders that are other tables, whoever owns them."""
@@ -85,7 +114,7 @@ def _listed(
             continue
         if is_log:
             others.add(folder + "/")
-        elif not is_written_by_delta(info.path, partition_columns):
+        elif not layout.has(info.path):
             tally.foreign += 1
         elif info.modified < older_than:
             found[info.path] = info

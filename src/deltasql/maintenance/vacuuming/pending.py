@@ -14,7 +14,7 @@ from typing import Final
 
 from deltasql.maintenance.vacuuming.dead import NEVER, lives_of
 from deltasql.maintenance.vacuuming.keys import Place, vector_path
-from deltasql.maintenance.vacuuming.orphans import is_written_by_delta
+from deltasql.maintenance.vacuuming.orphans import Layout
 from deltasql.maintenance.vacuuming.report import Candidate
 from deltasql.objectstore import ObjectStore
 from deltasql.store.interface import LogStore
@@ -26,14 +26,14 @@ _THREADS: Final = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eligibility:
     """What a vacuum checks files against: `horizon` for those that the log knows, `older_than`
-    (epoch milliseconds) and the partition columns for those that it does not.
+    (epoch milliseconds) and the layout for those that it does not.
     """
 
     table_id: int
     tables: Collection[int]
     horizon: int
     older_than: int
-    partition_columns: Collection[str]
+    layout: Layout
 
     def may_go(
         self,
@@ -98,7 +98,7 @@ class Eligibility:
         return Candidate(key, JournalRow(row.path, kind, row.size), tuple(found))
 
     def _orphan(self, item: PendingDelete, key: str, modified: int | None) -> Candidate | None:
-        if not is_written_by_delta(key, self.partition_columns):
+        if not self.layout.has(key):
             return None
         if modified is not None and modified >= self.older_than:
             return None

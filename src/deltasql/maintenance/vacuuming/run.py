@@ -23,7 +23,7 @@ from deltasql.maintenance.vacuuming.elsewhere import Elsewhere
 from deltasql.maintenance.vacuuming.horizon import NOTHING, horizon_at
 from deltasql.maintenance.vacuuming.journal import Journal, is_pinned
 from deltasql.maintenance.vacuuming.keys import Place
-from deltasql.maintenance.vacuuming.orphans import orphans
+from deltasql.maintenance.vacuuming.orphans import Layout, orphans
 from deltasql.maintenance.vacuuming.owners import must_be_ours
 from deltasql.maintenance.vacuuming.pending import Eligibility
 from deltasql.maintenance.vacuuming.report import (
@@ -211,7 +211,7 @@ class _Vacuum:
             tables,
             self._journal.elsewhere,
             older_than=self._older_than(),
-            partition_columns=self._subject.state.partition_columns,
+            layout=Layout.of(self._subject.state),
             tally=self._tally,
             before_known=look_again,
         )
@@ -227,7 +227,7 @@ class _Vacuum:
             tables=self._journal.tables,
             horizon=self._horizon,
             older_than=self._older_than(),
-            partition_columns=self._subject.state.partition_columns,
+            layout=Layout.of(self._subject.state),
         )
 
     def _heads(self, tables: Collection[int]) -> dict[int, int]:
