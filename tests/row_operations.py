@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
 import pyarrow as pa
 from hypothesis import strategies as st
 
+Row: TypeAlias = tuple[Any, ...]
 ARROW = pa.schema([("id", pa.int32()), ("p", pa.int32()), ("v", pa.string())])
 CONDITIONS = (
     "{t}id = 3", "{t}p = 1", "{t}p IS NULL", "{t}v > 'b'", "{t}id < 4 AND {t}p = 1",
@@ -18,10 +22,17 @@ SETS = (
     {"p": "null", "v": "'set'"},
     {"id": "coalesce({t}id, 0)"},
 )
-ONS = (
-    "t.id = s.id", "t.id = s.id AND t.p = s.p", "t.id = s.id AND t.p = 1", "t.id <=> s.id",
-    "t.id = s.id AND s.v = 'a'", "t.p = s.p AND t.id > s.id", "t.id = s.id + 1 AND t.v <> s.v",
-)  # fmt: skip
+# What a merge is on, and whether a row of the table can match any row of a source by that.
+MAY_MATCH: Mapping[str, Callable[[Row], bool]] = {
+    "t.id = s.id": lambda row: row[0] is not None,
+    "t.id = s.id AND t.p = s.p": lambda row: None not in row[:2],
+    "t.id = s.id AND t.p = 1": lambda row: row[0] is not None and row[1] == 1,
+    "t.id <=> s.id": lambda row: True,  # noqa: ARG005
+    "t.id = s.id AND s.v = 'a'": lambda row: row[0] is not None,
+    "t.p = s.p AND t.id > s.id": lambda row: None not in row[:2],
+    "t.id = s.id + 1 AND t.v <> s.v": lambda row: None not in (row[0], row[2]),
+}
+ONS = tuple(MAY_MATCH)
 
 row = st.tuples(
     st.none() | st.integers(0, 5),

@@ -263,3 +263,26 @@ def test_a_change_that_is_refused_turns_no_mapping_on(lake, change):
         change(table)
     assert table.version == version
     assert "delta.columnMapping.mode" not in table.snapshot().properties
+
+
+def test_backticks_quote_names_with_dots(sqlite_url: str, tmp_path: Path):
+    with deltasql.connect(sqlite_url, location=str(tmp_path / "lake")) as lake:
+        mapped = {"delta.columnMapping.mode": "name"}
+        t = lake.create_table("t", "p STRUCT<a: INT>, `day` INT", "day", mapped)
+        t.add_column("`p.q`", "int", comment="no field of p")
+        t.add_column("p.`x.y`", "int")
+        t.add_column("`first`", "int", after="`day`")
+        fields = t.snapshot().state.schema.fields
+        assert [item.name for item in fields] == ["p", "day", "first", "p.q"]
+        assert [item.name for item in fields[0].type.fields] == ["a", "x.y"]
+        t.append([{"p": {"a": 1, "x.y": 2}, "day": 3, "first": 4, "p.q": 5}])
+        t.rename_column("`day`", "`the.day`")
+        t.rename_column("`p`.`x.y`", "`z`")
+        t.set_comment("said", "`p.q`")
+        t.reorder_columns(["`p.q`"])
+        t.drop_column("`first`")
+        (row,) = t.scan().to_arrow().to_pylist()
+        assert row == {"p.q": 5, "p": {"a": 1, "z": 2}, "the.day": 3}
+        assert t.snapshot().metadata.partition_columns == ("the.day",)
+        with pytest.raises(ValidationError, match="nobody"):
+            t.add_column("nobody.`x`", "int")

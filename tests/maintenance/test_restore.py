@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,6 +43,8 @@ def test_to_a_time(lake: deltasql.Lake):
     assert (report.restored_version, ids(table.scan().to_arrow())) == (2, [1])
     with pytest.raises(ValidationError, match="needs a version or a timestamp"):
         table.restore()
+    with pytest.raises(ValidationError, match="yet to come"):
+        table.restore(timestamp=when + timedelta(days=1))
     with pytest.raises(VersionNotFoundError):
         table.restore(version=99)
 

@@ -87,6 +87,25 @@ def _made(db, name, kind, files, lost=None):
     made=[("update", "{t}id = 3", {"p": "{t}p + 1"})],
     broadcasts=True,
 )
+@example(
+    # No row of the table has a key: stock's count of the source is 0.
+    kind="plain",
+    files=[[(None, 1, "a")]],
+    lost=None,
+    made=[
+        (
+            "merge",
+            {
+                "on": "t.id = s.id",
+                "source": [(1, 1, "b")],
+                "matched": [("update all", None, {})],
+                "absent": [("insert all", None, {})],
+                "lost": [],
+            },
+        )
+    ],
+    broadcasts=True,
+)
 def test_made_up_operations(db, places, kind, files, lost, made, broadcasts):
     word = uuid.uuid4().hex[:12]
     arrow = Ours(_made(db, f"m.{word}", kind, files, lost))
@@ -124,6 +143,8 @@ def _run(arrow, spark, stock, operation) -> None:
             must_agree(engine, stock, operation, same_files=same_files)
 
 
+# After the last test, stock Delta reads the mirrors of all of them.
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", ["partitions, feed, vectors"])
 def test_created_with_rows(db, places, kind):
     """Version 0 with its rows says the same of them, whoever makes the table."""

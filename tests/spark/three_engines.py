@@ -36,6 +36,7 @@ from deltasql.spec.features import FENCE
 from deltasql.spec.schema import parse_schema
 from tests.row_operations import (
     ARROW,
+    MAY_MATCH,
     batch,
     built,
     expressions,
@@ -254,6 +255,8 @@ class Stock:
         self._place = place
         self._name = f"delta.`{place}`"
         self.metrics: Mapping[str, int] = {}
+        # Whether a row of the table could match any row at all in the last merge.
+        self.could_match = True
         files = Path(like.location.removeprefix("file://"))
         log = place / "_delta_log"
         shutil.copytree(files, place, ignore=shutil.ignore_patterns("_delta_log", "*.crc"))
@@ -266,6 +269,9 @@ class Stock:
 
     def run(self, operation: Any) -> bool:
         before = len(self.log().commits)
+        if operation[0] == "merge":
+            can = MAY_MATCH[operation[1]["on"]]
+            self.could_match = any(map(can, self.log().rows()))
         try:
             self._do(operation)
         except Exception as error:
@@ -352,10 +358,10 @@ def must_agree(ours: Ours, stock: Stock, operation: Any, *, same_files: bool) ->
             continue
         if not any(word in name for word in _OF_WRITERS):
             expected = value
-            if name == "numSourceRows":
-                # Stock counts those only that its optimizer leaves: none without a key, for one.
+            if name == "numSourceRows" and value == 0 and not stock.could_match:
+                # A broadcast join with nothing on the table's side asks the source for no row;
+                # stock counts again only if the table itself is empty.
                 expected = len(operation[1]["source"])
-                assert value <= expected, (name, operation, stock.metrics)
             assert ours.metrics[name] == expected, (name, operation, stock.metrics, ours.metrics)
 
 

@@ -10,6 +10,7 @@ from deltasql.errors import DatabaseError
 from deltasql.lake.looking.examining import examine
 from deltasql.settings.sources import resolve
 from deltasql.store.postgres.connections.remedies import GENERAL, remedy_for
+from tests.conftest import fresh_database
 from tests.parts.process import free_port
 
 
@@ -62,6 +63,52 @@ def test_a_role_without_grants_learns_which(postgres_url):
         if found.check == "database"
     ]
     assert (finding.state, "db grants" in finding.remedy) == ("problem", True)
+
+
+@pytest.fixture(params=["postgres_server", "oldest_postgres"])
+def closed_url(request):
+    """A database in which a role may use no schema: the owner's address, and the role's."""
+    server = request.getfixturevalue(request.param)
+    with fresh_database(server) as name:
+        url = server.url(name)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("DROP ROLE IF EXISTS shut_out")
+            connection.execute("CREATE ROLE shut_out LOGIN")
+            connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        yield url, url.replace("postgres@", "shut_out@")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("DROP OWNED BY shut_out")
+            connection.execute("DROP ROLE shut_out")
+
+
+@pytest.mark.parametrize("mode", ["create", "error"])
+def test_a_role_without_usage_of_the_schema_learns_that_the_lake_is_there(closed_url, mode):
+    owner, url = closed_url
+    deltasql.connect(owner, location="unused").close()
+    with pytest.raises(DatabaseError, match="may not use the schema public, which has") as caught:
+        deltasql.connect(url, location="unused", settings={"sql.schema": mode})
+    assert "deltasql db grants" in caught.value.remedy
+
+
+def test_a_role_without_a_schema_learns_which_grant_creates_the_log(closed_url):
+    with pytest.raises(DatabaseError, match="can use no schema") as caught:
+        deltasql.connect(closed_url[1], location="unused")
+    assert "GRANT USAGE, CREATE ON SCHEMA public" in caught.value.remedy
+    elsewhere = f"{closed_url[0]}?options=-csearch_path%3Dnowhere"
+    with pytest.raises(DatabaseError, match="can use no schema"):
+        deltasql.connect(elsewhere, location="unused")
+
+
+def test_a_role_with_a_schema_of_its_own_has_a_log_of_its_own(closed_url):
+    owner, url = closed_url
+    deltasql.connect(owner, location="unused").close()
+    with psycopg.connect(owner, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA AUTHORIZATION shut_out")
+    # Nobody is to create it, so the log of the other schema is the one that is meant.
+    with pytest.raises(DatabaseError, match="may not use the schema public"):
+        deltasql.connect(url, location="unused", settings={"sql.schema": "error"})
+    deltasql.connect(url, location="unused").close()
+    deltasql.connect(url, location="unused", settings={"sql.schema": "error"}).close()
 
 
 @pytest.mark.parametrize(

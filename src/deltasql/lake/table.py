@@ -211,7 +211,8 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         """The change feed as rows: with `_change_type`, `_commit_version`, `_commit_timestamp`.
 
         Covers the versions from the first up to and including the last, by number or by time. The
-        table needs `delta.enableChangeDataFeed`.
+        table needs `delta.enableChangeDataFeed`. Versions on both sides of an overwrite of the
+        schema have to be read apart, if their types differ.
         """
         newest = self.snapshot()
         start = 0 if from_version is None else from_version
@@ -222,11 +223,7 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
             last = self._version_at(to_timestamp, self._lake.store.reads)
         if not 0 <= start <= last <= newest.version:
             raise self._no_version(f"changes from version {start} to {last}")
-        first = self.snapshot(version=start)
-        shown = newest if newest.state.column_mapping == "none" else self.snapshot(version=last)
-        if not first.state.has_change_feed:
-            shown = first
-        return changed_rows(self.objects, shown.state, self.changes(start, last), table=self.name)
+        return changed_rows(self, newest, start, last)
 
     def _version_since(self, moment: Timestamp) -> int:
         """The first version that is not older than a given time."""

@@ -31,6 +31,7 @@ HEARTBEAT: Final = 20.0
 PIN_SECONDS: Final = SILENCE
 # A pin outlives this many heartbeats, so that one that comes late loses nothing.
 _BEATS: Final = 3
+_UNKNOWN: Final = "this process could not be entered in dl_sessions: %s"
 
 
 def clock() -> float:
@@ -82,6 +83,8 @@ class Presence:
         self._pid = os.getpid()
         self._session_id = str(uuid.uuid4())
         self._is_known = False
+        # Why the database would not have this process's row.
+        self._refused: StoreError | None = None
         self._heard_at = clock()
         # When it was last found out that others had taken this process for dead.
         self._lost_at: float | None = None
@@ -113,9 +116,12 @@ class Presence:
                 self.end_write(token)
                 raise
 
-    def end_write(self, token: object) -> None:
+    def end_write(self, token: object, *, is_done: bool = False) -> None:
         """Forget a write."""
         self._writes.pop(token, None)
+        if is_done and self._refused is not None:
+            logger.warning(_UNKNOWN, self._refused)
+            self._refused = None
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -159,12 +165,7 @@ class Presence:
 
     @contextmanager
     def pinned(
-        self,
-        table_id: int,
-        version: int,
-        reason: str,
-        *,
-        seconds: float = PIN_SECONDS,
+        self, table_id: int, version: int, reason: str, *, seconds: float = PIN_SECONDS
     ) -> Iterator[str]:
         """Hold a version until the block ends; yields the id of the pin.
 
@@ -173,13 +174,9 @@ class Presence:
         self._here()
         seconds = max(seconds, _BEATS * self._heartbeat)
         pin_id = str(uuid.uuid4())
+        session = self.session_id
         held = self._store.pin(
-            pin_id,
-            table_id,
-            version,
-            seconds=seconds,
-            reason=reason,
-            session_id=self.session_id,
+            pin_id, table_id, version, seconds=seconds, reason=reason, session_id=session
         )
         if not held:
             raise TableNotFoundError(
@@ -260,7 +257,11 @@ class Presence:
             except StoreError as error:
                 # The write itself will show whether the database can be reached; files that are
                 # younger than the retention are safe without the row.
-                logger.warning("this process could not be entered in dl_sessions: %s", error)
+                if error.is_refusal:
+                    # Whoever may not write learns that from the write, and nothing before it.
+                    self._refused = error
+                else:
+                    logger.warning(_UNKNOWN, error)
                 return
             self._heard_at, self._is_known = now, True
         self._keep_alive()
@@ -395,4 +396,4 @@ class _Writing:
         self._presence.begin_write(self)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._presence.end_write(self)
+        self._presence.end_write(self, is_done=kind is None)

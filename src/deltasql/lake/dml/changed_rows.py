@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -12,7 +13,8 @@ from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.reading.deletion import deleted_in
 from deltasql.data.reading.placed import PlacedRows
 from deltasql.data.reading.reader import read_files
-from deltasql.errors import ValidationError
+from deltasql.errors import ValidationError, VersionNotFoundError
+from deltasql.lake.dml.feed_schemas import misfit, no_common_schema
 from deltasql.lake.history import Change
 from deltasql.log.feed import CHANGE_TYPE, as_add
 from deltasql.log.state import TableState
@@ -21,15 +23,47 @@ from deltasql.spec.actions import AddFile, CdcFile, Metadata, RemoveFile
 from deltasql.spec.properties import CHANGE_FEED, FIELD_ID, PHYSICAL_NAME, is_true
 from deltasql.spec.schema import Primitive, StructField, StructType
 
+if TYPE_CHECKING:
+    from deltasql.lake.snapshot import Snapshot
+    from deltasql.lake.table import Table
+
 _STAMP = pa.timestamp("us", "UTC")
 # Field id of the one column that is in no schema, as in our own change files.
 _ID = 1 << 30
 
 
-def changed_rows(
+def changed_rows(table: Table, newest: Snapshot, start: int, last: int) -> pa.RecordBatchReader:
+    """The rows of some versions, with the kind of their change, its version and its time.
+
+    They have the table's present schema, or that of the last version if they don't fit it.
+    """
+    first = table.snapshot(version=start)
+    is_mapped = newest.state.column_mapping != "none"
+    state = table.snapshot(version=last).state if is_mapped else newest.state
+    if not first.state.has_change_feed:
+        raise _no_feed(table.name, f"{CHANGE_FEED} is not true")
+    changes = table.changes(start, last)
+    before = first if start == 0 else _before(table, first)
+    if misfit(before.metadata, changes, state) is not None:
+        state = table.snapshot(version=last).state
+        found = misfit(before.metadata, changes, state)
+        if found is not None:
+            raise no_common_schema(table.name, changes, found)
+    return feed_rows(table.objects, state, changes, table=table.name)
+
+
+def _before(table: Table, first: Snapshot) -> Snapshot:
+    """The table before the first of some versions; if that has expired, as of that one."""
+    try:
+        return table.snapshot(version=first.version - 1)
+    except VersionNotFoundError:
+        return first
+
+
+def feed_rows(
     objects: ObjectStore, state: TableState, changes: Sequence[Change], *, table: str
 ) -> pa.RecordBatchReader:
-    """The rows of some versions, with the kind of their change, its version and its time."""
+    """The rows of some changes in the schema of a state that they fit."""
     if not state.has_change_feed:
         raise _no_feed(table, f"{CHANGE_FEED} is not true")
     schema = pa.schema(

@@ -50,17 +50,15 @@ class TableColumns:
         after: str | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
     ) -> int:
-        """Add a column, null in existing rows; `address.zip` adds it to a struct."""
+        """Add a column, null in existing rows; `address.zip` adds it to a struct.
+
+        In backticks, as in SQL, a name may have dots.
+        """
         metadata = {} if comment is None else {"comment": comment}
-        parent, _, last = name.rpartition(".")
         snapshot = newest(self)
-        schema = snapshot.state.schema
-        if parent and schema.field(edits.path_of(schema, parent)[0]) is None:
-            parent, last = "", name
+        parent, last = edits.place_of(snapshot.state.schema, name)
         field = StructField(last, delta_type(type), nullable, metadata)
-        return _add(
-            self, snapshot, [field], parent or None, first=first, after=after, told=commit_metadata
-        )
+        return _add(self, snapshot, [field], parent, first=first, after=after, told=commit_metadata)
 
     def add_columns(
         self,
@@ -103,15 +101,17 @@ class TableColumns:
         a commit of its own, and its readers must support it from then on.
         """
 
+        new_name = edits.plain(new_name)
+
         def changed(found: Snapshot) -> StructType:
             uses.must_be_unused(found.state, name, "renamed")
             return edits.rename(found.state.schema, name, new_name)
 
         snapshot = _mapped(self, "renamed", changed, enable=enable_column_mapping)
         state = snapshot.state
+        old = edits.plain(name).lower()
         partitions = tuple(
-            new_name if part.lower() == name.lower() else part
-            for part in state.metadata.partition_columns
+            new_name if part.lower() == old else part for part in state.metadata.partition_columns
         )
         metadata = replace(
             state.metadata,
@@ -246,7 +246,7 @@ def _add(
     target: TableColumns,
     snapshot: Snapshot,
     fields: Sequence[StructField],
-    parent: str | None,
+    parent: edits.Path | None,
     *,
     first: bool = False,
     after: str | None = None,

@@ -25,7 +25,7 @@ from deltasql.lake.upkeep.table_properties import TableProperties
 from deltasql.lake.writing import commit_info, now_ms
 from deltasql.log.conflict import Reads
 from deltasql.log.retention import tombstone_ms
-from deltasql.log.timestamps import Timestamp, from_ms, to_ms
+from deltasql.log.timestamps import Timestamp, from_ms, to_ms, written
 from deltasql.maintenance import restoring
 from deltasql.maintenance.existing import gone_files, must_exist
 from deltasql.maintenance.presence import PIN_SECONDS, Presence
@@ -224,6 +224,8 @@ class TableUpkeep(TableColumns, TableProperties, TableFeatures, TableOptimize, T
                 remedy="give one of the two",
             )
         table = cast("Table", self)
+        if timestamp is not None:
+            _must_have_come(table, timestamp)
         then = table.base(version, timestamp)
         return restore(table, then, version, timestamp, told=commit_metadata)
 
@@ -268,6 +270,17 @@ class TableUpkeep(TableColumns, TableProperties, TableFeatures, TableOptimize, T
         seconds = ttl.total_seconds()
         with presence.pinned(table.table_id, snapshot.version, reason, seconds=seconds):
             yield snapshot
+
+
+def _must_have_come(table: Table, timestamp: Timestamp) -> None:
+    """Raise `ValidationError` if a time is yet to come: what the table is then is not known."""
+    now = table._lake.store.clock_ms()
+    if to_ms(timestamp) > now:
+        raise ValidationError(
+            f"{table.name} can't be restored to {timestamp}: that time is yet to come",
+            cause=f"by the clock of the log's database it is {written(now)}",
+            remedy="give the time of an older version, or its number: history() lists them",
+        )
 
 
 def restore(

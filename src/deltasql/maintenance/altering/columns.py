@@ -1,11 +1,13 @@
 """Schemas with a column changed: added, renamed, dropped, moved, widened, described.
 
-A column is named by its path: `address.zip` is a field of a struct. `element`, `key` and `value`
-lead into arrays and maps, and are names like any other in a struct.
+A column is named by its path: `address.zip` is a field of a struct, and backticks quote a name that
+has dots. `element`, `key` and `value` lead into arrays and maps, and are names like any other in a
+struct.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
@@ -24,11 +26,42 @@ from deltasql.spec.type_widening import is_widening
 
 Path: TypeAlias = tuple[str, ...]
 _COMMENT: Final = "comment"
+_QUOTED: Final = re.compile("`(?:[^`]|``)+`")
+# What is not well quoted is a name as it stands.
+_PART: Final = re.compile(rf"(?:^|(?<=\.))(?:{_QUOTED.pattern}(?=\.|$)|[^.]*)")
 
 
 def path_of(schema: StructType, name: str) -> Path:
     """The path that a name means: a column of just that name, or the path into a struct."""
-    return (name,) if schema.field(name) is not None else tuple(name.split("."))
+    return (name,) if schema.field(name) is not None else parts_of(name)
+
+
+def parts_of(name: str) -> Path:
+    """The parts of a name that dots separate; those in backticks are taken as they are."""
+    return (
+        tuple(plain(part) for part in _PART.findall(name))
+        if "`" in name
+        else (tuple(name.split(".")))
+    )
+
+
+def plain(name: str) -> str:
+    """A single name without the backticks around it."""
+    return name[1:-1].replace("``", "`") if _QUOTED.fullmatch(name) else name
+
+
+def place_of(schema: StructType, name: str) -> tuple[Path | None, str]:
+    """Where a new column of that name goes: the struct that it is to be in, and its own name."""
+    *quoted, last = parts_of(name)
+    if not quoted:
+        return None, last
+    inside = tuple(quoted) if "`" in name else path_of(schema, name.rpartition(".")[0])
+    if schema.field(inside[0]) is not None:
+        return inside, last
+    if "`" in name:
+        raise _missing(inside[0])
+    # No column, so no struct either: the name itself has dots.
+    return None, name
 
 
 def find(schema: StructType, name: str) -> StructField:
@@ -52,7 +85,7 @@ def around(schema: StructType, name: str) -> StructField:
 
 def add(
     schema: StructType,
-    parent: str | None,
+    parent: Path | str | None,
     fields: Iterable[StructField],
     *,
     first: bool = False,
@@ -60,6 +93,7 @@ def add(
 ) -> StructType:
     """The schema with new fields, in itself or in one of its structs."""
     new = tuple(fields)
+    after = None if after is None else plain(after)
 
     def join(inside: StructType) -> StructType:
         for item in new:
@@ -79,10 +113,9 @@ def add(
 
     if parent is None:
         return join(schema)
-
-    return _changed(
-        schema, path_of(schema, parent), parent, lambda kind: _in_struct(kind, parent, join)
-    )
+    path = path_of(schema, parent) if isinstance(parent, str) else parent
+    name = ".".join(path)
+    return _changed(schema, path, name, lambda kind: _in_struct(kind, name, join))
 
 
 def change(schema: StructType, name: str, how: Callable[[StructField], StructField]) -> StructType:
@@ -130,7 +163,7 @@ def reorder(schema: StructType, names: Sequence[str]) -> StructType:
     """The schema with these columns first, in this order; the others follow as they are."""
     first = []
     for name in names:
-        found = schema.field(name)
+        found = schema.field(plain(name))
         if found is None:
             raise _missing(name)
         first.append(found)

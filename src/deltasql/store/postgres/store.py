@@ -9,6 +9,7 @@ from typing import Self
 from deltasql.store.claims import Ask
 from deltasql.store.migrations import is_current, migrate
 from deltasql.store.postgres.connections.pool import Connections
+from deltasql.store.postgres.finding import must_see_a_schema
 from deltasql.store.postgres.history import PostgresHistory, placing
 from deltasql.store.postgres.reader import SQL, PostgresReader
 from deltasql.store.postgres.rebuilding import PostgresRebuilding
@@ -39,6 +40,8 @@ class PostgresStore(
             with connections.statement(doing) as connection:
                 # Merely connecting should not wait: anyone may hold the lock below.
                 is_done = is_current(connection, "postgres")
+                if not is_done:
+                    must_see_a_schema(connection, schema)
             if not is_done:
                 _bring_up_to_date(connections, doing, schema)
         except BaseException:
