@@ -8,6 +8,7 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -28,7 +29,8 @@ _WRITERS = 8
 # As often as a page of the dashboard refreshes itself.
 _REFRESH = 5.0
 _TABLES = [f"team.t{number}" for number in range(_WRITERS)]
-_PATHS = ["/", "/tables/team.t0", "/tables/team.t1/files", "/audit", "/api/v1/tables",
+_EMPTY = "/healthz"
+_PATHS = [_EMPTY, "/", "/tables/team.t0", "/tables/team.t1/files", "/audit", "/api/v1/tables",
           "/api/v1/tables/team.t2/history", "/api/v1/tables/team.t0/snapshot",
           "/metrics"]  # fmt: skip
 
@@ -37,7 +39,9 @@ def busy(lab: Lab) -> Iterator[Row]:
     """200 dashboards that refresh themselves while 8 processes append; and 200 requests at once."""
     with _lake(lab, "busy") as (url, location), _service(lab, url, location) as (address, _):
         quiet = _asked(address, clients=1, seconds=3 * lab.seconds, pause=1.0, paths=["/"])
-        alone = statistics.median(quiet["times"]["/"])
+        idle = _asked(address, clients=1, seconds=lab.seconds, pause=0.2, paths=[_EMPTY])
+        alone, floor = (statistics.median(found["times"][path])
+                        for found, path in ((quiet, "/"), (idle, _EMPTY)))  # fmt: skip
         asking = _begin(address, clients=_READERS, seconds=3 * lab.seconds, pause=_REFRESH,
                         paths=_PATHS)  # fmt: skip
         tally = workers.run(_writers(url, location), seconds=2 * lab.seconds)
@@ -54,8 +58,19 @@ def busy(lab: Lab) -> Iterator[Row]:
         unit="ms",
         better="less",
         bar=4.0,
-        note=f"{sum(loaded['statuses'].values())} requests of {len(_PATHS)} kinds, no error; "
-        f"{tally.rate:.0f} appends a second meanwhile",
+        note=f"{sum(loaded['statuses'].values())} requests of {len(_PATHS)} kinds, no error; p50 "
+        f"{statistics.median(loaded['times']['/']):.0f} ms; {tally.rate:.0f} appends a second",
+    )
+    yield Row(
+        name="busy-floor",
+        work=f"{_EMPTY}, which does nothing, in the same run, p99",
+        ours=_p99(loaded["times"][_EMPTY]),
+        peer=floor,
+        peer_name="alone, p50",
+        unit="ms",
+        better="less",
+        note=f"p50 {statistics.median(loaded['times'][_EMPTY]):.0f} ms: what the machine takes "
+        "from every answer",
     )
     yield Row(
         name="burst-overview",
@@ -92,26 +107,51 @@ def memory(lab: Lab) -> Iterator[Row]:
 
 
 def cost(lab: Lab) -> Iterator[Row]:
-    """Commits beside a service that mirrors nothing and is looked at, and without one, in turn."""
+    """Appends beside the service while 200 dashboards are open, while nobody asks, and without it.
+
+    The worker mirrors in both of the first two, so their difference is what the requests cost.
+    """
+    rates: dict[str, list[float]] = {"asked": [], "idle": [], "none": []}
+    mirrored: dict[str, list[float]] = {"asked": [], "idle": []}
     with _lake(lab, "cost") as (url, location):
-        rates: tuple[list[float], list[float]] = ([], [])
-        for _ in range(3):
-            rates[1].append(workers.run(_writers(url, location), seconds=lab.seconds).rate)
+        for turn in range(3):
+            rates["none"].append(workers.run(_writers(url, location), seconds=lab.seconds).rate)
             with _service(lab, url, location) as (address, _):
-                asking = _begin(address, clients=5, seconds=lab.seconds + 4, pause=_REFRESH,
-                                paths=["/", "/tables/team.t0"])  # fmt: skip
-                rates[0].append(workers.run(_writers(url, location), seconds=lab.seconds).rate)
-                _ended(asking)
+                for name in ("asked", "idle") if turn % 2 else ("idle", "asked"):
+                    _until_mirrored(url)
+                    # The writers take some seconds to start.
+                    asking = None if name == "idle" else _begin(
+                        address, clients=_READERS, seconds=3 * lab.seconds, pause=_REFRESH,
+                        paths=_PATHS)  # fmt: skip
+                    tally = workers.run(_writers(url, location), seconds=2 * lab.seconds)
+                    rates[name].append(tally.rate)
+                    mirrored[name].append(_mirrored_share(url))
+                    if asking is not None:
+                        _ended(asking)
+                _until_mirrored(url)
+    asked, idle, none = (statistics.median(rates[name]) for name in ("asked", "idle", "none"))
+    shares = {name: 100 * statistics.median(found) for name, found in mirrored.items()}
     yield Row(
         name="cost",
-        work=f"{_WRITERS} writers append while the service runs and 5 dashboards are open",
-        ours=statistics.median(rates[0]),
-        peer=statistics.median(rates[1]),
-        peer_name="no service",
+        work=f"{_WRITERS} writers append while {_READERS} dashboards are open",
+        ours=asked,
+        peer=idle,
+        peer_name="nobody asks",
         unit="appends/s",
         better="more",
         bar=0.95,
-        note="median of three rounds a side, in turn; the service has its worker",
+        note="median of three rounds a side, in turn; the service's worker mirrors in both: at "
+        f"the end {shares['asked']:.0f} % of all versions against {shares['idle']:.0f} %",
+    )
+    yield Row(
+        name="cost-mirror",
+        work=f"{_WRITERS} writers append beside the service and its worker, and nobody asks",
+        ours=idle,
+        peer=none,
+        peer_name="nothing is mirrored",
+        unit="appends/s",
+        better="more",
+        note="what mirroring takes of the two cores on which the writers and the database run",
     )
 
 
@@ -174,6 +214,24 @@ def _multiply(url: str, files: int) -> None:
                 "FOR 16) FROM dl_active_files, generate_series(1, {times}) AS n"
             ).format(columns=columns, times=sql.Literal(files // 2_800 - 1))
         )
+
+
+def _until_mirrored(url: str) -> None:
+    """Wait until the worker has nothing left to do."""
+    deadline = time.monotonic() + 120
+    while _mirrored_share(url) < 1:
+        if time.monotonic() > deadline:
+            raise RuntimeError("the worker does not come to an end")
+        time.sleep(0.2)
+
+
+def _mirrored_share(url: str) -> float:
+    """The share of all versions that are in the mirror."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute(
+            "SELECT avg(CASE WHEN status = 'SUCCESS' THEN 1.0 ELSE 0 END) FROM dl_mirror_status"
+        ).fetchone()
+    return float(found[0]) if found and found[0] is not None else 1.0
 
 
 def _mirrored(url: str) -> None:
