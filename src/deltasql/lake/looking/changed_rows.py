@@ -14,8 +14,8 @@ from deltasql.data.reading.deletion import deleted_in
 from deltasql.data.reading.placed import PlacedRows
 from deltasql.data.reading.reader import read_files
 from deltasql.errors import ValidationError, VersionNotFoundError
-from deltasql.lake.dml.feed_schemas import misfit, no_common_schema
 from deltasql.lake.history import Change
+from deltasql.lake.looking.feed_schemas import misfit, no_common_schema
 from deltasql.log.feed import CHANGE_TYPE, as_add
 from deltasql.log.state import TableState
 from deltasql.objectstore import ObjectStore
