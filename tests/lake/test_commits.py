@@ -164,6 +164,29 @@ def test_a_removed_file_may_come_back(orders):
     assert [paths(orders.snapshot(version=v)) for v in range(4)] == [[], ["a"], [], ["a"]]
 
 
+@pytest.mark.parametrize("read", [{}, {"read_version": 2}, {"expected_version": 4}])
+def test_only_what_is_in_the_table_can_be_removed(lake, orders, read):
+    """Its rows may be in other files by now, and what replaces it would double them."""
+    orders.commit([add("a")])
+    orders.commit([remove("a"), add("b")], operation="OPTIMIZE")
+    orders.commit([add("c")])
+    for gone in (remove("a"), remove("never")):
+        with pytest.raises(deltasql.ConcurrentDeleteDeleteError, match="can't be removed"):
+            orders.commit([gone, add("d")], **read)
+        with pytest.raises(deltasql.CommitError), lake.transaction() as tx:
+            tx.table("sales.orders").commit([gone, add("d")])
+    assert paths(orders.snapshot()) == ["b", "c"]
+    assert orders.commit([remove("b"), add("d")], **read) == 4
+
+
+def test_a_removal_that_is_asked_for_again_is_skipped(orders):
+    orders.commit([add("a")])
+    again = {"app_id": "app", "app_version": 1}
+    assert orders.commit([remove("a"), add("b")], **again) == 2
+    assert orders.commit([remove("a"), add("b")], **again) == 2
+    assert paths(orders.snapshot()) == ["b"]
+
+
 class TestConflicts:
     """Two transactions that read the same version; the second one to commit meets the first."""
 

@@ -123,3 +123,28 @@ def test_the_environment_configures(empty_url, monkeypatch):
     assert caught.value.found == 0
     monkeypatch.setenv("DELTASQL_SQL_SCHEMA", "create")
     deltasql.connect().close()
+
+
+@pytest.mark.parametrize("verb", ["rename_table", "undrop_table"])
+def test_what_is_done_is_not_reported_as_failed(lake, orders, monkeypatch, verb):
+    """The database goes away as soon as the table has its name."""
+    if verb == "undrop_table":
+        lake.drop_table("sales.orders")
+
+    def gone(*_):
+        raise deltasql.DatabaseError("the database went away just now")
+
+    def then_gone(*arguments):
+        found = done(*arguments)
+        monkeypatch.setattr(lake.store, "table", gone)
+        return found
+
+    done = getattr(lake.store, verb)
+    monkeypatch.setattr(lake.store, verb, then_gone)
+    if verb == "rename_table":
+        named = lake.rename_table("sales.orders", "sales.new")
+    else:
+        named = lake.undrop("sales.orders", new_name="sales.new")
+    monkeypatch.undo()
+    assert (named.name, named.version) == ("sales.new", 0)
+    assert lake.table("sales.new").location == named.location == orders.location

@@ -27,6 +27,7 @@ from deltasql.commit.requirements import (
     must_be_pinned_at,
     must_be_unexpired,
     must_have_been_there,
+    named_removes_must_be_live,
     table_gone,
     txns_must_agree,
 )
@@ -166,11 +167,11 @@ class CommitLoop:
             self._must_be_writable(request, state)
             validate_commit(request.actions, state, dropping=request.dropping)
             request = self._fitted(request, state)
-            is_settled = not changes_of(request.actions, state).need_lock
+            needs_lock = changes_of(request.actions, state).need_lock or request.names_removes
             checked = self._base(request)
-            if is_settled:
+            if not needs_lock:
                 request, checked = self._check_outside(request)
-        if is_settled:
+        if not needs_lock:
             head = checked if request.expected_head is None else request.expected_head
             with paused_for(len(request.actions)):
                 proposal = propose(request, state, expected_head=head)
@@ -248,6 +249,7 @@ class CommitLoop:
             given = request
             request = self._check(given, state, winners, log, in_haste=in_haste)
             drafted = drafted if request is given else None
+            named_removes_must_be_live(request, log)
         ready = drafted.following(head) if drafted is not None else None
         if ready is not None:
             return answered(request, log.write(ready))
@@ -274,11 +276,8 @@ class CommitLoop:
     def _must_be_writable(
         self, request: CommitRequest, state: TableState, log: LockedLog | None = None
     ) -> None:
-        """Raise `ValidationError` if the table is read-only.
-
-        Whatever makes a table read-only changes its protocol, too, so one look per protocol is
-        enough.
-        """
+        """Raise `ValidationError` if the table is read-only."""
+        # What makes it read-only changes its protocol, too: one look per protocol is enough.
         if self._writable.get(request.table_id) == state.protocol_version:
             return
         reason = (log or self._store).read_only_reason(request.table_id)

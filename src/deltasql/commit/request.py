@@ -49,6 +49,8 @@ class CommitRequest:
     rebased_files: list[str] = field(default_factory=list)
     # Whether it may rest on rows that neither actions nor reads show, as with a subquery.
     may_read_more: bool = False
+    # Whether the caller named files to remove, which may be gone: ours come from a snapshot.
+    names_removes: bool = False
     # Whether it leaves exactly the files of an older version, under the metadata of that version.
     restores: bool = False
     # Features that its protocol leaves out on purpose.

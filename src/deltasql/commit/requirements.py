@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from deltasql.commit.request import CommitRequest
 from deltasql.errors import (
     CommitError,
+    ConcurrentDeleteDeleteError,
     ConcurrentTransactionError,
     MetadataChangedError,
     ProtocolChangedError,
@@ -15,7 +16,16 @@ from deltasql.errors import (
     VersionConflictError,
 )
 from deltasql.log.state import TableState
-from deltasql.store.interface import CommitRecord, Committed, Head, NoTable, TxnSeen
+from deltasql.spec.actions import RemoveFile
+from deltasql.store.interface import (
+    CommitRecord,
+    Committed,
+    Head,
+    LockedLog,
+    NoTable,
+    TxnSeen,
+)
+from deltasql.store.rows import key_of
 
 Done = Committed | TxnSeen
 
@@ -73,6 +83,31 @@ def metadata_must_be_as_read(request: CommitRequest, state: TableState) -> None:
                 cause=f"version {version} changed it; the commit is based on version {read}",
                 remedy="read the table again and rerun the operation",
                 version=version,
+            )
+
+
+def named_removes_must_be_live(request: CommitRequest, log: LockedLog) -> None:
+    """Raise `ConcurrentDeleteDeleteError` if a caller removes a file that is not in the table.
+
+    It was removed before, and its rows may be in other files by now: what the commit adds in its
+    place would be there twice.
+    """
+    removes = [item for item in request.actions if type(item) is RemoveFile]
+    if not request.names_removes or not removes:
+        return
+    head = log.heads[request.table_id].version
+    # After the head nothing was removed: these are the live ones.
+    live = log.known_files(request.table_id, {item.path for item in removes}, after=head)
+    for item in removes:
+        if (key_of(item.path), key_of(item.dv_id)) not in live:
+            raise ConcurrentDeleteDeleteError(
+                f"{request.table_name}: {item.path!r:.200} can't be removed",
+                cause="it is not in the table, or not with this deletion vector"
+                f"{' ' + item.dv_id if item.dv_id else ''}: it was removed or changed before",
+                remedy="read the table again and decide again; pass the version that was read as "
+                "read_version",
+                version=head,
+                path=item.path,
             )
 
 

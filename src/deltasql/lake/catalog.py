@@ -48,7 +48,7 @@ from deltasql.spec.actions import Action
 from deltasql.spec.properties import TIMESTAMPS, canonical
 from deltasql.spec.schema import StructType
 from deltasql.store.connect import ReplicaOptions, open_log
-from deltasql.store.interface import LogStore, NameTaken
+from deltasql.store.interface import LogStore, NameTaken, TableRecord
 from deltasql.telemetry import metrics, tracing
 from deltasql.version import __version__
 
@@ -252,12 +252,14 @@ class Lake(LakeAdoptions, LakeUpkeep, LakeLooks, LakeWrites):
     def rename_table(self, name: str, new_name: str) -> Table:
         """Give a table another name; its files stay where they are."""
         new_table.check_name(new_name)
-        renamed = self.store.rename_table(self.table(name).table_id, new_name)
+        known = self.table(name)
+        renamed = self.store.rename_table(known.table_id, new_name)
         if isinstance(renamed, NameTaken):
             raise _exists(new_name, remedy="choose another name, or drop that table")
         if not renamed:
             raise missing(self.store, name)
-        return self.table(new_name)
+        # Don't look it up again: it is renamed, whatever fails now.
+        return Table(self, TableRecord(known.table_id, new_name, known.location))
 
     def drop_table(self, name: str, purge: bool = False) -> PurgeReport | None:  # noqa: FBT001, FBT002
         """Take a table out of the lake; with `purge` delete its log and files as well.

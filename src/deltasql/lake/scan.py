@@ -135,7 +135,8 @@ class Scan:
         is_whole = self._condition is None or self._condition.is_whole
         sure = (self._predicate or Constant(value=True)) if is_whole else None
         adds = self._snapshot.adds(self._predicate)
-        return sort_by_match(adds, sure, self._snapshot.state.schema)
+        state = self._snapshot.state
+        return sort_by_match(adds, sure, state.schema, state.partition_columns)
 
     def min_max(self, column: str) -> tuple[Any, Any]:
         """The least and the greatest value of a column; both None if there is none but null.

@@ -290,7 +290,7 @@ class Snapshot:
     def _exactly(self, files: pa.Table, predicate: Predicate | None) -> pa.Table:
         if predicate is None:
             return files
-        pruner = Pruner(predicate, self._state.schema)
+        pruner = self._pruner(predicate)
         texts = zip(
             files.column("partition_values").to_pylist(),
             files.column("stats").to_pylist(),
@@ -302,9 +302,12 @@ class Snapshot:
         ]
         return files if all(keep) else files.filter(pa.array(keep, pa.bool_()))
 
+    def _pruner(self, predicate: Predicate) -> Pruner:
+        return Pruner(predicate, self._state.schema, self._state.partition_columns)
+
     def _own_adds(self, overlay: Overlay, predicate: Predicate | None) -> Iterator[AddFile]:
         """The transaction's own files, pruned like those of the database."""
-        pruner = None if predicate is None else Pruner(predicate, self._state.schema)
+        pruner = None if predicate is None else self._pruner(predicate)
         for add in overlay.adds.values():
             if pruner is None or pruner.may_match(
                 partition_values=add.partition_values, stats=add.stats

@@ -148,6 +148,7 @@ class TableCommits:
             action if isinstance(action, AddFile | RemoveFile) else codec.parse_action(action)
             for action in actions
         ]
+        details["names_removes"] = any(isinstance(item, RemoveFile) for item in parsed)
         return self.request(
             [*parsed, *writing.txn_actions(*txn), *self._upgrade(parsed)], **details
         )

@@ -380,7 +380,8 @@ def _found(snapshot: Snapshot, condition: Condition | None) -> Sorted:
     if condition is None:
         return Sorted(every_row(snapshot.adds(None)), [])
     sure = condition.predicate if condition.is_whole else None
-    return sort_by_match(snapshot.adds(condition.predicate), sure, snapshot.state.schema)
+    adds, state = snapshot.adds(condition.predicate), snapshot.state
+    return sort_by_match(adds, sure, state.schema, state.partition_columns)
 
 
 def _changes(

@@ -184,7 +184,7 @@ def _first_match(reads: Reads, adds: Sequence[AddFile], state: TableState) -> Ad
         return adds[0] if adds else None
     if reads.predicate is None:
         return None
-    pruner = Pruner(reads.predicate, state.schema)
+    pruner = Pruner(reads.predicate, state.schema, state.partition_columns)
     for add in adds:
         if pruner.may_match(partition_values=add.partition_values, stats=add.stats):
             return add
@@ -199,7 +199,7 @@ def _first_read(
     files = reads.files
     if files is None and reads.predicate is not None:
         # A remove has no stats, so its partition values, if any, are all there is to go by.
-        pruner = Pruner(reads.predicate, state.schema)
+        pruner = Pruner(reads.predicate, state.schema, state.partition_columns)
         removes = [
             remove
             for remove in removes

@@ -66,6 +66,9 @@ class Reads:
         files = None
         if self.files is not None and other.files is not None:
             files = self.files | other.files
+        elif any(item.files and item.predicate is None for item in (self, other)):
+            # Files that no predicate describes would be forgotten.
+            return Reads.all()
         return Reads(predicate=Or(predicates) if predicates else None, files=files)
 
 

@@ -7,7 +7,7 @@ made from a type that says why no row is lost: `WholeFile`, whose rows are all t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
@@ -30,13 +30,16 @@ class Sorted:
 
 
 def sort_by_match(
-    files: Iterable[AddFile], predicate: Predicate | None, schema: StructType
+    files: Iterable[AddFile],
+    predicate: Predicate | None,
+    schema: StructType,
+    partition_columns: Collection[str],
 ) -> Sorted:
     """Sort the files by what a bound predicate is certain of; without one, of nothing."""
     if predicate is None:
         return Sorted([], list(files))
     found = Sorted([], [])
-    pruner = Pruner(predicate, schema)
+    pruner = Pruner(predicate, schema, partition_columns)
     # There are thousands of files but dozens of partitions, whose values alone can say "all".
     known: dict[tuple[tuple[str, str | None], ...], Match] = {}
     for add in files:

@@ -237,3 +237,12 @@ def test_joined_reads():
     assert isinstance(
         find_conflict(attempt(reads=monday.joined(tuesday)), winner(TUE_DATA), WEAK), APPEND
     )
+
+
+def test_files_without_a_predicate_are_not_forgotten():
+    """As of a statement of Spark SQL that names its files alone, before a read that names none."""
+    files, tuesday = Reads(files=frozenset({("mon", "")})), where("day = '2026-11-03'")
+    gone = winner(RemoveFile(path="mon", partition_values=MONDAY))
+    for both in (files.joined(tuesday), tuesday.joined(files)):
+        found = find_conflict(attempt(reads=both), gone, WEAK)
+        assert isinstance(found, ConcurrentDeleteReadError)

@@ -24,7 +24,7 @@ STATS = '{"numRecords":3,"minValues":{"i":5},"maxValues":{"i":5},"nullCount":{"i
 
 
 def answer(text, stats=None, **values):
-    pruner = Pruner(bind(parse(text), PARTS), PARTS)
+    pruner = Pruner(bind(parse(text), PARTS), PARTS, VALUES)
     return pruner.match(partition_values=VALUES | values, stats=stats)
 
 
@@ -88,15 +88,23 @@ def test_a_time_before_all_times():
     assert answer("at > '2026-01-01'", at="9999-12-31T23:00:00-02:00") is Match.ALL
 
 
+def test_only_partition_columns_have_partition_values():
+    """A foreign writer may put anything there, and readers take the rest from the file."""
+    pruner = Pruner(bind(parse("p = 'a'"), PARTS), PARTS, ["q"])
+    assert pruner.match(partition_values={"q": "x", "p": "a"}) is Match.SOME
+    assert pruner.match(partition_values={"q": "x", "p": "b"}) is Match.SOME
+    assert pruner.match(partition_values={"q": "x", "p": "b"}, stats=STATS) is Match.SOME
+
+
 def file(path, **values):
     return AddFile(path=path, size=1, modification_time=0, partition_values=VALUES | values)
 
 
 def test_files_are_parted_by_certainty():
     files = [file("a"), file("b", p="b"), file("c", p="c", q="c", day="garbage")]
-    found = sort_by_match(files, bind(parse("p = 'a' OR day = '2026-01-02'"), PARTS), PARTS)
+    found = sort_by_match(files, bind(parse("p = 'a' OR day = '2026-01-02'"), PARTS), PARTS, VALUES)
     assert [[add.path for add in part] for part in (found.whole, found.partial)] == [["a"], ["c"]]
-    unsure = sort_by_match(files, None, PARTS)
+    unsure = sort_by_match(files, None, PARTS, VALUES)
     assert (unsure.whole, unsure.partial) == ([], files)
     gone = removes([*every_row(files[:1]), *rewritten(files[1:])], deletion_timestamp=5)
     assert [(item.path, item.deletion_timestamp) for item in gone] == [("a", 5), ("b", 5), ("c", 5)]
@@ -116,7 +124,7 @@ def test_what_is_sure_is_true_of_every_row(data, rows, partition_columns, writer
     }
     predicate = data.draw(predicates(file_rows))
     bound = bind(parse(sql(predicate)), SCHEMA)
-    match = Pruner(bound, SCHEMA).match(
+    match = Pruner(bound, SCHEMA, partition_columns).match(
         partition_values=values, stats=write_stats(file_rows, writer)
     )
     truths = [truth(predicate, row) is True for row in file_rows]

@@ -80,7 +80,7 @@ class Scan:
             partition=frozenset(name.lower() for name in partition_columns),
             mode=mode,
             predicate=predicate,
-            pruner=None if predicate is None else Pruner(predicate, schema),
+            pruner=None if predicate is None else Pruner(predicate, schema, partition_columns),
             batch_size=batch_size,
             placed=placed,
         )

@@ -33,7 +33,8 @@ def delete(session: Session, table: TableAt, where: str | None) -> Outcome:
     condition = condition_of(session, table.state.schema, where)
     with clock.phase("scanTimeMs"):
         sure = condition.predicate if condition.is_whole else None
-        found = sort_by_match(table.snapshot.adds(condition.predicate), sure, table.state.schema)
+        adds, state = table.snapshot.adds(condition.predicate), table.state
+        found = sort_by_match(adds, sure, state.schema, state.partition_columns)
         whole, candidates = found.whole, found.partial
         lost = find_rows(session, table, candidates, condition)
         if lost and whole and files.has_feed:

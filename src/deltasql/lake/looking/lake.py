@@ -86,4 +86,4 @@ class LakeLooks:
         lake = cast("Lake", self)
         if new_name is not None:
             new_table.check_name(new_name)
-        return purging.undrop(lake, table, new_name)
+        return Table(lake, purging.undrop(lake, table, new_name))

@@ -59,6 +59,7 @@ class TransactionTable(TransactionVerbs):
         # Keyed by what a commit may have only one of: the last one counts.
         self._others: dict[object, Action] = {}
         self._info: CommitInfo | None = None
+        self._names_removes = False
         self._written: list[NewFile] = []
         self._reads = Reads.nothing()
         self._operations: list[tuple[str, Mapping[str, Any]]] = []
@@ -219,6 +220,7 @@ class TransactionTable(TransactionVerbs):
     ) -> None:
         """Commit actions together with the rest of the transaction."""
         parsed = [codec.parse_action(action) for action in actions]
+        self._names_removes |= any(isinstance(item, RemoveFile) for item in parsed)
         self.take(
             writing.Write(
                 actions=parsed,
@@ -254,6 +256,7 @@ class TransactionTable(TransactionVerbs):
             reads=self._reads,
             read_version=self._version,
             transaction_id=transaction_id,
+            names_removes=self._names_removes,
         )
         if self._info is not None and self._info.engine_info:
             request.engine = f"{self._info.engine_info} {request.engine}"

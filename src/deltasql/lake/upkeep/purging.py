@@ -26,6 +26,7 @@ from deltasql.mirror.engine import Target
 from deltasql.mirror.leases import held_leases
 from deltasql.mirror.purging import PurgeReport, PurgeRun, newest_version
 from deltasql.places import LOCAL, place_of
+from deltasql.store.interface import TableRecord
 from deltasql.store.upkeep.naming import NamingQueries
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def purge(lake: Lake, table: str | int) -> PurgeReport:
     return _carry_out(lake, begun)
 
 
-def undrop(lake: Lake, table: str | int, new_name: str | None) -> Table:
+def undrop(lake: Lake, table: str | int, new_name: str | None) -> TableRecord:
     """See `Lake.undrop`."""
     record = _find(lake.store, table)
     name = new_name or record.name
@@ -138,7 +139,8 @@ def undrop(lake: Lake, table: str | int, new_name: str | None) -> Table:
         raise _gone(table)
     lake.states.forget(record.table_id)
     logger.info("undropped", extra={"table": name})
-    return lake.table(name)
+    # Don't look it up again: it is back, whatever fails now.
+    return TableRecord(record.table_id, name, record.location)
 
 
 def drop_and_purge(lake: Lake, table: Table) -> PurgeReport:

@@ -45,14 +45,26 @@ class Match(Enum):
 
 
 class Pruner:
-    """A predicate prepared for checking many files."""
+    """A predicate prepared for checking many files.
 
-    __slots__ = ("_predicate", "_sources")
+    A file's partition values count for the `partition_columns` alone: what else a foreign writer
+    put there, readers don't look at.
+    """
 
-    def __init__(self, bound_predicate: Predicate, schema: StructType) -> None:
+    __slots__ = ("_partitioned", "_predicate", "_sources")
+
+    def __init__(
+        self, bound_predicate: Predicate, schema: StructType, partition_columns: Collection[str]
+    ) -> None:
         self._predicate = push_not(bound_predicate)
         used = columns(bound_predicate)
         self._sources = [Source.of(leaf) for leaf in schema.leaves() if leaf.path in used]
+        wanted = {name.lower() for name in partition_columns}
+        self._partitioned = [
+            source
+            for source in self._sources
+            if len(source.leaf.path) == 1 and source.leaf.path[0].lower() in wanted
+        ]
 
     def may_match(
         self, *, partition_values: Mapping[str, str | None], stats: str | None = None
@@ -81,7 +93,7 @@ class Pruner:
     ) -> dict[tuple[str, ...], Domain]:
         return {
             source.leaf.path: partition_domain(partition_values, source.leaf)
-            for source in self._sources
+            for source in self._partitioned
             if source.leaf.physical_path[0] in partition_values
         }
 
@@ -93,8 +105,9 @@ def may_match(
     partition_values: Mapping[str, str | None],
     stats: str | None,
 ) -> bool:
-    """Whether a file may have a matching row; `Pruner` is faster for many files."""
-    pruner = Pruner(bound_predicate, schema)
+    """Whether a file may have a matching row, if it has only the values of partition columns."""
+    names = {item.name for item in schema.fields if item.physical_name in partition_values}
+    pruner = Pruner(bound_predicate, schema, names)
     return pruner.may_match(partition_values=partition_values, stats=stats)
 
 
@@ -105,7 +118,7 @@ def matching_partitions(
     partitions: Iterable[tuple[int, Mapping[str, str | None]]],
 ) -> list[int]:
     """The ids of the partitions whose values may satisfy the predicate."""
-    pruner = Pruner(bound_predicate, schema)
+    pruner = Pruner(bound_predicate, schema, partition_columns)
     wanted = {name.lower() for name in partition_columns}
     names = {field.physical_name for field in schema.fields if field.name.lower() in wanted}
     return [

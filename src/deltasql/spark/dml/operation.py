@@ -92,7 +92,10 @@ class DmlContext:
     def sorted_files(self, condition: Condition) -> Sorted:
         """The files of a condition: those that certainly match as a whole, and those to read."""
         sure = condition.predicate if condition.is_whole else None
-        return sort_by_match(self.files(condition.predicate), sure, self.state.schema)
+        state = self.state
+        return sort_by_match(
+            self.files(condition.predicate), sure, state.schema, state.partition_columns
+        )
 
     def rows(self, adds: Iterable[AddFile]) -> DataFrame:
         """The rows of some files."""

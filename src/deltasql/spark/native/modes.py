@@ -198,7 +198,9 @@ class Writer:
 
     def _found(self, snapshot: Snapshot, condition: Condition) -> Sorted:
         sure = condition.predicate if condition.is_whole else None
-        return sort_by_match(_adds(snapshot, condition.predicate), sure, snapshot.state.schema)
+        adds, state = _adds(snapshot, condition.predicate), snapshot.state
+
+        return sort_by_match(adds, sure, state.schema, state.partition_columns)
 
     def _remainder(
         self,
