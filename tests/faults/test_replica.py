@@ -330,3 +330,53 @@ def test_a_standby_that_was_promoted_is_not_believed(servers):
     finally:
         servers.standby.stop()
         servers.standby.follow(servers.primary)
+
+
+def test_a_standby_of_the_history_that_was_lost_is_not_believed(postgres_server, tmp_path):
+    """After a failover it still follows the old primary: it has versions of the same numbers, which
+    the new one lacks and makes anew, with other rows.
+    """
+    with ExitStack() as stack:
+        old, new, left = (
+            PostgresServer(stack.enter_context(open_directory(name)), beside=postgres_server)
+            for name in ("old", "new", "left")
+        )
+        for server in (old, new, left):
+            stack.callback(server.stop, "immediate")
+        old.start()
+        new.follow(old)
+        left.follow(old)
+        before, after = Servers(old, left, tmp_path), Servers(new, left, tmp_path)
+        old.create_database(before.dbname)
+        with before.lake() as lake:
+            table = lake.create_table("t", _rows().schema)
+            table.append(_rows(1))
+            new.wait_for(f"SELECT pg_last_wal_replay_lsn() >= '{_position(old)}'")
+            new.stop()
+            table.append(_rows(666))
+            before.catch_up()
+            assert _ids(table) == [1, 666]
+        old.kill()
+        new.start()
+        new.promote()
+        with after.lake() as lake:
+            table = lake.table("t")
+            assert _ids(table) == [1]
+            # Of the same number as the one that was lost.
+            table.append(_rows(2))
+            for again in (table, lake.table("t")):
+                assert _ids(again) == [1, 2]
+                assert again.count("id = 666") == 0
+            assert [entry.version for entry in table.history()] == [2, 1, 0]
+            pinned = table.snapshot()
+            table.append(_rows(3))
+            assert sorted(pinned.scan().to_arrow().column("id").to_pylist()) == [1, 2]
+            assert sorted(table.snapshot(version=2).scan().to_arrow().column("id").to_pylist()) == [
+                1,
+                2,
+            ]
+
+
+def _position(server: PostgresServer) -> object:
+    ((position,),) = _ask(server.url(), "SELECT pg_current_wal_lsn()")
+    return position

@@ -42,8 +42,16 @@ class BrowseQueries(SumQueries):
         return _listing(found[0]) if found else None
 
     def newest(self, name: str) -> tuple[TableRecord, int] | None:
+        found = self._newest(name)
+        return None if found is None else found[:2]
+
+    def _newest(self, name: str) -> tuple[TableRecord, int, int] | None:
+        """The same, with the version's in-commit time."""
         found = self._rows("table_newest", name=name)
-        return (to_table(found[0][:-1]), int(found[0][-1])) if found else None
+        if not found:
+            return None
+        *table, version, in_commit_timestamp = found[0]
+        return to_table(tuple(table)), int(version), int(in_commit_timestamp)
 
     def summary(self) -> Summary:
         return Summary(*map(int, self._rows("browse_summary")[0]))

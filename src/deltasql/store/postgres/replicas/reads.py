@@ -1,7 +1,9 @@
 """Reads that go to a replica while it is new enough, and to the primary otherwise.
 
-Which version a table is at decides: an answer counts if the replica's head, seen together with it,
-is not below what this client has committed or seen. So the commit path pays nothing.
+Which version a table is at decides: an answer counts if the replica, seen together with it, has
+what this client has committed or seen, with the same in-commit times. So the commit path pays
+nothing. What it has beyond that is asked of the primary once: after a failover, a standby of the
+old primary may have versions that were lost.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from deltasql.store.postgres.replicas.known import Known
 from deltasql.store.rows import FILES_SCHEMA, Row
 
 if TYPE_CHECKING:
-    from deltasql.store.postgres.replicas.replica import Replica
+    from deltasql.store.postgres.replicas.replica import Answer, Replica
     from deltasql.store.postgres.store import PostgresStore
 
 # How long a read waits for the replica to catch up: replay usually takes milliseconds.
@@ -107,7 +109,9 @@ class ReplicaReads(QueryReader):
             condition = range_sql.file_filter(partition_keys, ranges, "postgres")
             place = {"table_id": int(table_id), "version": int(version)}
             files = SQL["files_at"].format(**place, filter=condition)
-            query = SQL["replica_files"].format(**place, files=files)
+            pairs = self._known.times(table_id).items()
+            known = ", ".join(f"({int(v)}::bigint, {int(at)}::bigint)" for v, at in pairs)
+            query = SQL["replica_files"].format(**place, files=files, known=known)
             try:
                 batches = self._replica.batches(query, FILES_SCHEMA)
                 # Recovery may cancel the query at any row: nothing is handed out before the last.
@@ -118,7 +122,6 @@ class ReplicaReads(QueryReader):
             except StoreError as error:
                 self._replica.rest("failed", f"failed: {error}")
             else:
-                self._known.saw(table_id, version)
                 self._replica.worked()
                 return whole
         return self._primary.files(table_id, version, partition_keys=partition_keys, ranges=ranges)
@@ -133,19 +136,23 @@ class ReplicaReads(QueryReader):
         """
         if not self._may_ask(table_id, version):
             return None
-        needed = self._known.version(table_id) if version is None else version
         deadline = time.monotonic() + _PATIENCE
         while True:
+            newest, times = self._known.version(table_id), self._known.times(table_id)
+            needed = newest if version is None else version
             try:
-                head, found = self._replica.at_head(table_id, query, parameters)
+                answer = self._replica.at_head(table_id, times, query, parameters)
             except StoreError as error:
                 self._replica.rest("failed", f"failed: {error}")
                 return None
-            if head is not None and head >= needed:
-                self._known.saw(table_id, head if version is None else version)
+            is_newest = version is None
+            if answer.is_astray or (is_newest and not self._is_ours(table_id, answer, newest)):
+                self._replica.rest("astray", "follows another history than the server in url")
+                return None
+            if answer.proven is not None and answer.proven >= needed:
                 self._replica.worked()
-                return found
-            if needed > self._known.version(table_id) or needed < 0:
+                return answer.rows
+            if needed > newest or needed < 0:
                 # Nobody says that there is such a version, or such a table.
                 return None
             if time.monotonic() > deadline:
@@ -153,10 +160,22 @@ class ReplicaReads(QueryReader):
                 return None
             time.sleep(_LOOK_EVERY)
 
+    def _is_ours(self, table_id: int, answer: Answer, newest: int) -> bool:
+        """Whether the primary has the replica's head too, if that is newer than what we know."""
+        head = answer.head
+        if head is None or head <= newest:
+            return True
+        found = self._primary._rows("replica_known", table_id=table_id, version=head)
+        if not found or found[0][0] != answer.in_commit_timestamp:
+            return False
+        self._known.saw(table_id, head, answer.in_commit_timestamp)
+        return True
+
     def _may_ask(self, table_id: int, version: int | None) -> bool:
         if self._replica.is_resting or not self._known.is_trusted(table_id):
             return False
-        if version is None and self._known.age(table_id) > self._max_age:
+        is_old = version is None and self._known.age(table_id) > self._max_age
+        if is_old or self._known.version(table_id) not in self._known.times(table_id):
             # A replica that has lost its primary does not know how old it is.
             return self._primary.head(table_id) is not None
         return True

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -26,6 +26,18 @@ _FIRST_REST: Final = 1.0
 _LONGEST_REST: Final = 60.0
 
 Identity = tuple[object, ...]
+
+
+class Answer(NamedTuple):
+    """What a replica said of a table: its head and that one's in-commit time, None if it has none,
+    the newest version that is as we know it, and whether one is not.
+    """
+
+    head: int | None
+    in_commit_timestamp: int | None
+    proven: int | None
+    is_astray: bool
+    rows: list[Row]
 
 
 class Replica:
@@ -62,20 +74,21 @@ class Replica:
         return time.monotonic() < self._rests_until
 
     def at_head(
-        self, table_id: int, query: str, parameters: Mapping[str, Any]
-    ) -> tuple[int | None, list[Row]]:
-        """The head of a table there, None if it has none, and the answer to a query at that very
-        moment; all in one round trip.
+        self, table_id: int, times: Mapping[int, int], query: str, parameters: Mapping[str, Any]
+    ) -> Answer:
+        """The answer to a query, and how the table is there at that very moment, compared with the
+        in-commit times that versions are known to have; all in one round trip.
         """
+        known = {"versions": list(times), "icts": list(times.values())}
         with (
             self.connected().statement("reading from the replica") as connection,
             connection.pipeline(),
         ):
             connection.execute(SQL["replica_begin"], prepare=False)
-            head = connection.execute(SQL["replica_head"], {"table_id": table_id})
+            head = connection.execute(SQL["replica_head"], {"table_id": table_id, **known})
             found = connection.execute(query, parameters)
             connection.execute("COMMIT", prepare=False)
-            ((is_standby, version),) = head.fetchall()
+            ((is_standby, version, time_of, proven, is_astray),) = head.fetchall()
             rows = found.fetchall()
         if not is_standby:
             raise DatabaseError(
@@ -83,7 +96,7 @@ class Replica:
                 cause="it was promoted, or never was a standby: its commits need not be the lake's",
                 remedy="name a streaming standby of the server in url, or take sql.read_url out",
             )
-        return version, rows
+        return Answer(version, time_of, proven, is_astray, rows)
 
     def batches(self, query: str, schema: pa.Schema) -> pa.RecordBatchReader:
         """The answer to a query without parameters, in Arrow."""

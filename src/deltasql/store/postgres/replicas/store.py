@@ -53,10 +53,12 @@ class ReplicatedStore(PostgresStore):
         at = time.monotonic()
         outcome = super().commit(proposal, is_retry=is_retry)
         match outcome:
-            case Committed(version) | TxnSeen(version):
-                self._known.saw(proposal.table_id, version)
+            case Committed(version, in_commit_timestamp):
+                self._known.saw(proposal.table_id, version, in_commit_timestamp)
+            case TxnSeen(version):
+                self._known.saw(proposal.table_id, version, None)
             case VersionTaken(head):
-                self._known.asked(head.table_id, head.version, at)
+                self._asked(head, at)
         return outcome
 
     @contextmanager
@@ -67,32 +69,32 @@ class ReplicatedStore(PostgresStore):
             at = time.monotonic()
             yield log
         for head in log.heads.values():
-            self._known.asked(head.table_id, head.version, at)
+            self._asked(head, at)
 
     def find_commit(self, table_id: int, commit_id: str) -> Committed | None:
         found = super().find_commit(table_id, commit_id)
         if found is not None:
-            self._known.saw(table_id, found.version)
+            self._known.saw(table_id, found.version, found.in_commit_timestamp)
         return found
 
     def head(self, table_id: int) -> Head | None:
         at = time.monotonic()
         head = super().head(table_id)
         if head is not None:
-            self._known.asked(head.table_id, head.version, at)
+            self._asked(head, at)
         return head
 
     def heads(self, table_ids: Collection[int] | None = None) -> dict[int, Head]:
         at = time.monotonic()
         heads = super().heads(table_ids)
         for head in heads.values():
-            self._known.asked(head.table_id, head.version, at)
+            self._asked(head, at)
         return heads
 
     def state(self, table_id: int, version: int | None = None) -> StateRecord | None:
         found = super().state(table_id, version)
         if found is not None:
-            self._known.saw(table_id, found.version)
+            self._known.saw(table_id, found.version, found.in_commit_timestamp)
         return found
 
     def table(self, name: str) -> TableRecord | None:
@@ -102,10 +104,15 @@ class ReplicatedStore(PostgresStore):
 
     def newest(self, name: str) -> tuple[TableRecord, int] | None:
         at = time.monotonic()
-        found = super().newest(name)
-        if found is not None:
-            self._known.asked(found[0].table_id, found[1], at)
-        return found
+        found = self._newest(name)
+        if found is None:
+            return None
+        table, version, in_commit_timestamp = found
+        self._known.asked(table.table_id, version, in_commit_timestamp, at)
+        return table, version
+
+    def _asked(self, head: Head, at: float) -> None:
+        self._known.asked(head.table_id, head.version, head.last_ict, at)
 
     # --- changes that make no version -----------------------------------------------------
 

@@ -4,7 +4,8 @@ FROM dl_tables
 WHERE name = :name AND dropped_id = 0;
 
 -- name: table_newest
-SELECT t.table_id, t.name, t.location, t.read_only_reason, t.mirror_paused, h.current_version
+SELECT t.table_id, t.name, t.location, t.read_only_reason, t.mirror_paused, h.current_version,
+       h.last_ict
 FROM dl_tables AS t
 JOIN dl_table_heads AS h ON h.table_id = t.table_id
 WHERE t.name = :name AND t.dropped_id = 0;
