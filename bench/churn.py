@@ -1,92 +1,157 @@
-"""A table whose files came and went for many versions, generated in SQL: rows, bodies, digests.
+"""A table whose files come and go for very many versions, as they do in life: writers commit, and
+from time to time vacuum and retention follow.
 
-Commits go in pairs: one adds files and the next removes them. Unlike those of `history`, the
-versions are whole: vacuum and retention check them against their commits as they would any others.
+Several processes add files, one a commit, and each removes its last hundred at once. What is not
+done is the mirror, whose files nobody reads here: its status says that it was, in one statement.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from multiprocessing.queues import Queue
 from typing import Any
 
 import psycopg
 
-from bench import history
+import deltasql
+from deltasql.lake.table import Table
 
-# As many dead files as versions.
-_FILES = 2
-
-_TABLE = """
-SELECT table_id, current_version, last_ict FROM dl_tables JOIN dl_table_heads USING (table_id)
-WHERE name = %s
-"""
-# What is there becomes older than all that is generated: times grow with the versions.
-_OLDER = """
-UPDATE dl_table_versions
-SET in_commit_timestamp = in_commit_timestamp - %(versions)s::bigint,
-    committed_at = committed_at - make_interval(secs => %(versions)s / 1000.0)
-WHERE table_id = %(table_id)s
-"""
-_VERSIONS = """
-INSERT INTO dl_table_versions (
-    table_id, version, commit_id, committed_at, in_commit_timestamp, committer, operation,
-    operation_params, transaction_id, is_blind_append, digest, body_encoding, body)
-SELECT %(table_id)s, v, 'churn-' || v, to_timestamp(ict / 1000.0), ict, 'bench', 'WRITE', '{}',
-       NULL, adds, sha256(body), 'raw', body
-FROM (
-    SELECT v, ict, adds, convert_to(
-        '{"commitInfo":{"inCommitTimestamp":' || ict || ',"operation":"WRITE"}}' || E'\n' ||
-        (SELECT string_agg(
-             replace(CASE WHEN adds THEN %(add)s::text ELSE %(remove)s::text END, '@path@',
-                     'c' || (v - CASE WHEN adds THEN 0 ELSE 1 END) || '-' || n) || E'\n', '')
-         FROM generate_series(1, %(files)s::integer) AS n),
-        'UTF8') AS body
-    FROM (
-        SELECT v, %(last_ict)s::bigint - %(versions)s::bigint + v - %(first)s + 1 AS ict,
-               (v - %(first)s) %% 2 = 0 AS adds
-        FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS v
-    ) AS numbered
-) AS made
-"""
-_STATUSES = """
-INSERT INTO dl_mirror_status (table_id, version, status, json_written, checkpoint_written, digest)
-SELECT table_id, version, 'SUCCESS', true, version = %(last)s, digest FROM dl_table_versions
-WHERE table_id = %(table_id)s
-ON CONFLICT (table_id, version) DO UPDATE SET status = 'SUCCESS', json_written = true
-"""
-_HEAD = "UPDATE dl_table_heads SET current_version = %(last)s WHERE table_id = %(table_id)s"
-_DEAD = """
-INSERT INTO dl_dead_files ({columns}, path, path_key, version, removed_version,
-                           deletion_timestamp, remove_data_change, remove_action)
-SELECT {taken}, d.path, substring(sha256(d.path::bytea) FOR 16), d.version, d.version + 1, 1, true,
-       replace(%(removed)s::text, '@path@', d.path)
-FROM (
-    SELECT v AS version, 'c' || v || '-' || n AS path
-    FROM generate_series(%(first)s::bigint, %(last)s::bigint, 2) AS v,
-         generate_series(1, %(files)s::integer) AS n
-) AS d, (SELECT * FROM dl_active_files WHERE table_id = %(table_id)s LIMIT 1) AS t
+WRITERS = 4
+# Files that a writer has added when it removes them, in one commit.
+_AT_ONCE = 100
+_CREATED_MS = 1_770_000_000_000
+# What grows with versions or with files, and is emptied again.
+TABLES = (
+    "dl_table_versions",
+    "dl_mirror_status",
+    "dl_active_files",
+    "dl_dead_files",
+    "dl_vacuum_files",
+    "dl_table_heads",
+)
+# The table keeps nothing, not even the record of what vacuum deleted.
+PROPERTIES = {
+    "delta.logRetentionDuration": "interval 0 seconds",
+    "delta.deletedFileRetentionDuration": "interval 0 seconds",
+}
+_MIRRORED = """
+UPDATE dl_mirror_status
+SET status = 'SUCCESS', json_written = true, checkpoint_written = version = %(head)s
+WHERE table_id = %(table_id)s AND status = 'PENDING'
 """
 
 
-def generate(url: str, name: str, add: str, *, versions: int) -> None:
-    """Give a table so many versions, an even number; its live files stay.
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What one stretch left: versions so far, and the bytes of each table with its indexes."""
 
-    `add` is the action of one of them, with `@path@` in the place of its path.
+    versions: int
+    deleted: int
+    expired: int
+    sizes: Mapping[str, int]
+
+    def __str__(self) -> str:
+        found = ", ".join(f"{name[3:]} {size / 2**20:.1f}" for name, size in self.sizes.items())
+        return f"{self.versions:,} versions; MiB with indexes: {found}"
+
+
+def stretches(
+    url: str, location: str, name: str, add: Mapping[str, Any], *, versions: int, steps: int
+) -> Iterator[Stretch]:
+    """Give a table at least so many versions, with upkeep after each of `steps` stretches.
+
+    `add` is the action of one of its files. The live files afterwards are those from before.
     """
-    removed = '{"path":"@path@","deletionTimestamp":1,"dataChange":true}'
+    done = 0
+    with deltasql.connect(url, location=location) as lake, _writers(url, location, name, add) as go:
+        table = lake.table(name)
+        first = table.version
+        for step in range(steps):
+            # A hundred commits that add, and one that removes.
+            left = versions * (step + 1) // steps - done
+            go(max(1, -(-left // (WRITERS * (_AT_ONCE + 1)))))
+            done = table.version - first
+            _mirror(url, table)
+            deleted = table.vacuum(dry_run=False, find_orphans=False).count
+            expired = table.expire(0, dry_run=False).versions
+            yield Stretch(done, deleted, expired, _sizes(url))
+
+
+def _mirror(url: str, table: Table) -> None:
+    values = {"head": table.version, "table_id": table.table_id}
     with psycopg.connect(url, autocommit=True) as connection:
-        found = connection.execute(_TABLE, [name]).fetchone()
-        assert found is not None
-        values: dict[str, Any] = {
-            "table_id": found[0],
-            "first": found[1] + 1,
-            "last": found[1] + versions,
-            "last_ict": found[2],
-            "versions": versions,
-            "files": _FILES,
-            "add": add,
-            "remove": '{"remove":' + removed + "}",
-            "removed": removed,
-        }
-        for statement in (_OLDER, _VERSIONS, _STATUSES, _HEAD):
-            connection.execute(statement, values)
-        history.insert_dead(connection, _DEAD, values)
+        connection.execute(_MIRRORED, values)
+
+
+@contextmanager
+def _writers(
+    url: str, location: str, name: str, add: Mapping[str, Any]
+) -> Iterator[Callable[[int], None]]:
+    """Processes that write; what is yielded has each of them do so many rounds."""
+    context = multiprocessing.get_context("spawn")
+    given, done = context.Queue(), context.Queue()
+    writers = [
+        context.Process(
+            target=_writer, args=(url, location, name, add, number, given, done), daemon=True
+        )
+        for number in range(WRITERS)
+    ]
+    for writer in writers:
+        writer.start()
+
+    def go(rounds: int) -> None:
+        for _ in writers:
+            given.put(rounds)
+        for _ in writers:
+            failure = done.get()
+            if failure is not None:
+                raise RuntimeError(f"a writer failed:\n{failure}")
+
+    try:
+        yield go
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.join()
+
+
+def _writer(
+    url: str,
+    location: str,
+    name: str,
+    add: Mapping[str, Any],
+    number: int,
+    given: Queue[int],
+    done: Queue[str | None],
+) -> None:
+    try:
+        with deltasql.connect(url, location=location) as lake:
+            table, turns = lake.table(name), count()
+            while True:
+                for _ in range(given.get()):
+                    _add_and_remove(table, add, f"{number}-{next(turns)}")
+                done.put(None)
+    except BaseException:  # noqa: BLE001 - whoever waits shows it
+        done.put(traceback.format_exc())
+
+
+def _add_and_remove(table: Table, add: Mapping[str, Any], mark: str) -> None:
+    paths = [f"churn-{mark}-{number}.parquet" for number in range(_AT_ONCE)]
+    for path in paths:
+        table.commit([{"add": {**add, "path": path}}])
+    removed = {"deletionTimestamp": _CREATED_MS, "dataChange": True}
+    table.commit([{"remove": {"path": path, **removed}} for path in paths])
+
+
+def _sizes(url: str) -> dict[str, int]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT name, pg_total_relation_size(name::regclass) FROM unnest(%s::text[]) AS name",
+            [list(TABLES)],
+        ).fetchall()
+    return dict(rows)

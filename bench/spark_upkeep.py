@@ -18,6 +18,9 @@ from bench.spark_lab import SparkLab
 TITLE = "Upkeep beside stock Delta Spark"
 CATALOG = "upkeep"
 _ROUNDS = 2
+# Stock Delta lists in as many tasks as Spark thinks fit for a cluster, 10,000, even where there is
+# one folder: on two cores that is all that its vacuum does for minutes.
+_LISTING = ("spark.sql.sources.parallelPartitionDiscovery.parallelism", "8")
 
 
 def compact(lab: SparkLab) -> Iterator[Row]:
@@ -64,6 +67,7 @@ def vacuum(lab: SparkLab) -> Iterator[Row]:
     plain = small_files.plain_copy(table, lab.data / "plainv")
     dead = small_files.remove(table, plain, count // 10)
     lab.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    lab.spark.conf.set(*_LISTING)
     time.sleep(0.1)
     yield spark_lab.faster(
         "vacuum-spark",
@@ -72,7 +76,8 @@ def vacuum(lab: SparkLab) -> Iterator[Row]:
         lambda: lab.spark.sql(f"VACUUM delta.`{plain}` RETAIN 0 HOURS DRY RUN").collect(),
         bar=0.2,
         repeats=3,
-        note="ours finds dead files in SQL; stock Delta lists the folder",
+        note="ours finds dead files in SQL; stock Delta lists the folder, in 8 tasks instead of "
+        "the 10,000 that are Spark's default",
     )
     shutil.rmtree(plain)
 

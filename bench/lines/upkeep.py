@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import shutil
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from itertools import count, islice
 from typing import Any
 
-import orjson
 import psycopg
 import pyarrow as pa
 
 import deltasql
 from bench.beside import TABLE, Beside
-from bench.churn import generate as generate_churn
+from bench.churn import PROPERTIES as CHURNED
+from bench.churn import WRITERS, Stretch, stretches
 from bench.lab import Lab, alternated, say, timed
-from bench.lines.tidying import AT_ONCE
 from bench.report import Row
 from deltasql.lake.table import Table
 from deltasql.spec import codec
@@ -25,6 +24,9 @@ from deltasql.spec import codec
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
 # How many merges in a row are alone, or not.
 _MERGES = 5
+OLD, NEW = "bench.old", "bench.new"
+# How often a churned table is vacuumed and its versions expire.
+_STRETCHES = 20
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
@@ -89,60 +91,68 @@ def _merge(table: Table, number: int) -> Any:
 
 def churn(lab: Lab) -> Iterator[Row]:
     """A table of 100 live files after many versions that expired, beside a new one."""
-    versions = lab.scaled(1_000_000, least=300) // 2 * 2
+    versions = lab.scaled(1_000_000, least=10_000)
     with lab.database("churn") as url:
         folder = lab.folder("churn")
-        with deltasql.connect(url, location=str(folder / "lake")) as lake:
-            _hundred_files(lake.create_table("bench.new", SCHEMA))
-            wire = _hundred_files(lake.create_table("bench.old", SCHEMA))
-        say(f"  {versions:,} versions are generated")
-        generate_churn(url, "bench.old", orjson.dumps(wire).decode(), versions=versions)
-        with deltasql.connect(url, location=str(folder / "lake")) as lake:
-            old = lake.table("bench.old")
-            say("  vacuum, and retention")
-            deleted = old.vacuum(**AT_ONCE, dry_run=False, find_orphans=False).count
-            gone = old.expire(**AT_ONCE, dry_run=False)
-            if gone.versions < versions or deleted != versions:
-                raise RuntimeError(f"{gone}, {deleted} files deleted")
+        location = str(folder / "lake")
+        add = churned_and_new(url, location)
+        found = []
+        for stretch in stretches(url, location, OLD, add, versions=versions, steps=_STRETCHES):
+            say(f"  {stretch}")
+            found.append(stretch)
         lab.settle()
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
-            left = connection.execute(
-                "SELECT pg_total_relation_size('dl_table_versions')"
-                " + pg_total_relation_size('dl_dead_files')"
-            ).fetchone()
-        times = alternated(
-            lambda: _open_and_commit(url, folder, "bench.old"),
-            lambda: _open_and_commit(url, folder, "bench.new"),
-            repeats=15,
-        )
+        yield open_and_commit(url, location, found)
         shutil.rmtree(folder)
-    yield Row(
+
+
+def churned_and_new(url: str, location: str) -> dict[str, Any]:
+    """The table that is to be churned and the one that is not; returns one of their adds."""
+    with deltasql.connect(url, location=location) as lake:
+        _hundred_files(lake.create_table(NEW, SCHEMA, properties=CHURNED))
+        return _hundred_files(lake.create_table(OLD, SCHEMA, properties=CHURNED))
+
+
+def open_and_commit(url: str, location: str, found: Sequence[Stretch]) -> Row:
+    """The churned table beside the new one."""
+    times = alternated(
+        lambda: _open_and_commit(url, location, OLD),
+        lambda: _open_and_commit(url, location, NEW),
+        repeats=15,
+    )
+    deleted, expired = sum(item.deleted for item in found), sum(item.expired for item in found)
+    # The first files stay.
+    if expired < found[-1].versions or deleted < expired * 99 // 101:
+        raise RuntimeError(f"{expired} versions expired, {deleted} files deleted")
+    totals = [sum(stretch.sizes.values()) / 2**20 for stretch in found]
+    return Row(
         name="churn",
-        work=f"open and commit after {versions:,} versions of churn, retention applied",
+        work=f"open and commit after {found[-1].versions:,} versions of churn, retention applied",
         ours=times[0],
         unit="s",
         peer=times[1],
         peer_name="a new table",
         better="less",
         bar=1.2,
-        note=f"100 live files each, {deleted:,} dead ones and as many versions were generated in "
-        "SQL, then vacuumed and expired by the verbs; versions and dead files still take "
-        f"{(left or (0,))[0]:,} bytes",
+        note=f"100 live files each; {WRITERS} writers committed the versions, and in "
+        f"{len(found)} stretches {deleted:,} dead files were vacuumed and {expired:,} versions "
+        f"expired. PostgreSQL's tables after each, in MiB: "
+        f"{' '.join(f'{total:.0f}' for total in totals)}",
     )
 
 
 def _hundred_files(table: Table) -> dict[str, Any]:
-    """Fill a table; returns one of its adds with a mark in the place of the path."""
+    """Fill a table; returns one of its adds."""
     table.append(_rows(1))
     (add,) = table.snapshot().adds()
     wire = codec.to_wire(add)["add"]
     table.commit([{"add": {**wire, "path": f"f{number}"}} for number in range(1, 100)])
-    return {"add": {**wire, "path": "@path@"}}
+    return dict(wire)
 
 
-def _open_and_commit(url: str, folder: Any, name: str) -> int:
-    with deltasql.connect(url, location=str(folder / "lake")) as lake:
+def _open_and_commit(url: str, location: str, name: str) -> int:
+    with deltasql.connect(url, location=location) as lake:
         table = lake.table(name)
         table.snapshot().files()
         return int(table.append(_rows(7)))
