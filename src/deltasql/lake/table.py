@@ -27,10 +27,10 @@ from deltasql.lake import writing
 from deltasql.lake.appending import Appender
 from deltasql.lake.appending.appender import MAX_DELAY, MAX_ROWS
 from deltasql.lake.arguments import checked
-from deltasql.lake.dml.changed_rows import changed_rows, feed_range
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.verbs import TableVerbs, retries_of
 from deltasql.lake.dml.words import names_of, one_of, schema_mode_of
+from deltasql.lake.feed.rows import changed_rows, feed_range
 from deltasql.lake.history import Change, HistoryEntry
 from deltasql.lake.looking.table import TableLooks
 from deltasql.lake.mirror import TableMirror

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from deltasql.errors import TableExistsError
 from deltasql.lake.adoption import Progress, Unmirrored, adopt, chosen
-from deltasql.lake.dml.changed_rows import feed_range
 from deltasql.lake.dml.result import WriteResult
+from deltasql.lake.feed.rows import feed_range
 from deltasql.lake.snapshot import Snapshot
 from deltasql.lake.table import Table
 from deltasql.lake.writing import txn_actions

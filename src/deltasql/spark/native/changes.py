@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from deltasql.data.reading.deletion import deleted_in
 from deltasql.errors import ValidationError
-from deltasql.lake.dml.feed_schemas import shown_in
+from deltasql.lake.feed.schemas import shown_in
 from deltasql.lake.history import Change
 from deltasql.lake.table import Table
 from deltasql.log.feed import CHANGE_TYPE, as_add

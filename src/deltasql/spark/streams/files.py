@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltasql.errors import SchemaMismatchError, ValidationError
-from deltasql.lake.dml.changed_rows import version_since
+from deltasql.lake.feed.rows import version_since
 from deltasql.lake.history import Change
 from deltasql.lake.table import Table
 from deltasql.log.feed import CHANGE_TYPE

@@ -14,7 +14,7 @@ from deltasql.data.reading.deletion import deleted_in
 from deltasql.data.reading.placed import PlacedRows
 from deltasql.data.reading.reader import read_files
 from deltasql.errors import ValidationError, VersionNotFoundError
-from deltasql.lake.dml.feed_schemas import shown_in
+from deltasql.lake.feed.schemas import shown_in
 from deltasql.lake.history import Change
 from deltasql.log.feed import CHANGE_TYPE, as_add
 from deltasql.log.state import TableState
