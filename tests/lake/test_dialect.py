@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pyarrow as pa
 import pytest
 
 import deltasql
+from deltasql.lake.catalog import Lake
+from deltasql.lake.dml.merge_builder import MergeBuilder
 from deltasql.lake.looking.public import TABLE
+from deltasql.lake.table import Table
+from deltasql.lake.transaction.table import TransactionTable
 from deltasql.maintenance.altering.ddl import parse_columns
-from deltasql.spark.dml.tables import SparkTable
+from deltasql.spark.database import Database
+from deltasql.spark.dml.merge_builder import MergeBuilder as SparkMergeBuilder
+from deltasql.spark.dml.tables import SparkTable, TransactionSparkTable
 from deltasql.spark.native.options import write_options
 from deltasql.spec.schema import render_schema
 
@@ -105,6 +113,42 @@ def test_a_table_of_spark_has_all_that_a_table_has(lake):
     assert spark_table.append([{"id": 1}]) == 1
     assert spark_table.head().num_rows == 1
     assert not hasattr(spark_table, "commit_request")
+
+
+# How files are written is Spark's own affair, and values that are no expressions are lit(…) there.
+_ARROWS_OWN = {"writer", "target_file_size", "new_values"}
+
+
+def _words(method) -> set[str]:
+    return set(inspect.signature(inspect.unwrap(method)).parameters)
+
+
+@pytest.mark.parametrize("verb", ["delete", "update", "merge"])
+def test_verbs_take_the_same_words_in_spark(verb):
+    ours, sparks = _words(getattr(Table, verb)), _words(getattr(SparkTable, verb))
+    assert ours - sparks <= _ARROWS_OWN
+    inside = _words(getattr(TransactionTable, verb)), _words(getattr(TransactionSparkTable, verb))
+    assert inside[0] - inside[1] <= _ARROWS_OWN
+
+
+def test_calls_of_a_lake_take_the_same_words_in_spark():
+    assert _words(Table.change_rows) <= _words(Database.changes)
+    assert _words(Table.snapshot) <= _words(Database.read)
+    assert _words(Lake.transaction) == _words(Database.transaction)
+
+
+def test_clauses_of_a_merge_have_the_same_names_in_spark():
+    public = {name for name in dir(MergeBuilder) if not name.startswith("_")}
+    assert public == {name for name in dir(SparkMergeBuilder) if not name.startswith("_")}
+
+
+def test_optimize_with_the_words_of_python_runs_at_once(lake):
+    table = lake.create_table("t", data=[{"id": 2, "day": "a"}], partition_by="day")
+    table.append([{"id": 1, "day": "a"}])
+    report = SparkTable(None, table).optimize(where="day = 'a'", zorder_by="id")
+    assert report.metrics["numRemovedFiles"] == 2
+    with pytest.raises(deltasql.ValidationError, match="does not take where"):
+        SparkTable(None, table).optimize(engine="spark", where="day = 'a'")
 
 
 def test_columns_in_words_and_from_arrow_are_one():

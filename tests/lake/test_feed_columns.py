@@ -57,7 +57,7 @@ def test_versions_around_another_schema_are_read_apart(lake):
     assert caught.value.cause == (
         "version 2 replaced the schema: of the column id, int64 can't be cast to string"
     )
-    assert "change_rows(0, 1) and change_rows(3, 3)" in caught.value.remedy
+    assert "those from 0 to 1 and those from 3 to 3" in caught.value.remedy
     assert "snapshot(version=1)" in caught.value.remedy
     assert t.change_rows(0, 1).read_all().column("id").to_pylist() == [1, 2, 1]
     assert t.change_rows(3, 3).read_all().column("id").to_pylist() == ["y"]

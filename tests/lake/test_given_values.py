@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, Field
+from deltalake import Schema as DeltaSchema
+from deltalake.schema import ArrayType, PrimitiveType, VariantType
+from deltalake.schema import StructType as DeltaStruct
 
 import deltasql
-from deltasql.errors import DeltaSqlError, SchemaMismatchError, ValidationError
+from deltasql.errors import (
+    DeltaSqlError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+    ValidationError,
+)
+from deltasql.spec.schema import Primitive
 
 AB = pa.schema([("a", pa.int64()), ("b", pa.string())])
 LATER = [{"a": 1}, {"a": 2, "b": "hello"}]
@@ -199,3 +210,30 @@ def test_an_identity_column_that_can_not_number_rows_is_refused(lake, kind, star
         with pytest.raises(ValidationError, match="identity"):
             lake.create_table("t", schema, data=data)
     assert not list(lake.tables())
+
+
+def test_schemas_of_deltalake_are_taken_as_they_are(lake):
+    """In Arrow, a variant would be a struct of binaries, and nanoseconds would pass for micro."""
+    struct = DeltaStruct([Field("x", PrimitiveType("timestamp_ntz"), metadata={"comment": "c"})])
+    fields = [
+        Field("id", PrimitiveType("integer"), nullable=False),
+        Field("v", VariantType()),
+        Field("s", ArrayType(struct, contains_null=False)),
+    ]
+    given = DeltaSchema(fields)
+    table = lake.create_table("t", given)
+    assert json.loads(table.snapshot().metadata.schema_string) == json.loads(given.to_json())
+    assert "variantType" in table.snapshot().protocol.reader_features
+    grown = lake.create_table("grown", "a INT")
+    grown.add_columns(fields[1:])
+    grown.add_columns(DeltaSchema([Field("n", PrimitiveType("short"))]))
+    kinds = [item.type for item in grown.snapshot().state.schema.fields]
+    assert kinds[1] == Primitive("variant")
+    assert kinds[3] == Primitive("short")
+    nanos = DeltaSchema([Field("at", PrimitiveType("timestamp_nanos"))])
+    with pytest.raises(UnsupportedFeatureError, match="timestamp_nanos"):
+        lake.create_table("nanos", nanos)
+    copied = lake.create_table("mapped", given, properties={"delta.columnMapping.mode": "name"})
+    theirs = DeltaTable(copied.location).schema()
+    names = lake.create_table("again", theirs).snapshot().metadata.schema_string
+    assert "columnMapping" not in names

@@ -12,6 +12,7 @@ from deltasql.delta_log.listing import list_log
 from deltasql.delta_log.names import checkpoint_name, commit_name, crc_name
 from deltasql.delta_log.reading import sidecars_of
 from deltasql.log.retention import DAY_MS
+from deltasql.mirror.validation.sampling import sample
 from tests.mirror.conftest import SCHEMA, rows
 
 # A midnight; commits come at noon, one a day.
@@ -91,6 +92,7 @@ def test_sql_keeps_everything(daily, lake):
     assert [entry.version for entry in table.history()] == list(range(10, -1, -1))
     assert table.snapshot(version=2).files().num_rows == 2
     assert table.mirror.validate().ok
+    assert sample(lake.store, table.objects, table.target).ok
     assert table.mirror.status().lag_versions == 0
 
 

@@ -28,6 +28,7 @@ from deltasql.spec.schema import (
     Primitive,
     StructField,
     StructType,
+    parse_schema,
 )
 
 _SIMPLE: dict[str, pa.DataType] = {
@@ -147,6 +148,36 @@ def schema_of(given: ArrowSchema | Sequence[ArrowSchema]) -> pa.Schema:
             raise _no_field(item, "a list of columns consists of Arrow fields")
         fields.append(item if isinstance(item, pa.Field) else pa.field(item))
     return pa.schema(fields)
+
+
+def from_deltalake(given: Any) -> StructType | None:
+    """The schema of deltalake's `Schema`, or of its fields, as it says it; None for all others.
+
+    As Arrow exports it, a variant is a struct of binaries.
+    """
+    items = given if isinstance(given, list | tuple) else [given]
+    if not items or not all(type(item).__module__.startswith("deltalake.") for item in items):
+        return None
+    told: list[Any] = []
+    for item in items:
+        said = codec.loads(item.to_json())
+        told += said["fields"] if said.get("type") == "struct" else [said]
+    _forget_files(told)
+    return parse_schema(codec.dumps({"type": "struct", "fields": told}).decode())
+
+
+def _forget_files(said: Any) -> None:
+    """Leave out how the columns of one table are called in its files."""
+    if isinstance(said, list):
+        for item in said:
+            _forget_files(item)
+    elif isinstance(said, dict):
+        metadata = said.get("metadata")
+        if isinstance(metadata, dict):
+            for key in (FIELD_ID, PHYSICAL_NAME):
+                metadata.pop(key, None)
+        for key in ("fields", "type", "elementType", "keyType", "valueType"):
+            _forget_files(said.get(key))
 
 
 def _no_field(item: object, cause: str) -> ValidationError:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from deltasql.commit import CommitRequest
 from deltasql.commit.commit_logging import after_commit
-from deltasql.data.arrow_schema import ArrowSchema, check_names, from_arrow
+from deltasql.data.arrow_schema import ArrowSchema, check_names, from_arrow, from_deltalake
 from deltasql.data.arrow_schema import schema_of as arrow_schema_of
 from deltasql.data.computing.completing import completed
 from deltasql.data.gathering import gathered
@@ -130,7 +130,7 @@ def schema_of(schema: ArrowSchema | StructType | str | None, rows: Rows | None) 
     if isinstance(schema, str):
         return parse_columns(schema)
     if isinstance(schema, ArrowSchema):
-        return arrow_schema_of(schema)
+        return from_deltalake(schema) or arrow_schema_of(schema)
     if schema is None and rows is None:
         raise ValidationError(
             "a new table needs a schema", remedy="pass schema=, or data= that has one"

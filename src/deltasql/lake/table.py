@@ -30,8 +30,8 @@ from deltasql.lake.arguments import checked
 from deltasql.lake.dml.result import WriteResult
 from deltasql.lake.dml.verbs import TableVerbs, retries_of
 from deltasql.lake.dml.words import names_of, one_of, schema_mode_of
+from deltasql.lake.feed.rows import changed_rows, feed_range
 from deltasql.lake.history import Change, HistoryEntry
-from deltasql.lake.looking.changed_rows import changed_rows
 from deltasql.lake.looking.table import TableLooks
 from deltasql.lake.mirror import TableMirror
 from deltasql.lake.scan import Scan
@@ -214,24 +214,8 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
         table needs `delta.enableChangeDataFeed`. Versions on both sides of an overwrite of the
         schema have to be read apart, if their types differ.
         """
-        newest = self.snapshot()
-        start = 0 if from_version is None else from_version
-        if from_timestamp is not None:
-            start = self._version_since(from_timestamp)
-        last = newest.version if to_version is None else to_version
-        if to_timestamp is not None:
-            last = self._version_at(to_timestamp, self._lake.store.reads)
-        if not 0 <= start <= last <= newest.version:
-            raise self._no_version(f"changes from version {start} to {last}")
-        return changed_rows(self, newest, start, last)
-
-    def _version_since(self, moment: Timestamp) -> int:
-        """The first version that is not older than a given time."""
-        version = self._lake.store.reads.version_at(self.table_id, to_ms(moment))
-        if version is None:
-            return 0
-        same = to_ms(self.snapshot(version=version).timestamp) == to_ms(moment)
-        return version if same else version + 1
+        ends = feed_range(self, from_version, to_version, from_timestamp, to_timestamp)
+        return changed_rows(self, *ends)
 
     # --- writing ----------------------------------------------------------------------
 
@@ -377,12 +361,14 @@ class Table(TableCommits, TableVerbs, TableUpkeep, TableLooks):
             raise
 
     def _version_at(self, timestamp: Timestamp, reader: TxnLogReader) -> int:
+        """The version that was current at a time, by what a reader knows."""
         version = reader.version_at(self.table_id, to_ms(timestamp))
         if version is None:
             raise self._no_version(f"version as of {timestamp}")
         return version
 
     def _no_version(self, wanted: str) -> VersionNotFoundError:
+        """The error for a version that is not there; it says which are."""
         head = self._lake.store.head(self.table_id)
         if head is None:
             return VersionNotFoundError(f"{self.name} has no {wanted}")

@@ -164,7 +164,7 @@ class Settings:
     mirror_lag_alert: float = _setting(DURATION, "60s", "lag that raises an alert")
     mirror_lag_alert_versions: int = _setting(COUNT, "1000", "lag in versions that raises an alert")
     mirror_sample_interval: float | None = _setting(
-        INTERVAL, "1h", "how often the worker looks at the newest commit files of every table"
+        INTERVAL, "1h", "how often the worker looks at a sample of every mirror"
     )
     mirror_validate_interval: float | None = _setting(
         INTERVAL, "off", "how often the worker validates every table"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deltasql.errors import TableExistsError
 from deltasql.lake.adoption import Progress, Unmirrored, adopt, chosen
 from deltasql.lake.dml.result import WriteResult
+from deltasql.lake.feed.rows import feed_range
 from deltasql.lake.snapshot import Snapshot
 from deltasql.lake.table import Table
 from deltasql.lake.writing import txn_actions
@@ -92,15 +93,24 @@ class Database:
                 return pinned
         return table.snapshot(version=version, timestamp=timestamp)
 
-    def changes(self, name: str, from_version: int, to_version: int | None = None) -> DataFrame:
-        """The change data feed of a table, including both versions, by default up to the newest.
+    def changes(
+        self,
+        name: str,
+        from_version: int | None = None,
+        to_version: int | None = None,
+        *,
+        from_timestamp: Timestamp | None = None,
+        to_timestamp: Timestamp | None = None,
+    ) -> DataFrame:
+        """The change data feed of a table, including both versions, by default all of them.
 
         It has the table's columns, `_change_type` (insert, delete, update_preimage,
         update_postimage), `_commit_version` and `_commit_timestamp`.
         """
         table = self.lake.table(name)
         self.set_credentials(table.location)
-        return changes.feed(self.reader, table, from_version, to_version)
+        ends = feed_range(table, from_version, to_version, from_timestamp, to_timestamp)
+        return changes.feed(self.reader, table, *ends)
 
     @contextmanager
     def snapshot(self) -> Iterator[Mapping[int, int]]:
@@ -197,13 +207,20 @@ class Database:
         return SparkTable(self, self.lake.table(name))
 
     def transaction(
-        self, *, app_id: str | None = None, app_version: int | None = None
+        self,
+        *,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
     ) -> SparkTransaction:
         """Several tables, all or nothing: `with db.transaction() as tx: …`
 
-        With `app_id` and `app_version`, it happens once, however often it is run.
+        With `app_id` and `app_version`, it happens once, however often it is run. `commit_metadata`
+        goes into the commit of each table.
         """
-        return SparkTransaction(self, app_id=app_id, app_version=app_version)
+        return SparkTransaction(
+            self, app_id=app_id, app_version=app_version, commit_metadata=commit_metadata
+        )
 
     # --- huge logs ----------------------------------------------------------------------
 

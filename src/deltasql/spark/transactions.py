@@ -39,11 +39,18 @@ class SparkTransaction:
     """
 
     def __init__(
-        self, database: Database, *, app_id: str | None = None, app_version: int | None = None
+        self,
+        database: Database,
+        *,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self._database = database
         self._app = (app_id, app_version)
-        self._inner: Transaction = database.lake.transaction(app_id=app_id, app_version=app_version)
+        self._inner: Transaction = database.lake.transaction(
+            app_id=app_id, app_version=app_version, commit_metadata=commit_metadata
+        )
         self._block: Block | None = None
         # Whether to leave with `AlreadyHappened` as soon as a table shows that it has.
         self.stops_early = False

@@ -191,7 +191,7 @@ def test_vectors_of_versions_without_change_files(lake):
     table = lake.create_table("bare", data=ROWS, properties={"delta.enableDeletionVectors": "true"})
     table.delete("id = 2")
     table.set_properties({"delta.enableChangeDataFeed": "true"})
-    from deltasql.lake.looking.changed_rows import feed_rows
+    from deltasql.lake.feed.rows import feed_rows
 
     rows = feed_rows(table.objects, table.snapshot().state, table.changes(1, 1), table="bare")
     assert [(row["id"], row["_change_type"]) for row in rows.read_all().to_pylist()] == [

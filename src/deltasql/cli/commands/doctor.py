@@ -23,8 +23,8 @@ def doctor(session: Session) -> None:
     """Check everything that a lake needs.
 
     This covers versions, Java and jars, the database, its grants and its clock, the object
-    store, the worker, the mirror's lag, and the newest commit files of each table. Each problem
-    comes with a remedy. The exit code is 1 if there is one.
+    store, the worker, the mirror's lag, and the files of each mirror, of which the newest are
+    read. Each problem comes with a remedy. The exit code is 1 if there is one.
     """
     from deltasql.lake.looking.examining import examine
     from deltasql.telemetry import logs

@@ -206,4 +206,8 @@ def _drift(lake: Lake) -> Iterator[Finding]:
                 f"deltasql mirror validate {table.name}, then deltasql mirror repair {table.name}",
             )
     if not drifted:
-        yield Finding("drift", "ok", f"the newest {looked} commit files match SQL")
+        yield Finding(
+            "drift",
+            "ok",
+            f"the files of each mirror match SQL, as do the bytes of the newest {looked}",
+        )

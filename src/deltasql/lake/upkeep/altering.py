@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from deltasql.data.arrow_schema import ArrowSchema, check_names, from_arrow, schema_of
+from deltasql.data.arrow_schema import (
+    ArrowSchema,
+    check_names,
+    from_arrow,
+    from_deltalake,
+    schema_of,
+)
 from deltasql.data.conform import check_added
 from deltasql.errors import ValidationError
 from deltasql.lake.upkeep.alterations import commit, newest
@@ -75,6 +81,7 @@ class TableColumns:
         snapshot = newest(self)
         if isinstance(schema, str):
             schema = parse_columns(schema)
+        schema = from_deltalake(schema) or schema
         # Polars' schema is a mapping as well.
         if isinstance(schema, ArrowSchema) or not isinstance(schema, StructType | Mapping):
             schema = schema_of(schema)

@@ -17,6 +17,7 @@ from deltasql.errors import (
     ValidationError,
 )
 from deltasql.lake import writing
+from deltasql.lake.dml.words import names_of
 from deltasql.log.predicates.predicate import bind, parse
 from deltasql.log.pruning.files import is_partition_only
 from deltasql.log.removal import removes, rewritten
@@ -50,7 +51,7 @@ class TableOptimize:
         self,
         where: str | None = None,
         target_size: int | str | None = None,
-        zorder_by: Sequence[str] = (),
+        zorder_by: Sequence[str] | str = (),
         *,
         purge: bool = False,
         dead_share: float = DEAD_SHARE,
@@ -79,7 +80,7 @@ class TableOptimize:
         wish = Wish(
             where=where,
             target_size=_target(target_size, state.properties),
-            zorder_by=_columns(zorder_by, state),
+            zorder_by=_columns(names_of(zorder_by), state),
             cluster_by=_clustering(table, state),
             purge=purge,
             dead_share=dead_share,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from deltasql.delta_log.last_checkpoint import hinted_version
 from deltasql.delta_log.listing import LogListing, list_log
 from deltasql.delta_log.names import LAST_CHECKPOINT, LOG
-from deltasql.delta_log.reading import FilesAside, checkpoint_fault, read_mirror
+from deltasql.delta_log.reading import FilesAside, read_mirror
 from deltasql.errors import DeltaSqlError, TableNotFoundError, VersionNotFoundError
 from deltasql.log.file_sums import FileHashes
 from deltasql.log.replay import Replay
@@ -21,6 +20,7 @@ from deltasql.mirror.validation.by_sums import SumComparison, Summer
 from deltasql.mirror.validation.checksums import is_wrong
 from deltasql.mirror.validation.digests import Advance, commit_digests, differing
 from deltasql.mirror.validation.second_reader import IndependentView, independent_view
+from deltasql.mirror.validation.starting import start_fault
 from deltasql.objectstore import ObjectStore
 from deltasql.showing.report import Report
 from deltasql.store.checking.content import file_hashes
@@ -122,9 +122,8 @@ def validate(
     if newest >= head.earliest_version:
         _compare_snapshots(log, objects, target, listing, report, options, summer)
     if report.error is None:
-        report.error = _start_fault(
-            objects, listing, newest if version is None else version, pointer
-        )
+        fault = start_fault(objects, listing, newest if version is None else version, pointer)
+        report.error = None if fault is None else fault.told
     report.first_drift = _first_drift(report)
     return report
 
@@ -253,24 +252,6 @@ def _compare_others(
     report.txns_differ = txns != {name: txn.version for name, txn in replay.txns.items()}
     domains = {name: item.configuration for name, item in replay.domains.items()}
     report.domains_differ = domains != log.domains(target.table_id, version)
-
-
-def _start_fault(
-    objects: ObjectStore,
-    listing: LogListing,
-    version: int,
-    pointer: tuple[bytes, str] | None,
-) -> str | None:
-    """Why readers can't open the table, although we can: few go back to an older checkpoint."""
-    hint = None if pointer is None else hinted_version(pointer[0])
-    if hint is not None and hint not in listing.checkpoints:
-        return f"{LAST_CHECKPOINT} points at version {hint}: it has no checkpoint"
-    newest = next(listing.newest_first(version), None)
-    for found in () if newest is None else listing.checkpoints[newest.version]:
-        fault = checkpoint_fault(objects, found)
-        if fault is not None:
-            return f"the checkpoint of version {found.version} can't be read: {fault}"
-    return None
 
 
 # --- the second reader -----------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 A commit file that is gone or differs counts as not mirrored: `mirror status` shows it, and the next
 publish run writes it again from SQL. If somebody else wrote something there, the run refuses to
-overwrite it and says so in the version's status.
+overwrite it and says so in the version's status. A checkpoint that is gone, and that readers look
+for, is due again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ logger = logging.getLogger("deltasql.mirror")
 
 
 class DriftWatch:
-    """Checks the newest commit files of every table."""
+    """Checks a sample of every table's mirror."""
 
     def __init__(
         self, engine: MirrorEngine, log: LogStore, objects: Callable[[str], ObjectStore]
@@ -44,7 +45,7 @@ class DriftWatch:
                 # Lag already reports an object store that is unreachable.
                 logger.warning("%s: the mirror could not be sampled: %s", target.name, error)
                 continue
-            if found.missing_versions or found.digest_mismatches or found.foreign_versions:
+            if found.has_drifted:
                 drifted.add(target.name)
                 facts = {"table": target.name, "table_id": target.table_id, "error": found.told}
                 logger.error("%s: the mirror drifted: %s", target.name, found.told, extra=facts)
@@ -61,3 +62,5 @@ class DriftWatch:
     def _forget(self, target: Target, found: DriftSample) -> None:
         for version in (*found.missing_versions, *found.digest_mismatches):
             self._log.forget_mirrored(target.table_id, first=version, last=version)
+        if found.lost_checkpoint is not None:
+            self._log.forget_checkpoint(target.table_id, found.lost_checkpoint)

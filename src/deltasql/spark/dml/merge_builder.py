@@ -102,6 +102,16 @@ class MergeBuilder(Generic[Done]):
         """Let the table gain the columns that only the source has."""
         return type(self)(replace(self._merge, evolves=True), self._run)
 
+    # The same under Python's names.
+    when_matched_update = whenMatchedUpdate
+    when_matched_update_all = whenMatchedUpdateAll
+    when_matched_delete = whenMatchedDelete
+    when_not_matched_insert = whenNotMatchedInsert
+    when_not_matched_insert_all = whenNotMatchedInsertAll
+    when_not_matched_by_source_update = whenNotMatchedBySourceUpdate
+    when_not_matched_by_source_delete = whenNotMatchedBySourceDelete
+    with_schema_evolution = withSchemaEvolution
+
     def execute(self, retries: int = 0) -> Done:
         """Merge; returns the version with metrics, or the metrics inside a transaction.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 from deltasql.commit.discarding import Abandon
 from deltasql.errors import (
@@ -14,10 +15,12 @@ from deltasql.errors import (
 )
 from deltasql.lake import writing
 from deltasql.lake.dml.result import WriteResult
+from deltasql.lake.dml.verbs import retries_of
 from deltasql.lake.dml.words import one_of
 from deltasql.lake.looking.public import TABLE as PUBLIC
 from deltasql.lake.snapshot import Snapshot
 from deltasql.lake.table import Table
+from deltasql.lake.upkeep.optimizing import OptimizeReport
 from deltasql.lake.writing import txn_actions
 from deltasql.objectstore import ObjectStore
 from deltasql.spark.dml import merge_run, row_changes
@@ -106,78 +109,107 @@ class SparkTable:
         retries: int = 0,
         app_id: str | None = None,
         app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+        max_commit_retries: int | None = None,
     ) -> WriteResult:
         """Delete the rows of a condition, by default all; returns the version, with metrics.
 
         After a conflict with another writer, it runs again on the newer version, up to `retries`
-        times. With `app_id` and `app_version`, it happens once, however often it is called. `where`
-        and `predicate` are other names for the condition.
+        times (`max_commit_retries` is the same). With `app_id` and `app_version`, it happens once,
+        however often it is called. `where` and `predicate` are other names for the condition.
         """
-        extra, wanted = txn_actions(app_id, app_version), _given(condition, where, predicate)
-        return self._do(lambda context: row_changes.delete(context, wanted), retries, extra)
+        wishes = _wishes(retries, max_commit_retries, app_id, app_version, commit_metadata)
+        wanted = _given(condition, where, predicate)
+        return self._do(lambda context: row_changes.delete(context, wanted), wishes)
 
-    def update(
+    def update(  # noqa: PLR0913 - the public names
         self,
         condition: str | Column | None = None,
         set: Mapping[str, str | Column] | None = None,  # noqa: A002 - delta-spark's name
         *,
         where: str | Column | None = None,
         predicate: str | Column | None = None,
+        updates: Mapping[str, str | Column] | None = None,
         retries: int = 0,
         app_id: str | None = None,
         app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+        max_commit_retries: int | None = None,
     ) -> WriteResult:
         """Set columns in the rows of a condition, by default in all; returns the version.
 
-        `update("id = 200", {"v": "7"})`: values are Spark SQL expressions, or columns.
+        `update("id = 200", {"v": "7"})`: values are Spark SQL expressions, or columns. `updates` is
+        another name for `set`; the rest is that of `delete`.
         """
-        extra, wanted = txn_actions(app_id, app_version), _given(condition, where, predicate)
-        return self._do(lambda context: row_changes.update(context, wanted, set), retries, extra)
+        wishes = _wishes(retries, max_commit_retries, app_id, app_version, commit_metadata)
+        wanted, values = _given(condition, where, predicate), _values(set, updates)
+        return self._do(lambda context: row_changes.update(context, wanted, values), wishes)
 
-    def merge(
+    def merge(  # noqa: PLR0913 - the public names
         self,
         source: DataFrame,
         condition: str | Column | None = None,
         *,
         on: str | Column | None = None,
         predicate: str | Column | None = None,
+        source_alias: str | None = None,
+        target_alias: str | None = None,
+        merge_schema: bool = False,
+        retries: int = 0,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+        max_commit_retries: int | None = None,
     ) -> MergeBuilder[WriteResult]:
         """Merge a frame into the table; see `MergeBuilder` for the clauses.
 
-        `on` and `predicate` are other names for the condition.
+        `on` and `predicate` are other names for the condition, `merge_schema` is one for
+        `withSchemaEvolution()`; `source_alias` and `target_alias` do what `alias` does.
         """
+        wishes = _wishes(retries, max_commit_retries, app_id, app_version, commit_metadata)
         wanted = _needed(_given(condition, on, predicate))
-        merge = Merge(source=source, condition=wanted, target_alias=self._alias)
-        return MergeBuilder(merge, self._merge)
+        merge = _merge_of(source, wanted, source_alias, target_alias or self._alias)
 
+        def run(asked: Merge, more: int) -> WriteResult:
+            often = replace(wishes, retries=max(wishes.retries, more))
+            return self._do(lambda context: merge_run.run(context, asked), often)
+
+        return MergeBuilder(replace(merge, evolves=merge_schema), run)
+
+    @overload
     def optimize(
         self, target_size: int | str | None = None, *, engine: Engine = "arrow"
-    ) -> OptimizeBuilder:
-        """Combine small files, or order rows; see `Table.optimize`.
+    ) -> OptimizeBuilder: ...
+
+    @overload
+    def optimize(
+        self, target_size: int | str | None = None, *, engine: Engine = "arrow", **words: Any
+    ) -> OptimizeReport: ...
+
+    def optimize(
+        self, target_size: int | str | None = None, *, engine: Engine = "arrow", **words: Any
+    ) -> OptimizeBuilder | OptimizeReport:
+        """Combine small files, or order rows, by delta-spark's methods of what is returned.
 
         By default, the driver does it, from Arrow. With the engine `spark`, executors do it by
-        Delta's own OPTIMIZE, for tables that are too large for one machine.
+        Delta's own OPTIMIZE, for tables that are too large for one machine. With a word of
+        `Table.optimize`, such as `where` or `zorder_by`, it runs at once, as that does.
         """
-        return OptimizeBuilder(self._database, self._table, target_size, engine)
+        if not words:
+            return OptimizeBuilder(self._database, self._table, target_size, engine)
+        if engine != "arrow":
+            raise ValidationError(
+                f"the engine {engine!r:.40} does not take {', '.join(sorted(words))}",
+                remedy="write .where(…) and .executeCompaction() or .executeZOrderBy(…)",
+            )
+        return self._table.optimize(target_size=target_size, **words)
 
-    def _merge(self, merge: Merge, retries: int) -> WriteResult:
-        return self._do(lambda context: merge_run.run(context, merge), retries, ())
-
-    def _do(
-        self,
-        operation: Callable[[DmlContext], Outcome],
-        retries: int,
-        extra: Sequence[Action],
-    ) -> WriteResult:
+    def _do(self, operation: Callable[[DmlContext], Outcome], wishes: _Wishes) -> WriteResult:
         with tracing.span("dml", table=self._table.name), self._database.lake.presence.writing():
-            return self._try(operation, retries, extra)
+            return self._try(operation, wishes)
 
-    def _try(
-        self,
-        operation: Callable[[DmlContext], Outcome],
-        retries: int,
-        extra: Sequence[Action],
-    ) -> WriteResult:
+    def _try(self, operation: Callable[[DmlContext], Outcome], wishes: _Wishes) -> WriteResult:
+        extra, retries = wishes.extra, wishes.retries
         for attempt in range(retries + 1):
             context = self._database.context(self._table)
             write, metrics = operation(context)
@@ -186,7 +218,7 @@ class SparkTable:
             if not write.actions:
                 write = writing.Write(actions=(), operation="WRITE")
             try:
-                return self._table.commit_write(write, extra)
+                return self._table.commit_write(write, extra, wishes.metadata)
             except (CommitStateUnknownError, VersionConflictError):
                 raise
             except CommitError:
@@ -232,10 +264,11 @@ class TransactionSparkTable:
         *,
         where: str | Column | None = None,
         predicate: str | Column | None = None,
+        updates: Mapping[str, str | Column] | None = None,
     ) -> Mapping[str, int]:
         """Set columns in the rows of a condition, by default in all; returns the metrics."""
-        wanted = _given(condition, where, predicate)
-        return self._done(row_changes.update(self._context(), wanted, set))
+        wanted, values = _given(condition, where, predicate), _values(set, updates)
+        return self._done(row_changes.update(self._context(), wanted, values))
 
     def merge(
         self,
@@ -244,13 +277,16 @@ class TransactionSparkTable:
         *,
         on: str | Column | None = None,
         predicate: str | Column | None = None,
+        source_alias: str | None = None,
+        target_alias: str | None = None,
     ) -> MergeBuilder[Mapping[str, int]]:
         """Merge a frame into the table; see `MergeBuilder` for the clauses.
 
-        `on` and `predicate` are other names for the condition.
+        `on` and `predicate` are other names for the condition; `source_alias` and `target_alias`
+        do what `alias` does.
         """
         wanted = _needed(_given(condition, on, predicate))
-        merge = Merge(source=source, condition=wanted, target_alias=self._alias)
+        merge = _merge_of(source, wanted, source_alias, target_alias or self._alias)
         return MergeBuilder(merge, self._merge)
 
     def _merge(self, merge: Merge, retries: int) -> Mapping[str, int]:
@@ -269,6 +305,39 @@ class TransactionSparkTable:
         write, metrics = outcome
         self._take(write)
         return metrics
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """How an operation is committed."""
+
+    retries: int
+    extra: Sequence[Action]
+    metadata: Mapping[str, Any] | None
+
+
+def _wishes(
+    retries: int,
+    max_commit_retries: int | None,
+    app_id: str | None,
+    app_version: int | None,
+    metadata: Mapping[str, Any] | None,
+) -> _Wishes:
+    extra = txn_actions(app_id, app_version)
+    return _Wishes(retries_of(retries, max_commit_retries), extra, metadata)
+
+
+def _merge_of(
+    source: DataFrame, condition: str | Column, source_alias: str | None, target_alias: str
+) -> Merge:
+    named = source if source_alias is None else source.alias(source_alias)
+    return Merge(source=named, condition=condition, target_alias=target_alias)
+
+
+def _values(
+    *names: Mapping[str, str | Column] | None,
+) -> Mapping[str, str | Column] | None:
+    return cast("Mapping[str, str | Column] | None", one_of(*names))
 
 
 def _given(*names: str | Column | None) -> str | Column | None:

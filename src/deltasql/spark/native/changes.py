@@ -15,14 +15,13 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from deltasql.data.reading.deletion import deleted_in
-from deltasql.errors import ValidationError, VersionNotFoundError
+from deltasql.errors import ValidationError
+from deltasql.lake.feed.schemas import shown_in
 from deltasql.lake.history import Change
-from deltasql.lake.snapshot import Snapshot
 from deltasql.lake.table import Table
 from deltasql.log.feed import CHANGE_TYPE, as_add
 from deltasql.log.pruning.stats_keys import load_stats, record_count
 from deltasql.log.state import TableState
-from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.spark.native.reading import Reader
 from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, RemoveFile
@@ -73,37 +72,17 @@ class ChangedFiles:
         self.deletes += [stamped(add, "delete") for add in removes.values()]
 
 
-def feed(reader: Reader, table: Table, start: int, end: int | None) -> DataFrame:
-    """The changes of the versions from `start` up to and including `end`."""
-    newest = table.snapshot()
-    last = newest.version if end is None else end
-    if start > last or last > newest.version:
-        raise VersionNotFoundError(
-            f"{table.name} has no changes from version {start} to {last}",
-            cause=f"its newest version is {newest.version}",
-            remedy="ask for versions that exist, the first one first",
-        )
+def feed(reader: Reader, table: Table, start: int, last: int) -> DataFrame:
+    """The changes of the versions from `start` up to and including `last`."""
     first = table.snapshot(version=start)
     must_have_feed(table.name, first.state)
-    # Like stock Delta: with column mapping, columns may have been renamed or dropped.
-    shown = newest if newest.state.column_mapping == "none" else table.snapshot(version=last)
-    found = ChangedFiles()
-    for change in table.changes(start, last):
+    changes, found = table.changes(start, last), ChangedFiles()
+    for change in changes:
         for action in change.actions:
             if isinstance(action, Metadata):
                 _must_say_feed(table.name, action.configuration, change.version)
         found.take(change, table.objects)
-    return frame_of(reader, table.location, shown.state, found)
-
-
-def version_from(table: Table, moment: Timestamp) -> int:
-    """The first version at or after a point in time."""
-    try:
-        before: Snapshot = table.snapshot(timestamp=moment)
-    except VersionNotFoundError:
-        return 0
-    same = to_ms(before.timestamp) == to_ms(moment)
-    return before.version if same else before.version + 1
+    return frame_of(reader, table.location, shown_in(table, first, changes), found)
 
 
 def must_have_feed(name: str, state: TableState) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltasql.errors import SchemaMismatchError, ValidationError
+from deltasql.lake.feed.rows import version_since
 from deltasql.lake.history import Change
 from deltasql.lake.table import Table
 from deltasql.log.feed import CHANGE_TYPE
@@ -22,7 +23,6 @@ from deltasql.spark.native.changes import (
     ChangedFiles,
     feed_state,
     must_have_feed,
-    version_from,
 )
 from deltasql.spec.actions import AddFile, Metadata, RemoveFile
 from deltasql.spec.schema import parse_schema
@@ -134,7 +134,7 @@ class StreamFiles:
         if options.starting_version == "latest":
             return Position(self._table.version + 1)
         if options.starting_timestamp is not None:
-            return Position(version_from(self._table, options.starting_timestamp))
+            return Position(version_since(self._table, options.starting_timestamp))
         if options.starting_version is not None:
             return Position(int(options.starting_version))
         return Position(self._table.version, initial=True)

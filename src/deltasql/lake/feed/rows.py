@@ -14,17 +14,17 @@ from deltasql.data.reading.deletion import deleted_in
 from deltasql.data.reading.placed import PlacedRows
 from deltasql.data.reading.reader import read_files
 from deltasql.errors import ValidationError, VersionNotFoundError
+from deltasql.lake.feed.schemas import shown_in
 from deltasql.lake.history import Change
-from deltasql.lake.looking.feed_schemas import misfit, no_common_schema
 from deltasql.log.feed import CHANGE_TYPE, as_add
 from deltasql.log.state import TableState
+from deltasql.log.timestamps import Timestamp, to_ms
 from deltasql.objectstore import ObjectStore
 from deltasql.spec.actions import AddFile, CdcFile, Metadata, RemoveFile
 from deltasql.spec.properties import CHANGE_FEED, FIELD_ID, PHYSICAL_NAME, is_true
 from deltasql.spec.schema import Primitive, StructField, StructType
 
 if TYPE_CHECKING:
-    from deltasql.lake.snapshot import Snapshot
     from deltasql.lake.table import Table
 
 _STAMP = pa.timestamp("us", "UTC")
@@ -32,32 +32,44 @@ _STAMP = pa.timestamp("us", "UTC")
 _ID = 1 << 30
 
 
-def changed_rows(table: Table, newest: Snapshot, start: int, last: int) -> pa.RecordBatchReader:
-    """The rows of some versions, with the kind of their change, its version and its time.
+def feed_range(
+    table: Table,
+    from_version: int | None,
+    to_version: int | None,
+    from_timestamp: Timestamp | None,
+    to_timestamp: Timestamp | None,
+) -> tuple[int, int]:
+    """The first and the last version that is meant, by number or by time."""
+    newest = table.version
+    start = from_version or 0
+    if from_timestamp is not None:
+        start = version_since(table, from_timestamp)
+    last = newest if to_version is None else to_version
+    if to_timestamp is not None:
+        last = table.snapshot(timestamp=to_timestamp).version
+    if not 0 <= start <= last <= newest:
+        raise table._no_version(f"changes from version {start} to {last}")
+    return start, last
 
-    They have the table's present schema, or that of the last version if they don't fit it.
-    """
+
+def version_since(table: Table, moment: Timestamp) -> int:
+    """The first version that is not older than a given time."""
+    try:
+        before = table.snapshot(timestamp=moment)
+    except VersionNotFoundError:
+        return 0
+    same = to_ms(before.timestamp) == to_ms(moment)
+    return before.version if same else before.version + 1
+
+
+def changed_rows(table: Table, start: int, last: int) -> pa.RecordBatchReader:
+    """The rows of some versions, with the kind of their change, its version and its time."""
     first = table.snapshot(version=start)
-    is_mapped = newest.state.column_mapping != "none"
-    state = table.snapshot(version=last).state if is_mapped else newest.state
     if not first.state.has_change_feed:
         raise _no_feed(table.name, f"{CHANGE_FEED} is not true")
     changes = table.changes(start, last)
-    before = first if start == 0 else _before(table, first)
-    if misfit(before.metadata, changes, state) is not None:
-        state = table.snapshot(version=last).state
-        found = misfit(before.metadata, changes, state)
-        if found is not None:
-            raise no_common_schema(table.name, changes, found)
+    state = shown_in(table, first, changes)
     return feed_rows(table.objects, state, changes, table=table.name)
-
-
-def _before(table: Table, first: Snapshot) -> Snapshot:
-    """The table before the first of some versions; if that has expired, as of that one."""
-    try:
-        return table.snapshot(version=first.version - 1)
-    except VersionNotFoundError:
-        return first
 
 
 def feed_rows(

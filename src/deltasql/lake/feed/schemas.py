@@ -4,17 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from deltasql.data.arrow_schema import to_arrow
 from deltasql.data.reading.file_columns import column_rules
 from deltasql.data.reshape import ReshapeError, reshape
-from deltasql.errors import ValidationError
+from deltasql.errors import ValidationError, VersionNotFoundError
 from deltasql.lake.history import Change
 from deltasql.log.state import TableState
 from deltasql.spec.actions import Action, AddFile, CdcFile, Metadata, RemoveFile
 from deltasql.spec.schema import StructType, parse_schema
+
+if TYPE_CHECKING:
+    from deltasql.lake.snapshot import Snapshot
+    from deltasql.lake.table import Table
+
+
+def shown_in(table: Table, first: Snapshot, changes: Sequence[Change]) -> TableState:
+    """The state in whose schema the rows of changes are shown; `first` is after the first of them.
+
+    The table's present one, or that of the last version: with column mapping, since columns may
+    have been renamed or dropped, and where the rows don't fit. `ValidationError` if they fit in
+    neither.
+    """
+    last, newest = changes[-1].version, table.snapshot()
+    if newest.state.column_mapping != "none":
+        return table.snapshot(version=last).state
+    before = first.metadata if changes[0].version == 0 else _before(table, first)
+    if misfit(before, changes, newest.state) is None:
+        return newest.state
+    state = table.snapshot(version=last).state
+    found = misfit(before, changes, state)
+    if found is not None:
+        raise no_common_schema(table.name, changes, found)
+    return state
+
+
+def _before(table: Table, first: Snapshot) -> Metadata:
+    """The metadata before a version; if that has expired, as of the version."""
+    try:
+        return table.snapshot(version=first.version - 1).metadata
+    except VersionNotFoundError:
+        return first.metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +86,10 @@ def no_common_schema(table: str, changes: Sequence[Change], found: Misfit) -> Va
     first, last, since = changes[0].version, changes[-1].version, found.since
     parts = []
     if first < since:
-        parts.append(f"change_rows({first}, {since - 1})")
+        parts.append(f"those from {first} to {since - 1}")
     if since < last:
-        parts.append(f"change_rows({since + 1}, {last})")
-    apart = f"read {' and '.join(parts)}; " if parts else ""
+        parts.append(f"those from {since + 1} to {last}")
+    apart = f"read {' and '.join(parts)} by themselves; " if parts else ""
     return ValidationError(
         f"the changes of {table} from version {first} to {last} have no schema in common",
         cause=f"version {since} replaced the schema: {found.reason}",
