@@ -18,15 +18,12 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-import pyarrow as pa
-from playwright.sync_api import sync_playwright
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from tests.parts import chromium
-from tests.serve.conftest import open_lake, start
+from tests.docs.photographs import photographs
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -41,13 +38,6 @@ SHOTS = {
     "history": ("deltasql history sales.orders", 100),
     "status": ("deltasql mirror status", 100),
     "audit": ("deltasql audit --since 1d", 140),
-}
-
-# The pages of the dashboard by name.
-PAGES = {
-    "overview": "/",
-    "table": "/tables/sales.orders",
-    "partitions": "/tables/sales.orders/partitions",
 }
 
 _ROW = 62
@@ -183,56 +173,6 @@ def _drawn(line: str, told: str, folder: Path, width: int) -> str:
     return console.export_svg(
         title="", theme=_THEME, code_format=_FRAME, unique_id="shot-" + line.split()[1]
     )
-
-
-# --- the dashboard ------------------------------------------------------------------------
-
-
-def _fill(folder: Path) -> None:
-    """A lake as people have them: some tables, some days, some with more in them than others."""
-    with open_lake(folder) as lake:
-        schema = pa.schema([("id", pa.int64()), ("day", pa.string()), ("amount", pa.float64())])
-        orders = lake.create_table("sales.orders", schema, ["day"])
-        lines = lake.create_table("sales.lines", schema)
-        for name in ("crm.customers", "ops.shipments", "web.clicks"):
-            lake.create_table(name, schema).append(_rows(1, 900))
-        for number in range(9):
-            orders.append(_rows(1 + number % 5, 400 + 700 * (number % 4)))
-        orders.delete("id < 100 AND day = '2026-11-03'")
-        with lake.transaction() as tx:
-            tx.at(orders).append(_rows(5, 50))
-            tx.at(lines).append(_rows(5, 250))
-
-
-def _rows(days: int, count: int) -> pa.Table:
-    names = [f"2026-11-{1 + number % days:02d}" for number in range(count)]
-    return pa.table({"id": range(count), "day": names, "amount": [9.5 * n for n in range(count)]})
-
-
-def photographs() -> dict[str, bytes]:
-    """Pages of the service in a real browser, by the names of their files."""
-    folder = Path(tempfile.mkdtemp(prefix="lake-", dir="/tmp"))
-    try:
-        _fill(folder)
-        service = start(folder)
-        try:
-            with sync_playwright() as playwright:
-                program = chromium.find()
-                browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-                page = browser.new_page(
-                    base_url=service.address, viewport={"width": 1280, "height": 860}
-                )
-                found = {}
-                for name, path in PAGES.items():
-                    page.goto(path)
-                    found[name] = page.screenshot()
-                browser.close()
-                return found
-        finally:
-            service.http.close()
-            service.stop()
-    finally:
-        shutil.rmtree(folder)
 
 
 def main() -> None:

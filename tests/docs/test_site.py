@@ -20,12 +20,13 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import sync_playwright
 
-from tests.docs import pictures
+from tests.docs import photographs, pictures
 from tests.parts import chromium
 from tests.parts.process import PartMissingError
 
 ROOT = Path(__file__).parents[2]
 # In the dark; by day every page is examined.
+_PHOTOGRAPHS = {f"images/{name}.png" for name in photographs.PAGES}
 IN_THE_DARK = ["index.html", "python.html", "benchmarks.html", "how-do-i.html", "api/table.html"]
 
 _LOADED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)=\"?(https?:[^\s\">]+)")
@@ -174,6 +175,28 @@ def test_the_browser_has_no_complaint(browser, address, pages, scheme):
             for node in item["nodes"]
         ]
     assert not problems, "\n".join(problems)
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_photographs_of_the_dashboard_have_the_scheme_of_the_page(
+    site, browser, address, pages, scheme
+):
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    seen = 0
+    for name in sorted(name for name, found in pages.items() if _PHOTOGRAPHS & set(found.asked)):
+        page.goto(address + name)
+        for drawn in page.eval_on_selector_all(
+            "img[src^='images/'][src$='.png']",
+            "all => all.map(item => getComputedStyle(item).content + ' ' + item.src)",
+        ):
+            seen += 1
+            place = re.search(r"images/([a-z-]+\.png)", drawn)
+            assert place, drawn
+            assert ("-dark" in place[1]) == (scheme == "dark"), drawn
+            assert (site / "images" / place[1]).is_file()
+    assert seen == 4
     context.close()
 
 

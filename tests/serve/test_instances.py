@@ -92,13 +92,16 @@ def test_what_one_does_the_other_tells(pair):
 def test_one_goes_and_the_other_carries_on(pair, end):
     lake, (one, two) = pair
     table = lake.table("sales.orders")
-    body = {"actions": [{"txn": {"appId": "a", "version": 1}}]}
-    for _ in range(3):
-        assert one.http.post(f"{T}/commits", json=body).status_code == 201
+
+    def commit(service, number: int) -> int:
+        # Each is new to the table.
+        body = {"actions": [{"txn": {"appId": "a", "version": number}}]}
+        return service.http.post(f"{T}/commits", json=body).status_code
+
+    assert [commit(one, number) for number in range(3)] == [201] * 3
     one.process.send_signal(end)
     one.process.wait(timeout=30)
-    for _ in range(3):
-        assert two.http.post(f"{T}/commits", json=body).status_code == 201
+    assert [commit(two, number) for number in range(3, 6)] == [201] * 3
     # One that was killed holds its lease for half a minute.
     until(lambda: table.mirror.status().mirrored_version == table.version, limit=90)
     assert two.http.get("/readyz").status_code == 200

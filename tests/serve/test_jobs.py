@@ -10,6 +10,7 @@ import pytest
 from deltasql.serve.jobs import Job, Jobs, State
 from deltasql.serve.problems import Refused
 from tests.faults.waiting import until
+from tests.serve.conftest import seed, start
 
 
 class Stuck:
@@ -79,3 +80,29 @@ def test_only_so_many_wait(jobs, work):
     assert refused.value.status == 429
     jobs.cancel(begun[-1])
     assert jobs.begin("check", "more", "ana", work)
+
+
+def test_what_a_job_has_found_is_not_called_up_to_date(tmp_path):
+    """The page that shows the finding, the overview and the badge agree."""
+    seed(tmp_path)
+    running = start(tmp_path)
+    try:
+        http, page = running.http, "/tables/sales.orders"
+        lost = tmp_path / "lake/sales/orders/_delta_log/00000000000000000003.json"
+        lost.unlink()
+        _ended(http, http.post("/api/v1/tables/sales.orders/validate").json()["id"])
+        # A page from before the end may be shown for a moment.
+        until(lambda: "mirror drifted" in http.get(page).text)
+        until(lambda: "1 table needs a look" in http.get("/").text)
+        assert ">drift</span>" in http.get("/").text
+        _ended(http, http.post("/api/v1/tables/sales.orders/repair").json()["id"])
+        until(lambda: "mirror drifted" not in http.get(page).text)
+        until(lambda: "Every mirror is up to date" in http.get("/").text)
+    finally:
+        http.close()
+        assert running.stop() == 0
+
+
+def _ended(http, job_id):
+    over = ("done", "failed", "cancelled")
+    until(lambda: http.get(f"/api/v1/jobs/{job_id}").json()["state"] in over)

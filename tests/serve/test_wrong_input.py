@@ -204,3 +204,22 @@ def test_head_is_answered_as_get_without_the_body(shared_service, path):
     assert shared_service.http.head(f"{path}x/y/z").status_code == 404
     refused = shared_service.http.post(path)
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_a_request_with_two_lengths_ends_the_connection(shared_service):
+    """Behind a proxy that believes the other length, the rest would be somebody else's request."""
+    place = shared_service.address.removeprefix("http://")
+    host, _, port = place.partition(":")
+    hidden = f"GET /metrics HTTP/1.1\r\nHost: {place}\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(
+            f"POST /api/v1/tables/sales.orders/validate HTTP/1.1\r\nHost: {place}\r\n"
+            "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            f"{hidden}".encode()
+        )
+        told = b""
+        while more := connection.recv(65536):
+            told += more
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert told.count(b"HTTP/1.1 ") == 1
+    assert b"says its length twice" in told

@@ -22,6 +22,8 @@ logger = logging.getLogger("deltasql.serve")
 _KEPT: Final = 200
 _WAITING: Final = 50
 _AT_ONCE: Final = 2
+# The kinds of jobs that end with knowing whether a mirror is as SQL says.
+_LOOKING: Final = frozenset({"validate", "repair"})
 
 
 class State(StrEnum):
@@ -137,6 +139,15 @@ class Jobs:
         with self._lock:
             found = [item for item in self._jobs.values() if wanted(item.table or "")]
         return found[::-1][:most]
+
+    def differing(self) -> set[str]:
+        """Tables whose mirror was not in order when a job last looked at it."""
+        latest: dict[str, Job] = {}
+        with self._lock:
+            for job in self._jobs.values():
+                if job.table and job.kind in _LOOKING and job.state is State.DONE:
+                    latest[job.table] = job
+        return {table for table, job in latest.items() if job.found_something}
 
     def cancel(self, job: Job) -> None:
         """Ask a job to end at its next step; one that waits for its turn ends at once."""

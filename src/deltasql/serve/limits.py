@@ -30,6 +30,13 @@ _HEADERS: Final = (
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FAILED: Final = 400
 _ENDING: Final = Refused(503, "the service is ending", remedy="send the request again")
+# A proxy in front may have believed the other: what follows would be a request that it never saw.
+_TWO_LENGTHS: Final = Refused(
+    400,
+    "the request says its length twice",
+    cause="it has both Content-Length and Transfer-Encoding",
+    remedy="send one of them",
+)
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -50,7 +57,10 @@ class Limits:
             return
         refused = self._refused(scope)
         if refused is not None:
-            await answer(refused)(scope, receive, _with_headers(send, scope))
+            told = answer(refused)
+            if refused is _TWO_LENGTHS:
+                told.headers["connection"] = "close"
+            await told(scope, receive, _with_headers(send, scope))
             return
         if scope["method"] == "HEAD":
             # Answered as GET is; the server leaves the body out.
@@ -78,6 +88,9 @@ class Limits:
             return Refused(
                 414, "the query is too long", remedy=f"send at most {_LONGEST_QUERY} bytes"
             )
+        names = {name for name, _ in scope["headers"]}
+        if b"content-length" in names and b"transfer-encoding" in names:
+            return _TWO_LENGTHS
         lengths = [value for name, value in scope["headers"] if name == b"content-length"]
         if lengths and (not lengths[0].isdigit() or int(lengths[0]) > self._largest):
             return self._too_large()

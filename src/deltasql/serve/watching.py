@@ -37,10 +37,13 @@ def behind(service: Service, visitor: Visitor, *, name: str = "") -> list[Behind
 
 
 def drifted(service: Service, visitor: Visitor) -> set[str]:
-    """Tables whose mirror holds something else than SQL, as this instance's worker found."""
+    """Tables whose mirror is not as SQL says, as this instance's worker or jobs found."""
+    known = service.lake.store.browse_table
+    # The worker forgets tables that are dropped; jobs don't.
+    found = {name for name in service.jobs.differing() if visitor.sees(name) and known(name)}
     if not service.wants_worker:
-        return set()
-    return {
+        return found
+    return found | {
         sample.labels["table"]
         for family in metrics.MIRROR_DRIFT.collect()
         for sample in family.samples

@@ -85,7 +85,8 @@ def commit(
             if done.is_new:
                 # Where two with one id arrived at once, the version may be the other's. One that
                 # was brought past another commit has other files than were sent, and is ours.
-                if not request.rebased_files:
+                # If this fails, who has an id may ask again; who has none must hear the version.
+                if body.commit_id is not None and not request.rebased_files:
                     must_be_the_same(service.lake.store, table, asked, done.version)
                 return CommitAnswer(done.version, commit_id, is_new=True)
             # The version has the transaction, from a commit with another id.

@@ -46,6 +46,7 @@ def _templates() -> Environment:
         "duration": duration,
         "moment": moment,
         "segment": segment,
+        "sentence": sentence,
         "shown": shown,
         "size": size,
     }
@@ -93,6 +94,8 @@ def problem_page(request: Request, status: int, told: dict[str, Any]) -> Respons
         place = request.url.path if request.method == "GET" else "/"
         query = f"?{request.url.query}" if request.method == "GET" and request.url.query else ""
         return RedirectResponse(f"/login?next={quote(place + query, safe='/')}", status_code=303)
+    if told["title"] == "TableNotFoundError":
+        told = {**told, "remedy": "the overview lists those that you may see"}
     if told["title"] == "HTTPError" and status == 404:
         # The router's words are for programs.
         told = {
@@ -112,6 +115,11 @@ def see(path: str) -> Response:
 def segment(text: str) -> str:
     """A text as one segment of a URL path."""
     return quote(text, safe="")
+
+
+def sentence(text: str) -> str:
+    """A text of an error, which begins in small, as a sentence of a page."""
+    return text[:1].upper() + text[1:]
 
 
 def breakable(text: str) -> Markup:
