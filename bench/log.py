@@ -9,7 +9,7 @@ from typing import Any
 from bench import command, ours
 from bench.command import Line
 from bench.lab import Lab
-from bench.lines import bulk, million, opening, writers
+from bench.lines import bulk, million, opening, roles, writers
 from bench.peers import raw_postgres
 
 # In this order; the large table comes last, because it fills the server.
@@ -18,6 +18,7 @@ LINES: dict[str, Line] = {
     "append-8": writers.append_eight_tables,
     "commit": writers.commit_one_add,
     "commit-far": writers.commit_far_away,
+    "strict": roles.strict_beside_plain,
     "bulk": bulk.commit_many_files,
     "open-100k": opening.open_active_files,
     "open-5000": opening.open_small_commits,

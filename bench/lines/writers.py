@@ -17,7 +17,7 @@ WRITERS = 8
 # One is not enough: a quiet machine still varies by a tenth, and DuckLake by its luck in retries.
 ROUNDS = 3
 # Apart so far, no two writers of a run give a file the same name.
-_SPACING = 1_000_000
+SPACING = 1_000_000
 # Given the round, the processes to start.
 Crew = Callable[[int], list[Opener]]
 
@@ -99,7 +99,7 @@ def _append(lab: Lab, *, tables: int, name: str, bar: float) -> Row:
             for table in names:
                 ours.create_small_table(lake, table)
         ducklake.create_tables(*place, names)
-        mine, theirs = _in_turn(
+        mine, theirs = in_turn(
             lab,
             lambda _: [
                 partial(ours.appender, url, location, table, worker)
@@ -146,13 +146,13 @@ def _commit(
         with ours.connect(direct, location) as lake:
             ours.create_files_table(lake, partitioned=partitioned)
             # From a number that no writer reaches, and as long as theirs.
-            probe = ours.add_file(2 * WRITERS * ROUNDS * _SPACING, partitioned=partitioned)
+            probe = ours.add_file(2 * WRITERS * ROUNDS * SPACING, partitioned=partitioned)
             lake.table(ours.FILES).commit([probe])
         body_size = _body_size(direct)
         raw_postgres.create_log(raw)
         url = lab.postgres.url("ours", port=port)
         raw_url = lab.postgres.url("raw", port=port)
-        mine, theirs = _in_turn(
+        mine, theirs = in_turn(
             lab,
             lambda turn: _committers(url, location, turn, partitioned=partitioned),
             lambda _: [
@@ -179,7 +179,7 @@ def _commit(
 # --- rounds ---------------------------------------------------------------------------
 
 
-def _in_turn(lab: Lab, mine: Crew, theirs: Crew) -> tuple[Tally, Tally]:
+def in_turn(lab: Lab, mine: Crew, theirs: Crew) -> tuple[Tally, Tally]:
     """Ours, peer, ours, peer."""
     found: tuple[list[Tally], list[Tally]] = ([], [])
     for turn in range(ROUNDS):
@@ -202,7 +202,7 @@ def _rounds(lab: Lab, crew: Crew) -> Tally:
 def _committers(url: str, location: str, turn: int, *, partitioned: bool = False) -> list[Opener]:
     first = turn * WRITERS
     return [
-        partial(ours.committer, url, location, (first + n) * _SPACING, partitioned=partitioned)
+        partial(ours.committer, url, location, (first + n) * SPACING, partitioned=partitioned)
         for n in range(WRITERS)
     ]
 

@@ -33,7 +33,10 @@ def shown(error: BaseException) -> Iterator[tuple[str, str]]:
             where = f"{way}: {frame.f_code.co_qualname}"
             for name, value in frame.f_locals.items():
                 yield from _printed(f"{where}: {name}", value, _DEEP)
-    pickled = pickle.dumps(error)
+    try:
+        pickled = pickle.dumps(error)
+    except (TypeError, AttributeError, pickle.PicklingError):
+        return  # one of Spark's, which holds the JVM's
     yield "pickle", pickled.decode("latin-1")
     yield "unpickled", str(pickle.loads(pickled))
     yield "copy", repr(vars(copy.copy(error)))

@@ -11,13 +11,13 @@ import logging
 import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import deltasql
 import deltasql.spark
 from deltasql.errors import DeltaSqlError
+from tests.faults.reports import shown
 from tests.parts.process import free_port
 from tests.spark.conftest import quick
 
@@ -50,10 +50,19 @@ def main() -> None:
     rows = spark.read.format("deltasql").load("job.native")
     assert rows.count() == 18
     rows.explain(extended=True)
-    with suppress(Exception):
-        spark.sql("SELECT nothing FROM lake.job.native").collect()
-    with suppress(Exception):
-        spark.read.format("deltasql").load("job.absent").collect()
+    for failing in (
+        lambda: spark.sql("SELECT nothing FROM lake.job.native").collect(),
+        lambda: spark.sql("SELECT raise_error('x') FROM lake.job.native").collect(),
+        lambda: spark.read.format("deltasql").load("job.absent").collect(),
+        lambda: spark.read.format("deltasql").option("lake", "absent").load("job.native").collect(),
+        lambda: spark.sql("INSERT INTO lake.job.native VALUES ('no number')"),
+        lambda: spark.read.parquet("s3a://no-such-bucket/x").collect(),
+        lambda: db.adopt("s3://no-such-bucket/x", name="job.x"),
+    ):
+        try:
+            failing()
+        except Exception as error:  # noqa: BLE001 - the JVM's among them
+            print("Failed: ", *(text for _, text in shown(error)), sep="\n", flush=True)
     sink = db.stream("job.native").writeStream.format("deltasql").trigger(availableNow=True)
     sink.option("checkpointLocation", str(work / "checkpoint")).start("job.copy").awaitTermination()
     assert db.read("job.copy").count() == 18
@@ -81,8 +90,9 @@ def fail_to_connect(job: dict[str, Any]) -> None:
     def connect(wrong: str) -> str:
         try:
             deltasql.connect(wrong, location=job["location"], settings=settings).close()
-        except DeltaSqlError:
-            return traceback.format_exc()
+        except DeltaSqlError as error:
+            reported = (text for _, text in shown(error))
+            return "\n".join([traceback.format_exc(), *reported])
         return "connected"
 
     with ThreadPoolExecutor(len(broken)) as pool:

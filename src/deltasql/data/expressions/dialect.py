@@ -55,6 +55,9 @@ _CLAUSES = (
     "sample",
     "modifiers",
 )
+# Of an expression as DuckDB gets it, in which what is checked stands twice: within one another,
+# that doubles with each.
+_LONGEST = 4_000_000
 _MOMENTS = frozenset({"current_timestamp", "now", "current_date"})
 
 
@@ -131,7 +134,12 @@ class Translator:
         render = _RENDERERS.get(node["class"])
         if render is None:
             raise unsupported(f"{node['class'].lower()} expressions")
-        return render(self, node)
+        found = render(self, node)
+        if len(found) > _LONGEST:
+            raise unsupported(
+                "so large an expression", "write it shorter, with fewer functions within functions"
+            )
+        return found
 
     def type_of(self, node: Node, sql: str) -> str:
         """The type of a rendered tree; NULL has none of its own."""

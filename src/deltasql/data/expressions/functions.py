@@ -12,6 +12,8 @@ from deltasql.data.expressions.engine import quoted
 from deltasql.data.expressions.nested import NESTED_FUNCTIONS
 from deltasql.errors import ValidationError
 
+# Of a text that a function makes longer; some two thousand are in memory at a time.
+MOST_CHARACTERS = 100_000
 _WHOLE_LITERAL = re.compile(r"CAST\((\d{1,3}) AS INTEGER\)")
 
 
@@ -184,14 +186,34 @@ def _padded(name: str) -> Render:
     def render(given: Arguments) -> str:
         must_have(given, name, 2, 3)
         padding = given.text(2) if len(given.sql) == 3 else "' '"
-        return f"{name}({given.text(0)}, {_count(given, 1)}, {padding})"
+        number = given.whole(1)
+        length = f"WHEN {number} < 0 THEN 0 {_too_long(name, number)} ELSE {number}"
+        return f"{name}({given.text(0)}, CASE {length} END, {padding})"
 
     return render
 
 
 def _repeated(given: Arguments) -> str:
     must_have(given, "repeat", 2)
-    return f"repeat({given.text(0)}, CAST({given.whole(1)} AS BIGINT))"
+    said, times = given.text(0), f"CAST({given.whole(1)} AS BIGINT)"
+    size = f"CAST(length({said}) AS HUGEINT) * {times}"
+    return f"repeat({said}, CASE {_too_long('repeat', size)} ELSE {times} END)"
+
+
+def _replaced(given: Arguments) -> str:
+    must_have(given, "replace", 3)
+    said, old, new = map(given.text, range(3))
+    size = f"CAST(length({said}) AS HUGEINT) // length({old}) * length({new})"
+    grown = f"CASE WHEN length({new}) > length({old}) AND length({old}) > 0 THEN {size} ELSE 0 END"
+    return f"replace({said}, {old}, CASE {_too_long('replace', grown)} ELSE {new} END)"
+
+
+def _too_long(name: str, size: str) -> str:
+    """A branch of the CASE that an argument is: the engine's limit of memory is not one of texts,
+    and expressions come with tables that anybody may have made.
+    """
+    problem = f"error('{name} would make a text of more than {MOST_CHARACTERS} characters')"
+    return f"WHEN {size} > {MOST_CHARACTERS} THEN {problem}"
 
 
 def _place(name: str, within: int, said: int) -> Render:
@@ -294,7 +316,7 @@ FUNCTIONS: dict[str, Render] = {
     "nvl2": _by_null,
     "position": _place("position", 0, 1),
     "repeat": _repeated,
-    "replace": _texts("replace", 3),
+    "replace": _replaced,
     "right": _end("right"),
     "round": _rounded,
     "rpad": _padded("rpad"),

@@ -43,10 +43,11 @@ def read_files(
     physical = physical_schema(schema, column_mapping)
     asked = _asked_for(physical, columns)
     used = {path[0] for path in predicate_columns(predicate)} if predicate is not None else set()
+    others = used - set(asked)
     scan = Scan.of(
         physical,
         columns=asked,
-        extra=[item.name for item in physical.fields if item.name in used - set(asked)],
+        extra=[item.name for item in physical.fields if item.name in others],
         partition_columns=partition_columns,
         mode=column_mapping,
         predicate=predicate,

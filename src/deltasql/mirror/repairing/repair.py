@@ -106,6 +106,8 @@ class _Repair:
         self._first = self._earliest
         self._rewritten: set[int] = set()
         self._bodiless: set[int] = set()
+        # Versions whose checksum file was moved aside.
+        self._bare: set[int] = set()
         self._missing = Missing(self._head)
         # Whether the requested version is only in the mirror.
         self._is_foreign = False
@@ -250,6 +252,10 @@ class _Repair:
             else:
                 assert self._force, "who is not forced has looked for conflicts first"
                 self._move_aside(name)
+                if record.version in self._listing.checksums:
+                    # It is that commit's, and would stay beside ours.
+                    self._move_aside(crc_name(record.version))
+                    self._bare.add(record.version)
         is_first = record.version == first or record.version - 1 in self._bodiless
         is_first |= self._missing.is_bridged(record.version - 1)
         before = None if is_first else commit_name(record.version - 1)
@@ -337,7 +343,9 @@ class _Repair:
         for record in statuses(self._log, table_id, first=first, last=last):
             if self._first > self._earliest and record.version <= self._first:
                 continue
-            is_bare = record.version in self._rewritten and record.version not in checksums
+            is_bare = record.version in self._rewritten and (
+                record.version not in checksums or record.version in self._bare
+            )
             if (record.status == "FAILED" and not record.json_written) or (
                 is_bare and record.json_written
             ):
