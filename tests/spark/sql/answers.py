@@ -44,6 +44,11 @@ class StockAnswers:
         if not IS_WRITING:
             assert self._known.get(key) in (None, asked), "run: make stock-answers"
 
+    def of(self, case: Case) -> list[Any]:
+        """What is written down of a case's statement and of its check, where that is known."""
+        found = self._known.get(_key(case), {})
+        return [found.get(part) for part in ("outcome", "checked")]
+
     def save(self) -> None:
         """Keep what was asked in this run, and nothing else, if that is what the run is for."""
         if IS_WRITING:

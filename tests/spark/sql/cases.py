@@ -54,7 +54,7 @@ MERGE = (
     "MERGE INTO {t} t USING (SELECT 2 AS id, 'm' AS v UNION ALL SELECT 3, 'n') s ON t.id = s.id "
     "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
 )
-HISTORY = "SELECT version, operation, isBlindAppend, readVersion FROM (DESCRIBE HISTORY {t})"
+HISTORY = "SELECT version, operation, operationParameters, readVersion FROM (DESCRIBE HISTORY {t})"
 
 CASES = (
     # --- tables -------------------------------------------------------------------------

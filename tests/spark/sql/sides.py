@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from pyspark.errors import PySparkException
 import deltasql
 from deltasql.spec import codec
 from deltasql.spec.actions import CommitInfo
+
+_DESCRIBED = re.compile(r"SELECT (.*) FROM \((DESCRIBE .*)\)")
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,20 @@ class Side:
 
     def run(self, statement: str, names: dict[str, str]) -> Outcome:
         try:
-            frame = self.spark.sql(_filled(statement, names))
+            frame = self._frame(_filled(statement, names))
             return Outcome(sorted(repr(tuple(row)) for row in frame.collect()), _shape(frame))
         except Exception as error:
             condition = condition_of(error)
             if condition is None:
                 raise
             return Outcome(condition=condition)
+
+    def _frame(self, text: str) -> Any:
+        """What a statement returns. Spark can't select from what is described: we do."""
+        described = _DESCRIBED.fullmatch(text)
+        if described is None:
+            return self.spark.sql(text)
+        return self.spark.sql(described[2]).selectExpr(*described[1].split(", "))
 
     def told(self, table: str) -> dict[str, Any] | None:
         """What the newest commit of a table says of itself, times left out; None without one."""

@@ -25,6 +25,29 @@ def table(db):
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
+def test_a_table_that_is_replaced_keeps_its_column_mapping(spark, lake, table, mode):
+    """Unless the statement names another mode, which would leave older versions unreadable."""
+    made, name = table("id BIGINT, v STRING", f"'delta.columnMapping.mode' = '{mode}'")
+    spark.sql(f"INSERT INTO {made} VALUES (1, 'a')")
+    spark.sql(f"CREATE OR REPLACE TABLE {made} AS SELECT 2 AS id, 'x' AS `b c`")
+    assert lake.table(name).snapshot().state.column_mapping == mode
+    assert [tuple(row) for row in spark.table(made).collect()] == [(2, "x")]
+    spark.sql(f"REPLACE TABLE {made} (w INT)")
+    spark.sql(f"INSERT INTO {made} VALUES (3)")
+    frame = spark.createDataFrame([(4, 5)], "w INT, n INT")
+    frame.writeTo(made).createOrReplace()
+    assert [tuple(row) for row in spark.table(made).collect()] == [(4, 5)]
+    before = [spark.read.option("versionAsOf", version).table(made) for version in (1, 2, 4)]
+    rows = [[tuple(row) for row in frame.collect()] for frame in before]
+    assert rows == [[(1, "a")], [(2, "x")], [(3,)]]
+    with pytest.raises(PySparkException, match=f"can't go from {mode} to none"):
+        spark.sql(
+            f"CREATE OR REPLACE TABLE {made} (id INT) "
+            "TBLPROPERTIES ('delta.columnMapping.mode' = 'none')"
+        )
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
 def test_a_clone_of_a_table_that_lost_its_last_column(spark, lake, table, mode):
     source, name = table("id BIGINT, v STRING, w INT", f"'delta.columnMapping.mode' = '{mode}'")
     spark.sql(f"INSERT INTO {source} VALUES (1, 'a', 7)")

@@ -128,6 +128,34 @@ def test_tables_come_and_go(spark, db, lake, tmp_path):
     assert told.location.endswith("stock")
 
 
+def test_names_are_spelt_as_the_session_may_spell_them(spark, db, lake, name):
+    """As in every statement: in any case, unless the session says that it counts."""
+    loud = name.upper()
+    (told,) = spark.sql(
+        f"CALL {CATALOG}.SYSTEM.Mirror_Status(TABLE => '{CATALOG}.{loud}')"
+    ).collect()
+    assert told.table == name
+    (told,) = _call(spark, f"restore('{loud}', Version => 0)")
+    assert (told.table, _ids(spark, name)) == (name, [])
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(IllegalArgumentException, match="there is no table"):
+            _call(spark, f"restore('{loud}', 0)")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    # Of two that differ in nothing else, the exact name counts.
+    spark.sql(f"DROP TABLE {CATALOG}.{loud}")
+    other = lake.create_table(name.replace("calls", "CALLS"), "id BIGINT").name
+    for wanted in (name, other):
+        lake.create_table(f"{wanted}_both", "id BIGINT")
+        (told,) = _call(spark, f"mirror_status('{wanted}_both')")
+        assert told.table == f"{wanted}_both"
+    with pytest.raises(IllegalArgumentException, match="there is no table"):
+        _call(spark, f"mirror_status('{loud}_BOTH')")
+    (told,) = _call(spark, f"purge('{loud}')")
+    assert told.table == name
+
+
 def test_a_dropped_table_is_purged_by_the_name_it_had(spark, db, lake):
     """A namespace may be called as the catalog is."""
     for name in (f"{CATALOG}.purged", "purged"):

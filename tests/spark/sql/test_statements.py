@@ -33,6 +33,14 @@ def test_as_on_stock_delta(case, spark, ours, theirs, answers):
             spark.conf.unset(key)
 
 
+def test_every_case_is_a_statement():
+    """One that neither side can parse would compare nothing."""
+    known = StockAnswers()
+    for case in ALL_CASES:
+        conditions = [item["condition"] for item in known.of(case) if item is not None]
+        assert "PARSE_SYNTAX_ERROR" not in conditions, case.name
+
+
 def _outcomes(side, case):
     """As JSON has it."""
     with side.tables(case.setup, _key(case)) as names:

@@ -40,6 +40,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
 
   private static final String FRAME_WRITER = "org.apache.spark.sql.classic.DataFrameWriter";
   private static final String BUILDER = "io.delta.tables.DeltaTableBuilder";
+  private static final String MAPPING = "delta.columnMapping.mode";
   private static final String ANALYSIS = "org.apache.spark.sql.delta.DeltaAnalysis";
 
   private final Map<String, CatalogTable> replaced = new ConcurrentHashMap<>();
@@ -140,7 +141,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     table.put(1, new TableIdentifier(ident.name(), Scala.some(space), Scala.some(name)));
     table.put(
         2,
-        found.get("is_default_place").asBoolean()
+        found.get("is_managed").asBoolean()
             ? CatalogTableType$.MODULE$.MANAGED()
             : CatalogTableType$.MODULE$.EXTERNAL());
     table.put(3, Scala.build(STORAGE, storage));
@@ -199,7 +200,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     if (isPathIdentifier(ident)) {
       return super.createTable(ident, schema, partitions, properties);
     }
-    Path place = promise(ident, properties, false);
+    Path place = promise(ident, properties, false).path;
     if (isForClone()) {
       return loadPathTable(byPath(place));
     }
@@ -231,7 +232,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     if (isPathIdentifier(ident)) {
       return super.createTableLike(ident, like, source);
     }
-    Path place = promise(ident, like.properties(), false);
+    Path place = promise(ident, like.properties(), false).path;
     try {
       return super.createTableLike(byPath(place), like, source);
     } finally {
@@ -245,7 +246,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     if (isPathIdentifier(ident)) {
       return super.stageCreate(ident, schema, partitions, properties);
     }
-    Path place = promise(ident, properties, false);
+    Path place = promise(ident, properties, false).path;
     return new Promised(
         super.stageCreate(byPath(place), schema, partitions, forDelta(properties)), place);
   }
@@ -256,9 +257,10 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     if (isPathIdentifier(ident)) {
       return super.stageReplace(ident, schema, partitions, properties);
     }
-    Path place = promise(ident, properties, true);
+    Place place = promise(ident, properties, true);
+    Map<String, String> kept = place.keepMapping(forDelta(properties));
     return new Promised(
-        super.stageReplace(byPath(place), schema, partitions, forDelta(properties)), place);
+        super.stageReplace(byPath(place.path), schema, partitions, kept), place.path);
   }
 
   @Override
@@ -267,13 +269,14 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     if (isPathIdentifier(ident)) {
       return super.stageCreateOrReplace(ident, schema, partitions, properties);
     }
-    Path place = promise(ident, properties, true);
+    Place place = promise(ident, properties, true);
+    Map<String, String> kept = place.keepMapping(forDelta(properties));
     return new Promised(
-        super.stageCreateOrReplace(byPath(place), schema, partitions, forDelta(properties)), place);
+        super.stageCreateOrReplace(byPath(place.path), schema, partitions, kept), place.path);
   }
 
   /** Where the table is, or will be; a new one's path is promised to its name. */
-  private Path promise(Identifier ident, Map<String, String> properties, boolean mayExist) {
+  private Place promise(Identifier ident, Map<String, String> properties, boolean mayExist) {
     mustBeFoundAgain(ident);
     String provider = properties.getOrDefault(TableCatalog.PROP_PROVIDER, "delta");
     if (!provider.equalsIgnoreCase("delta") && !isFramesDefault(provider)) {
@@ -295,7 +298,7 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     } else {
       replaced.put(place.toString(), describe(ident, find(ident)));
     }
-    return place;
+    return new Place(place, found.path("column_mapping").asText("none"));
   }
 
   /** `saveAsTable` without a format names the session's default, whatever the catalog. */
@@ -328,6 +331,29 @@ public final class LakeCatalog extends DeltaCatalogV1 implements ProcedureCatalo
     return known != null && mode != TableCreationModes.Create$.MODULE$
         ? Scala.some(known)
         : super.getExistingTableIfExists(table, ident, mode);
+  }
+
+  /** Where a table is or will be, and the column mapping of one that is there. */
+  private static final class Place {
+    final Path path;
+    private final String mapping;
+
+    Place(Path path, String mapping) {
+      this.path = path;
+      this.mapping = mapping;
+    }
+
+    /**
+     * A statement that replaces the table and does not say how columns are mapped keeps it: older
+     * versions and their changes are read by it.
+     */
+    Map<String, String> keepMapping(Map<String, String> properties) {
+      boolean isSaid = properties.keySet().stream().anyMatch(MAPPING::equalsIgnoreCase);
+      if (!isSaid && !mapping.equals("none")) {
+        properties.put(MAPPING, mapping);
+      }
+      return properties;
+    }
   }
 
   private static Identifier byPath(Path place) {

@@ -99,7 +99,7 @@ final class LakeProcedure implements UnboundProcedure, BoundProcedure {
   @Override
   public Iterator<Scan> call(InternalRow input) {
     SparkSession spark = SparkSession.active();
-    ObjectNode question = Bridge.question("call").put("procedure", name());
+    ObjectNode question = Names.compared(Bridge.question("call").put("procedure", name()));
     question.put("catalog", lake.catalog());
     String begun = Blocks.ofSession(spark);
     question.put("block", Blocks.current()).put("session_block", begun);

@@ -28,7 +28,8 @@ final class Names {
     return compared(Bridge.question(verb).put("namespace", of(namespace)));
   }
 
-  private static ObjectNode compared(ObjectNode question) {
+  /** With whether case counts in the names that it has. */
+  static ObjectNode compared(ObjectNode question) {
     var spark = (org.apache.spark.sql.classic.SparkSession) SparkSession.active();
     return question.put("any_case", !spark.sessionState().conf().caseSensitiveAnalysis());
   }

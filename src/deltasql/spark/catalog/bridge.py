@@ -52,7 +52,8 @@ class Bridge:
         self.lake = lake
         places = Places(lake, set_credentials)
         self._writers = Writers(lake)
-        self._procedures = Procedures(lake, open_transaction or partial(PlainTransaction, lake))
+        begin = open_transaction or partial(PlainTransaction, lake)
+        self._procedures = Procedures(lake, places, begin)
         snapshots = Snapshots(lake, places)
         self._answers: Answers = {
             **Names(lake, places).answers,

@@ -14,8 +14,13 @@ from deltasql.log.conflict import FileKey, Reads
 from deltasql.log.predicates.ast import Or
 from deltasql.log.state import TableState
 from deltasql.spark.catalog import blocks
-from deltasql.spark.catalog.fitting import fitted, fitted_to_be_new, must_keep_timestamps
-from deltasql.spark.catalog.places import Places
+from deltasql.spark.catalog.fitting import (
+    fitted,
+    fitted_to_be_new,
+    must_keep_timestamps,
+    told_parameters,
+)
+from deltasql.spark.catalog.places import Places, is_managed
 from deltasql.spark.catalog.snapshots import Snapshots, understood
 from deltasql.spark.catalog.staging import Block, refused
 from deltasql.spark.catalog.writers import Writers
@@ -87,7 +92,7 @@ class Commits:
             location,
             fitting,
             operation=info.operation or "CREATE TABLE",
-            operation_params=info.operation_parameters or {},
+            operation_params=told_parameters(info, managed=is_managed(self._lake, location)),
             files=files,
             commit_id=question["txn_id"],
             may_arrive=question.get("again", False),
@@ -111,7 +116,7 @@ class Commits:
         request = table.request(
             fitted(actions, state, high_water_mark=question["high_water_mark"]),
             operation=info.operation or "WRITE",
-            operation_params=info.operation_parameters or {},
+            operation_params=told_parameters(info, managed=is_managed(self._lake, table.location)),
             reads=_reads(question, files, state),
             read_version=read_version,
             expected_head=read_version if is_pinned else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from deltasql.errors import ValidationError
 from deltasql.log.state import TableState
@@ -27,6 +28,7 @@ from deltasql.spec.protocol import WRITER_VERSION, implied_features
 
 # Delta passes this for commits whose row ids are all final.
 _SETTLED = 2**63 - 1
+_MANAGED = "isManaged"
 _SINCE = (TIMESTAMPS_SINCE, TIMESTAMPS_SINCE_TIME)
 
 
@@ -63,6 +65,14 @@ def fitted_to_be_new(actions: Sequence[Action]) -> list[Action]:
         else item
         for item in actions
     ]
+
+
+def told_parameters(info: CommitInfo, *, managed: bool) -> dict[str, Any]:
+    """What an operation was given, for the history; Delta creates by path, as external tables."""
+    found = dict(info.operation_parameters or {})
+    if _MANAGED in found:
+        found[_MANAGED] = "true" if managed else "false"
+    return found
 
 
 def _without_since(metadata: Metadata) -> Metadata:

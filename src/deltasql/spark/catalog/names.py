@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from deltasql.errors import TableExistsError, TableNotFoundError, ValidationError
 from deltasql.lake import locations, new_table
 from deltasql.places import place_of
-from deltasql.spark.catalog.places import Places, plain
+from deltasql.spark.catalog.places import Places, is_managed, plain
+from deltasql.spark.catalog.spelling import meant
 from deltasql.spark.catalog.staging import refused
 from deltasql.spec import codec
 from deltasql.spec.features import FENCE
@@ -69,13 +70,7 @@ class Names:
         return None if found is None else found.name
 
     def _found(self, question: Mapping[str, Any]) -> TableRecord | None:
-        """The table that a session means by a name."""
-        name, store = question["name"], self._lake.store
-        found = store.table(name)
-        if found is not None or not question["any_case"]:
-            return found
-        alike = [record for record in store.tables() if record.name.lower() == name.lower()]
-        return alike[0] if len(alike) == 1 else None
+        return self._places.named(question["name"], any_case=question["any_case"])
 
     def _name(self, question: Mapping[str, Any]) -> str:
         """Its name as the lake has it; of a table that is not there, as it was spelt."""
@@ -88,19 +83,16 @@ class Names:
         namespace: str = question["namespace"]
         if not question["any_case"] or not namespace:
             return namespace
-        known = set(self._all_namespaces())
-        alike = [item for item in known if item.lower() == namespace.lower()]
-        return alike[0] if namespace not in known and len(alike) == 1 else namespace
+        found = meant(namespace, self._all_namespaces(), any_case=True)
+        return namespace if found is None else found
 
     def _table(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
         record = self._found(question)
         if record is None:
             return None
-        root = self._lake.location
-        is_default = root is not None and place_of(record.location).startswith(place_of(root))
         return {
             "location": self._places.hadoop_path(record.location),
-            "is_default_place": is_default,
+            "is_managed": is_managed(self._lake, record.location),
         }
 
     def _tables(self, question: Mapping[str, Any]) -> list[str]:
@@ -127,7 +119,8 @@ class Names:
                     remedy="leave the location out, or drop the table first",
                 )
             path = self._places.hadoop_path(existing.location)
-            return {"location": path, "is_new": False, "name": name}
+            mapping = self._lake.states.refresh(existing.table_id).column_mapping
+            return {"location": path, "is_new": False, "name": name, "column_mapping": mapping}
         if question.get("block") is not None:
             raise refused("CREATE TABLE")
         space, dot, word = name.rpartition(".")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from deltasql.errors import TableNotFoundError
 from deltasql.lake.table import Table
 from deltasql.places import place_of
+from deltasql.spark.catalog.spelling import meant
 from deltasql.spark.native.gateway import hadoop_location
 from deltasql.store.interface import TableRecord
 
@@ -24,6 +25,16 @@ class Places:
         self._known: dict[str, TableRecord] = {}
         # Locations of tables to be created, as they were given.
         self._promised: dict[str, str] = {}
+
+    def named(self, name: str, *, any_case: bool) -> TableRecord | None:
+        """The table that a session means by a name."""
+        store = self._lake.store
+        found = store.table(name)
+        if found is not None or not any_case:
+            return found
+        tables = {record.name: record for record in store.tables()}
+        spelt = meant(name, tables, any_case=True)
+        return None if spelt is None else tables[spelt]
 
     def at(self, path: str) -> Table | None:
         """The live table at a Spark path.
@@ -100,6 +111,11 @@ class Places:
             return None
         self._set_credentials(record.location)
         return Table(self._lake, record)
+
+
+def is_managed(lake: Lake, location: str) -> bool:
+    """Whether Spark calls a table at a location managed: it is where the lake puts tables."""
+    return lake.location is not None and place_of(location).startswith(place_of(lake.location))
 
 
 def lake_location(path: str) -> str:

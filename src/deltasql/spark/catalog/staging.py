@@ -22,7 +22,8 @@ from deltasql.lake.writing import Write
 from deltasql.log.conflict import Reads
 from deltasql.log.predicates.predicate import Predicate
 from deltasql.log.state import TableState
-from deltasql.spark.catalog.fitting import fitted
+from deltasql.spark.catalog.fitting import fitted, told_parameters
+from deltasql.spark.catalog.places import is_managed
 from deltasql.spark.catalog.row_ids import moves_new_rows
 from deltasql.spark.native.file_transfer import with_row_ids
 from deltasql.spec.actions import (
@@ -185,7 +186,9 @@ class Block:
                 Write(
                     actions=found,
                     operation=operation,
-                    operation_params=info.operation_parameters or {},
+                    operation_params=told_parameters(
+                        info, managed=is_managed(self.lake, table.location)
+                    ),
                     reads=reads,
                     files=files,
                 )

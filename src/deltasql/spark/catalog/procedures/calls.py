@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from deltasql.errors import DeltaSqlError, TableNotFoundError, ValidationError
 from deltasql.spark.catalog import blocks
+from deltasql.spark.catalog.places import Places
 from deltasql.spark.catalog.procedures.procedure import Procedure, plain
 from deltasql.spark.catalog.procedures.verbs import VERBS
+from deltasql.spark.catalog.spelling import meant
 from deltasql.spark.catalog.staging import Block, refused
 
 if TYPE_CHECKING:
@@ -44,8 +46,9 @@ class RolledBackError(Exception):
 class Procedures:
     """Answers questions about procedures, and runs their calls."""
 
-    def __init__(self, lake: Lake, open_transaction: Callable[[], Opened]) -> None:
+    def __init__(self, lake: Lake, places: Places, open_transaction: Callable[[], Opened]) -> None:
         self._lake = lake
+        self._places = places
         self._open_transaction = open_transaction
         self._lock = threading.Lock()
         self._begun: dict[str, Opened] = {}
@@ -100,20 +103,32 @@ class Procedures:
             raise refused(f"CALL {wanted.name}")
         given = dict(question["arguments"])
         if given.get("table") is not None:
-            given["table"] = self._name(given["table"], question["catalog"], wanted)
+            given["table"] = self._name(given["table"], question, wanted)
         given |= {"block": question.get("block"), "session_block": question.get("session_block")}
         return [[plain(value) for value in row] for row in wanted.run(self._lake, given)]
 
-    def _name(self, name: str, catalog: str, wanted: Procedure) -> str:
-        """A table's name as the lake knows it, given with or without the catalog's name."""
+    def _name(self, name: str, question: Mapping[str, Any], wanted: Procedure) -> str:
+        """A table's name as the lake has it, given with or without the catalog's, and spelt as
+        the session may spell it.
+        """
+        catalog, any_case = question["catalog"], question["any_case"]
         short = name.removeprefix(f"{catalog}.")
         if wanted.name == "adopt":
             return short
-        if wanted.name == "purge":
-            return name if name in {item.name for item in self._lake.dropped()} else short
-        for spelt in (name, short):
-            if self._lake.store.table(spelt) is not None:
-                return spelt
+        is_purge = wanted.name == "purge"
+        dropped = [item.name for item in self._lake.dropped()] if is_purge else []
+        # A name that is exactly there counts before one that is spelt otherwise.
+        for in_any_case in (False, any_case):
+            for spelt in (name, short):
+                if is_purge:
+                    found = meant(spelt, dropped, any_case=in_any_case)
+                else:
+                    record = self._places.named(spelt, any_case=in_any_case)
+                    found = None if record is None else record.name
+                if found is not None:
+                    return found
+        if is_purge:
+            return short
         raise TableNotFoundError.named(
             short,
             cause="it was never created under this name, or was dropped",
