@@ -165,18 +165,26 @@ def test_a_removed_file_may_come_back(orders):
 
 
 @pytest.mark.parametrize("read", [{}, {"read_version": 2}, {"expected_version": 4}])
-def test_only_what_is_in_the_table_can_be_removed(lake, orders, read):
+def test_what_is_gone_cannot_be_removed_again(lake, orders, read):
     """Its rows may be in other files by now, and what replaces it would double them."""
     orders.commit([add("a")])
     orders.commit([remove("a"), add("b")], operation="OPTIMIZE")
     orders.commit([add("c")])
-    for gone in (remove("a"), remove("never")):
-        with pytest.raises(deltasql.ConcurrentDeleteDeleteError, match="can't be removed"):
-            orders.commit([gone, add("d")], **read)
-        with pytest.raises(deltasql.CommitError), lake.transaction() as tx:
-            tx.table("sales.orders").commit([gone, add("d")])
+    with pytest.raises(deltasql.ConcurrentDeleteDeleteError, match="can't be removed"):
+        orders.commit([remove("a"), add("d")], **read)
+    with pytest.raises(deltasql.CommitError), lake.transaction() as tx:
+        tx.table("sales.orders").commit([remove("a"), add("d")])
     assert paths(orders.snapshot()) == ["b", "c"]
     assert orders.commit([remove("b"), add("d")], **read) == 4
+
+
+def test_a_removal_of_what_the_table_never_had_is_kept(orders):
+    orders.commit([remove("never")])
+    removed = [
+        item.path for item in orders.changes(1, 1)[0].actions if isinstance(item, RemoveFile)
+    ]
+    assert removed == ["never"]
+    assert paths(orders.snapshot()) == []
 
 
 def test_a_removal_that_is_asked_for_again_is_skipped(orders):

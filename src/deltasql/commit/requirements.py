@@ -87,10 +87,10 @@ def metadata_must_be_as_read(request: CommitRequest, state: TableState) -> None:
 
 
 def named_removes_must_be_live(request: CommitRequest, log: LockedLog) -> None:
-    """Raise `ConcurrentDeleteDeleteError` if a caller removes a file that is not in the table.
+    """Raise `ConcurrentDeleteDeleteError` if a caller removes a file that the table has no more.
 
-    It was removed before, and its rows may be in other files by now: what the commit adds in its
-    place would be there twice.
+    Its rows may be in other files by now: what the commit adds in its place would be there twice.
+    A file that the table never had is another matter: the log keeps what it is told of it.
     """
     removes = [item for item in request.actions if type(item) is RemoveFile]
     if not request.names_removes or not removes:
@@ -98,12 +98,17 @@ def named_removes_must_be_live(request: CommitRequest, log: LockedLog) -> None:
     head = log.heads[request.table_id].version
     # After the head nothing was removed: these are the live ones.
     live = log.known_files(request.table_id, {item.path for item in removes}, after=head)
-    for item in removes:
-        if (key_of(item.path), key_of(item.dv_id)) not in live:
+    gone = [item for item in removes if (key_of(item.path), key_of(item.dv_id)) not in live]
+    if not gone:
+        return
+    known = log.known_files(request.table_id, {item.path for item in gone}, after=-1)
+    had = {path_key for path_key, _ in known}
+    for item in gone:
+        if key_of(item.path) in had:
             raise ConcurrentDeleteDeleteError(
                 f"{request.table_name}: {item.path!r:.200} can't be removed",
-                cause="it is not in the table, or not with this deletion vector"
-                f"{' ' + item.dv_id if item.dv_id else ''}: it was removed or changed before",
+                cause="it was removed or changed before: it is not in the table any more, or not "
+                f"with this deletion vector{' ' + item.dv_id if item.dv_id else ''}",
                 remedy="read the table again and decide again; pass the version that was read as "
                 "read_version",
                 version=head,
