@@ -9,10 +9,11 @@ from deltalake import DeltaTable
 
 from deltasql.delta_log.last_checkpoint import parse_last_checkpoint
 from deltasql.delta_log.listing import list_log
-from deltasql.delta_log.names import checkpoint_name, commit_name, crc_name
+from deltasql.delta_log.names import LOG, checkpoint_name, commit_name, crc_name
 from deltasql.delta_log.reading import sidecars_of
 from deltasql.log.retention import DAY_MS
 from deltasql.mirror.validation.sampling import sample
+from deltasql.testing.faulty_store import FaultyStore
 from tests.mirror.conftest import SCHEMA, rows
 
 # A midnight; commits come at noon, one a day.
@@ -234,3 +235,30 @@ def test_a_log_that_is_not_ours_is_not_cleaned_up(daily, log_of):
     report = table.mirror.cleanup(dry_run=False)
     assert report.deleted == ()
     assert commit_name(6) in report.reason
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_a_validation_that_it_meets_misses_nothing(daily, lake, policy):
+    """Except for what was lost: the boundary is looked for again."""
+    table = daily(**{"delta.checkpointPolicy": policy})
+    plain = lake.objects(table.location)
+    lake.objects.use(table.location, _Meanwhile(plain, lambda: table.mirror.cleanup(dry_run=False)))
+    assert table.mirror.validate().ok
+    assert not plain.head(LOG + commit_name(5))
+    lost = LOG + commit_name(8)
+    lake.objects.use(table.location, _Meanwhile(plain, lambda: plain.delete([lost])))
+    report = table.mirror.validate()
+    assert (report.ok, report.missing_versions, report.first_drift) == (False, [8], 8)
+
+
+class _Meanwhile(FaultyStore):
+    """A store where something happens before the first commit file is read."""
+
+    def __init__(self, inner, act) -> None:
+        super().__init__(inner)
+        self._acts = [act]
+
+    def read(self, path, **place):
+        if path.endswith(".json") and self._acts:
+            self._acts.pop()()
+        return super().read(path, **place)

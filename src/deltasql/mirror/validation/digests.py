@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from deltasql.delta_log.names import LOG, commit_name
 from deltasql.objectstore import ObjectStore
+from deltasql.objectstore.failures import ObjectNotFoundError
 from deltasql.objectstore.wholeness import must_be_whole
 from deltasql.store.interface import LogStore
 
@@ -65,16 +66,25 @@ def differing(
     digests: Mapping[int, bytes],
     versions: Iterable[int],
     progress: Advance | None = None,
+    *,
+    vanished: list[int] | None = None,
 ) -> list[int]:
     """The given versions, in order, whose commit file differs from what was committed.
 
     Every file is read, because its size says nothing about its bytes. `progress` is called with how
-    many were read, and of how many.
+    many were read, and of how many. Those that are gone by then are added to `vanished`; without
+    it, they are an error.
     """
 
     def is_other(version: int) -> bool:
         path = LOG + commit_name(version)
-        found = objects.read(path)
+        try:
+            found = objects.read(path)
+        except ObjectNotFoundError:
+            if vanished is None:
+                raise
+            vanished.append(version)
+            return False
         if sha256(found).digest() == digests[version]:
             return False
         must_be_whole(objects, path, found)

@@ -158,7 +158,13 @@ def _compare_commits(
         if version >= first and version not in listing.commits and version not in missing
     )
     present = (v for v in digests if v >= first and v in listing.commits)
-    report.digest_mismatches += differing(objects, digests, present, progress)
+    gone: list[int] = []
+    report.digest_mismatches += differing(objects, digests, present, progress, vanished=gone)
+    if gone:
+        # A log cleanup was at work meanwhile; what it would not have taken is missing.
+        first = first_kept(log, target.table_id, list_log(objects), missing.newest)
+        lost = {*report.missing_versions, *gone}
+        report.missing_versions = sorted(version for version in lost if version >= first)
 
 
 # --- snapshots ------------------------------------------------------------------------
