@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from deltalake import write_deltalake
 
 import deltasql
 from deltasql.errors import MirrorError
@@ -176,3 +177,18 @@ def test_what_they_saw_within_the_retention_stays(lake: deltasql.Lake):
     assert "was late" in report.kept_because
     time.sleep(1.1)
     assert table.vacuum(**short).dead == 1
+
+
+def test_what_readers_of_an_adopted_log_see_stays(tmp_path):
+    """Nothing was mirrored since, and others still read what was adopted."""
+    place = str(tmp_path / "theirs")
+    write_deltalake(place, rows(1, 2))
+    with _lake(tmp_path / "lake.db", "off") as lake:
+        lake.adopt(place, "a.t")
+        table = lake.table("a.t")
+        adopted = table.version
+        table.overwrite(rows(3))
+        report = table.vacuum(**AT_ONCE, dry_run=False)
+        assert report.count == 0
+        assert f"see version {adopted};" in report.kept_because
+        assert ids(DeltaRs().rows(place, None)) == [1, 2]
