@@ -27,6 +27,8 @@ _HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 
+# The dashboard's own; programs that commit must not make each page anew.
+_BUTTONS: Final = ("/tables/", "/jobs/")
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FAILED: Final = 400
 _ENDING: Final = Refused(503, "the service is ending", remedy="send the request again")
@@ -66,13 +68,13 @@ class Limits:
             # Answered as GET is; the server leaves the body out.
             scope = {**scope, "method": "GET"}
         has_begun = False
-        changes = scope["method"] not in _READING
+        is_button = scope["method"] not in _READING and scope["path"].startswith(_BUTTONS)
 
         async def sending(message: Message) -> None:
             nonlocal has_begun
             has_begun = True
-            if changes and message.get("status", 500) < _FAILED:
-                # Before it is told: who has changed something must see it on the next page.
+            if is_button and message.get("status", 500) < _FAILED:
+                # Before it is told: who has pressed a button must see it on the next page.
                 scope["app"].state.service.pages.forget()
             await _with_headers(send, scope)(message)
 
