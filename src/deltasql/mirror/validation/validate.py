@@ -131,7 +131,7 @@ def validate(
 
 def _first_drift(report: ValidationReport) -> int | None:
     drifts = [*report.digest_mismatches, *report.missing_versions, *report.foreign_versions]
-    if report.checksum_differs:
+    if report.checksum_differs and report.version is not None:
         drifts.append(report.version)
     if report.differs and not drifts:
         # If the commit files are sound, the fault is in the checkpoint that readers start from.
