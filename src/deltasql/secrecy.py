@@ -18,22 +18,26 @@ R = TypeVar("R")
 
 HIDDEN: Final = "***"
 # A password may have any sign. An @ ends it, the last one if there are several; where there is
-# none, the text was cut off. A number is the port of a host.
+# none, the text was cut off. A number is the port of a host. What is looked for has a length, or a
+# long text of a stranger would take the square of its own.
 _PASSWORD: Final = re.compile(
-    r"(?<=://)(?!\[[0-9a-fA-F:.]+\](?:[:/,?#\s'\"]|$))([^\s/:@?#]*):"
-    r"(?:\S*@|(?!\d{1,5}(?!\w))(?:[^\n]*@|\S*))"
+    r"(?<=://)(?!\[[0-9a-fA-F:.]{1,60}\](?:[:/,?#\s'\"]|$))([^\s/:@?#]{0,300}):"
+    r"(?:\S{0,1000}@|(?!\d{1,5}(?!\w))(?:[^\n]{0,1000}@|\S*))"
 )
 # One that is misspelt, such as postgresql:/user:password@host, and one without a scheme.
-_MISSPELT: Final = re.compile(r"(?i)\b(postgres(?:ql)?)(?::/?|//?)(?!//)[^\s/:@]*:\S*@")
-_BARE: Final = re.compile(r"(?<![\w/.:@-])[\w.+%-]+:[^\s/:@]+@(?=[\w.-]+[:/])")
+_MISSPELT: Final = re.compile(
+    r"(?i)\b(postgres(?:ql)?)(?::/?|//?)(?!//)[^\s/:@]{0,300}:\S{0,1000}@"
+)
+_BARE: Final = re.compile(r"(?<![\w/.:@-])[\w.+%-]{1,100}:[^\s/:@]{1,300}@(?=[\w.-]{1,300}[:/])")
 # Where the part before the @ is a key or a token. In abfss://container@account it is not.
-_TOKEN: Final = re.compile(r"(?i)\b((?:https?|s3a?|gs)://)[^\s/@'\"]+@")
+_TOKEN: Final = re.compile(r"(?i)\b((?:https?|s3a?|gs)://)[^\s/@'\"]{1,1000}@")
 _QUERY: Final = re.compile(
-    r"(?i)(?<=[?&])([\w.%-]*(?:sig|signature|token|passw\w*|secret|credential)[\w.%-]*)=[^\s&'\"]+"
+    r"(?i)(?<=[?&])([\w.%-]{0,40}(?:sig|signature|token|passw|secret|credential)[\w.%-]{0,40})="
+    r"[^\s&'\"]+"
 )
 _NAMED: Final = re.compile(
-    r"(?i)\b((?:ssl)?password|secret[\w.]*|[\w.]*access_key|session_token|account_key|sas_key)"
-    r"(['\"]?\s*[=:]\s*)(?:'[^']*'|\"[^\"]*\"|[^\s,;&]+)"
+    r"(?i)\b((?:ssl)?password|secret[\w.]{0,60}|[\w.]{0,60}access_key|session_token|account_key|"
+    r"sas_key)(['\"]?\s{0,3}[=:]\s{0,3})(?:'[^']{0,1000}'|\"[^\"]{0,1000}\"|[^\s,;&]+)"
 )
 
 

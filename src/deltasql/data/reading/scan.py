@@ -127,6 +127,16 @@ def scan_file(
                 cause=str(error),
                 remedy="restore it from a copy",
             ) from None
+        except MemoryError as error:
+            # Arrow's, before the machine has none left; what was asked for is not taken.
+            raise StoreError(
+                f"the rows of {add.path} don't fit into memory",
+                cause=str(error) or "there is no more",
+                remedy="choose fewer columns, or give the process more memory; a small file can "
+                "hold a long text for very many rows",
+                path=add.path,
+                is_refusal=True,
+            ) from None
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
