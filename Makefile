@@ -19,7 +19,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 # pytest's status 5: the selection is empty, which is no failure.
 OR_NONE := || [ $$? -eq 5 ]
 
-.PHONY: help demo docs docs-serve pictures reference check test test-full test-gcs stock-answers suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-scale-data bench-maintenance bench-spark bench-spark-dml bench-spark-sql bench-serve soak clean
+.PHONY: help demo docs docs-serve pictures reference check ready test test-full test-gcs stock-answers suite unit lint format types imports parts jar lock bench-log bench-appenders bench-arrow bench-adopt bench-mirror bench-scale bench-scale-data bench-maintenance bench-spark bench-spark-dml bench-spark-sql bench-serve soak clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -42,10 +42,14 @@ reference: $(READY) ## Write the generated pages of the documentation anew
 check: lint types imports unit ## What takes a minute: style, types, layers, unit tests
 
 test: export DELTASQL_STRESS ?= 0.1
-test: check suite ## All checks and tests; of large matrices each pair, stress tests at a tenth
+test: ready suite ## All checks and tests; of large matrices each pair, stress tests at a tenth
 
 test-full: export DELTASQL_STRESS ?= 1
-test-full: check suite ## All checks and tests at full size, before a release
+test-full: ready suite ## All checks and tests at full size, before a release
+
+# Checks keep one core busy while parts are fetched, and one waits for the other where none are.
+ready: $(READY)
+	$(MAKE) --jobs=2 --output-sync=target lint types imports unit parts
 
 stock-answers: $(READY) parts ## Ask stock Delta anew what tests compare Spark SQL with
 	DELTASQL_STOCK_ANSWERS=write $(BIN)/pytest -n 0 tests/spark/sql/test_statements.py

@@ -30,7 +30,7 @@ from tests.parts.process import PartMissingError
 from tests.parts.seaweedfs import SeaweedFs
 from tests.parts.toxiproxy import Proxy, Toxiproxy
 from tests.parts.versitygw import VersityGateway
-from tests.sizes import FULL
+from tests.sizes import FULL, is_in_turn
 
 scratch.choose()
 
@@ -46,13 +46,25 @@ settings.register_profile("deltasql", deadline=None, print_blob=True, derandomiz
 settings.load_profile("deltasql")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs PostgreSQL, so that `-m "not postgres"` is quick to say."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `make test-full` repeats, and mark what needs PostgreSQL.
+
+    So `-m "not postgres"` is quick to say. A test that is named is run.
+    """
+    if not any("::" in argument for argument in config.args):
+        left_out = [item for item in items if not _is_in_turn(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if _is_in_turn(item)]
     for item in items:
         if {"postgres_server", "private_postgres", "oldest_postgres"} & set(
             getattr(item, "fixturenames", ())
         ):
             item.add_marker(pytest.mark.postgres)
+
+
+def _is_in_turn(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    return call is None or is_in_turn(item.nodeid, str(call.params.get("store_url")))
 
 
 @contextmanager

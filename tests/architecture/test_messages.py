@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,13 @@ AWKWARD = {
 }
 
 
-def messages() -> Iterator[tuple[str, str, str]]:
+@cache
+def messages() -> list[tuple[str, str, str]]:
     """Where, which part (problem, cause, remedy), and its text; what is filled in as {}."""
+    return list(_messages())
+
+
+def _messages() -> Iterator[tuple[str, str, str]]:
     for path in sorted(SOURCE.rglob("*.py")):
         where = path.relative_to(SOURCE).as_posix()
         if where.startswith("testing/"):
@@ -68,7 +74,7 @@ def texts(node: ast.expr) -> Iterator[str]:
 
 
 def test_errors_are_there_to_be_read():
-    assert len(list(messages())) > 800
+    assert len(messages()) > 800
 
 
 @pytest.mark.parametrize("phrase", AWKWARD)

@@ -42,11 +42,11 @@ def _nodes(module: Path) -> Iterator[ast.AST]:
     return ast.walk(ast.parse(module.read_text(), filename=str(module)))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=_name)
-def test_module_fits_a_reader(module):
-    lines = len(module.read_text().splitlines())
-    assert lines <= MOST_LINES or _name(module) in LONGER_WITH_REASON, (
-        f"{_name(module)} has {lines} lines: split it, or list it with a reason"
+def test_modules_fit_a_reader():
+    lines = {_name(module): len(module.read_text().splitlines()) for module in MODULES}
+    long = {name: count for name, count in lines.items() if count > MOST_LINES}
+    assert long.keys() <= LONGER_WITH_REASON.keys(), (
+        f"split these, or list them with a reason: {long}"
     )
 
 
@@ -72,29 +72,30 @@ def test_names_say_what_is_inside():
     assert not empty
 
 
-@pytest.mark.parametrize("module", PURE, ids=_name)
-def test_pure_layers_have_no_clock(module):
-    for node in _nodes(module):
-        if isinstance(node, ast.Attribute):
-            owner = node.value
-            owner_name = getattr(owner, "attr", getattr(owner, "id", None))
-            assert (owner_name, node.attr) not in CLOCKS, (
-                f"{_name(module)}:{node.lineno} reads a clock; take the time as an argument"
-            )
+def test_pure_layers_have_no_clock():
+    assert PURE
+    readers = [
+        f"{_name(module)}:{node.lineno}"
+        for module in PURE
+        for node in _nodes(module)
+        if isinstance(node, ast.Attribute)
+        and (getattr(node.value, "attr", getattr(node.value, "id", None)), node.attr) in CLOCKS
+    ]
+    assert not readers, f"these read a clock; take the time as an argument: {readers}"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=_name)
-def test_sql_is_not_built_from_strings(module):
-    for node in _nodes(module):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in STATEMENT_CALLS
-            and node.args
-        ):
-            assert not _is_assembled(node.args[0]), (
-                f"{_name(module)}:{node.lineno} builds SQL; name a query in a .sql file instead"
-            )
+def test_sql_is_not_built_from_strings():
+    builders = [
+        f"{_name(module)}:{node.lineno}"
+        for module in MODULES
+        for node in _nodes(module)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in STATEMENT_CALLS
+        and node.args
+        and _is_assembled(node.args[0])
+    ]
+    assert not builders, f"these build SQL; name a query in a .sql file instead: {builders}"
 
 
 def _is_assembled(statement: ast.expr) -> bool:

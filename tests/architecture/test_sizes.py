@@ -28,3 +28,18 @@ def test_a_full_run_has_all(monkeypatch):
     monkeypatch.setattr(sizes, "FULL", True)
     assert sorted(sizes.pairwise("ab", "cd")) == sorted(sizes.each_value("ab", "cd"))
     assert len(sizes.pairwise(*FACTORS)) == 144
+
+
+def test_each_case_has_postgres_and_one_embedded_database(monkeypatch):
+    names = [f"tests/lake/test_x.py::test_y[{{}}-{number}]" for number in range(40)]
+    kinds = ("sqlite", "duckdb", "postgres")
+
+    def chosen(name: str) -> list[str]:
+        return [kind for kind in kinds if sizes.is_in_turn(name.format(kind), kind)]
+
+    monkeypatch.setattr(sizes, "FULL", False)
+    found = [chosen(name) for name in names]
+    assert {tuple(item) for item in found} == {("sqlite", "postgres"), ("duckdb", "postgres")}
+    assert chosen("tests/store/test_x.py::test_y[{}]") == list(kinds)
+    monkeypatch.setattr(sizes, "FULL", True)
+    assert chosen(names[0]) == list(kinds)

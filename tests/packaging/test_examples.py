@@ -11,17 +11,22 @@ import pytest
 
 from tests.parts.spark import JARS
 from tests.parts.spark_settings import ENVIRONMENT
+from tests.sizes import FULL
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # Their cells are run one by one: tests/spark/sql/test_notebook.py.
 NOTEBOOKS = [example for example in EXAMPLES if example.read_text().startswith("# %%")]
+# The demo has such a stream, too, whose driver is killed and started again.
+LONG = [] if FULL else ["stream_two_tables"]
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "example", [item for item in EXAMPLES if item not in NOTEBOOKS], ids=lambda path: path.stem
+    "example",
+    [item for item in EXAMPLES if item not in NOTEBOOKS and item.stem not in LONG],
+    ids=lambda path: path.stem,
 )
 def test_it_runs(example, tmp_path):
     kept = {key: value for key, value in os.environ.items() if not key.startswith("DELTASQL_")}

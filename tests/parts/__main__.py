@@ -2,6 +2,8 @@
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 
 from tests.parts import (
     azurite,
@@ -18,25 +20,38 @@ from tests.parts import (
 from tests.parts.process import PartMissingError
 from tests.sizes import FULL
 
-missing = 0
-# dbt's test runs at full size only.
+# The longest first: two at a time, since most of it is waiting for a network. dbt's test runs at
+# full size only.
 parts = [
-    pgbouncer,
-    oldest_postgres,
-    faketime,
-    toxiproxy,
-    seaweedfs,
-    azurite,
     spark,
+    azurite,
+    oldest_postgres,
+    toxiproxy,
+    pgbouncer,
+    faketime,
+    seaweedfs,
     chromium,
     prometheus,
+    *([dbt] if FULL else []),
 ]
-for part in [*parts, *([dbt] if FULL else [])]:
-    name = part.__name__.rpartition(".")[2]
+
+
+def ensured(part: ModuleType) -> PartMissingError | None:
+    """Install a part unless it is there; why it can't be."""
     try:
         part.ensure()
-        print(f"{name}: {part.find()}")
     except PartMissingError as problem:
-        missing += 1
-        print(f"{name}: missing, its tests will be skipped. {problem}", file=sys.stderr)
+        return problem
+    return None
+
+
+missing = 0
+with ThreadPoolExecutor(2) as pool:
+    for part, problem in zip(parts, pool.map(ensured, parts), strict=True):
+        name = part.__name__.rpartition(".")[2]
+        if problem is None:
+            print(f"{name}: {part.find()}")
+        else:
+            missing += 1
+            print(f"{name}: missing, its tests will be skipped. {problem}", file=sys.stderr)
 sys.exit(1 if missing and os.environ.get("CI") == "true" else 0)

@@ -6,12 +6,15 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Self
 
 TOOLS = Path(__file__).parents[2] / ".tools" / "bin"
 NOBODY = 65534
+# Parts are installed side by side, Debian's packages one after the other.
+_APT = threading.Lock()
 
 
 class PartMissingError(Exception):
@@ -45,8 +48,9 @@ def apt_install(package: str) -> None:
     # Another installation may be under way: its end is waited for.
     apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300"]
     install = [*apt, "install", "-y", "--no-install-recommends", package]
-    for command in ([*apt, "update"], install):
-        done = subprocess.run(command, env=quiet, capture_output=True, text=True, check=False)
+    with _APT:
+        for command in ([*apt, "update"], install):
+            done = subprocess.run(command, env=quiet, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise PartMissingError(f"apt-get install {package} failed: {done.stderr.strip()[-500:]}")
 

@@ -68,12 +68,15 @@ def ensure(made: Path, jars: Path, **variables: str) -> None:
     if made.exists():
         return
     program = [sys.executable, "-m", "tests.parts.spark_archive", str(jars), str(made)]
-    done = subprocess.run(
-        program, cwd=ROOT, env={**os.environ, **variables},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    try:
+        said = subprocess.run(
+            program, cwd=ROOT, env={**os.environ, **variables},
+            capture_output=True, text=True, timeout=300, check=False,
+        ).stderr  # fmt: skip
+    except subprocess.TimeoutExpired as late:
+        said = str(late)
     if not made.exists():
-        print(f"no archive of Spark's classes: {done.stderr[-500:]}", file=sys.stderr)
+        print(f"no archive of Spark's classes: {said[-500:]}", file=sys.stderr)
 
 
 def keep(*archives: Path) -> None:

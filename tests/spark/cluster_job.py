@@ -1,8 +1,8 @@
-"""A job on a cluster of two executors, for `test_cluster.py`: prints what it found as JSON.
+"""A job on a cluster of executors, for `test_cluster.py`: prints what it found as JSON.
 
 The executors' Python has PySpark and nothing else, and their environment knows no lake.
 Arguments: the lake's URL, its location, settings as JSON, the jars, a work folder,
-Spark's settings as JSON.
+Spark's settings as JSON, how many executors.
 """
 
 import json
@@ -15,11 +15,11 @@ import deltasql.spark
 
 
 def main() -> None:
-    url, location, settings, jars, more_jars, work, small = sys.argv[1:]
+    url, location, settings, jars, more_jars, work, small, executors = sys.argv[1:]
     extra = [str(jar) for jar in sorted(Path(more_jars).glob("*.jar"))]
     spark = deltasql.spark.session(
         "cluster",
-        master="local-cluster[2,1,512]",
+        master=f"local-cluster[{executors},1,512]",
         jars=jars,
         config={
             **json.loads(small),

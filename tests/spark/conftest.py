@@ -16,10 +16,14 @@ import deltasql.spark
 from tests.parts import spark as spark_part
 from tests.parts.process import PartMissingError
 from tests.parts.spark_settings import SMALL
+from tests.sizes import FULL
 from tests.spark.cross_check import CrossCheck
 from tests.spark.routes import ROUTES, Native, Plain, Source
 
 SOURCE = Path(__file__).parents[2] / "src"
+
+# Drivers of their own: those of sql/test_kills.py move amounts beside readers as well.
+collect_ignore = [] if FULL else ["test_transfers.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

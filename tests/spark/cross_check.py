@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,10 @@ def rows(frame: Any) -> list[str]:
     return sorted(repr(tuple(row)) for row in frame.collect())
 
 
+# The shapes that stock Spark has judged in this process, in all modules.
+_seen: set[Any] = set()
+
+
 class CrossCheck:
     """Compares every table of a lake, as SQL has it, with what others find in its mirror."""
 
@@ -39,7 +44,6 @@ class CrossCheck:
         self._lake = lake
         self._db = db
         self._delta_rs = DeltaRs()
-        self._seen: set[Any] = set()
 
     def check_mirrors(self) -> None:
         self._lake.mirror.run(once=True)
@@ -61,12 +65,12 @@ class CrossCheck:
         snapshot = table.snapshot()
         features = snapshot.state.reader_features
         shape = _shape(snapshot)
-        if not FULL and shape in self._seen and not features & _BY_SPARK_ALONE:
+        if not FULL and shape in _seen and not features & _BY_SPARK_ALONE:
             names = snapshot.scan().to_arrow().column_names
             other = lines(self._delta_rs.rows(place(table), None), names)
             assert other == lines(snapshot.scan().to_arrow(), names), table.name
             return
-        self._seen.add(shape)
+        _seen.add(shape)
         self._check_by_spark(table, snapshot)
 
     def _check_by_spark(self, table: Any, snapshot: Any) -> None:
@@ -92,13 +96,33 @@ class CrossCheck:
 
 
 def _shape(snapshot: Any) -> Any:
-    """What stock readers may stumble over: types, partitions, features, properties."""
-    schema, metadata = snapshot.metadata.schema_string, snapshot.metadata
-    protocol = snapshot.protocol
-    listed = (protocol.reader_features or (), protocol.writer_features or ())
+    """What stock readers may stumble over: types, odd names, partitions, features, properties.
+
+    Neither order nor repetition is, nor what plain columns are called.
+    """
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    fields = json.loads(metadata.schema_string)["fields"]
+    partitions = set(metadata.partition_columns)
+    columns = {
+        (
+            json.dumps(item["type"]),
+            item["nullable"],
+            item["name"] in partitions,
+            "" if item["name"].isidentifier() else item["name"],
+            frozenset(item["metadata"]),
+        )
+        for item in fields
+    }
+    listed = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    versions = (protocol.min_reader_version, protocol.min_writer_version)
     vectors = any(add.deletion_vector is not None for add in snapshot.adds())
-    configured = tuple(sorted(metadata.configuration))
-    return schema, tuple(metadata.partition_columns), *map(tuple, listed), configured, vectors
+    # Words choose a form; numbers, conditions and made-up names are of one table.
+    chosen = {
+        (key, value if value.isalpha() or value == "v2" else "")
+        for key, value in metadata.configuration.items()
+        if not key.startswith("delta.constraints.")
+    }
+    return frozenset(columns), frozenset(listed), versions, frozenset(chosen), vectors
 
 
 def _arrow(frame: Any) -> pa.Table:

@@ -15,10 +15,13 @@ from tests.parts import spark as spark_part
 from tests.parts.process import PartMissingError
 from tests.parts.seaweedfs import ACCESS_KEY, SECRET_KEY
 from tests.parts.spark_settings import JAVA, SMALL
+from tests.sizes import FULL
 from tests.spark.conftest import SOURCE
 
 PASSWORD = "pg-password-3141"
 JOB = Path(__file__).with_name("cluster_job.py")
+# A JVM each: what an executor may know is the same for all.
+EXECUTORS = 2 if FULL else 1
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,7 @@ def found(postgres_server, seaweedfs, tmp_path_factory):
     arguments += [json.dumps(seaweedfs.options()), str(spark_part.JARS), str(spark_part.S3A_JARS)]
     small = {**SMALL, "spark.executor.extraJavaOptions": JAVA}
     done = subprocess.run(
-        [sys.executable, str(JOB), *arguments, str(work), json.dumps(small)],
+        [sys.executable, str(JOB), *arguments, str(work), json.dumps(small), str(EXECUTORS)],
         env=environment, cwd=work, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]

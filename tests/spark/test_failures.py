@@ -15,6 +15,7 @@ import deltasql.spark
 from deltasql.errors import ConfigError
 from deltasql.spark.sessions import environment, jars
 from tests.parts import spark as spark_part
+from tests.sizes import FULL
 from tests.spark.conftest import SOURCE
 
 
@@ -102,22 +103,25 @@ db.write(spark.range(3, 9), "lost.t")
 """
 
 
-def test_driver_lost_after_the_files_were_written(tmp_path, spark):
-    url, data = f"sqlite:///{tmp_path / 'lake.db'}", tmp_path / "data"
-    done = subprocess.run(
-        [sys.executable, "-c", LOST, url, data.as_uri(), str(spark_part.JARS), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": f"{SOURCE}:{SOURCE.parent}"},
-        capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
-    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
-    with deltasql.connect(url, location=data.as_uri()) as lake:
-        table = lake.table("lost.t")
-        known = set(table.snapshot().files().column("path").to_pylist())
-        there = {path.name for path in (data / "lost" / "t").glob("*.parquet")}
-        assert table.version == 0
-        # What was written is there, is not visible, and waits for vacuum.
-        assert known < there
-        db = deltasql.spark.attach(spark, lake)
-        assert db.read("lost.t").count() == 3
-        db.write(spark.range(1), "lost.t")
-        assert db.read("lost.t").count() == 4
+if FULL:
+    # Streams that are killed before they commit (test_stream_failures.py) leave such files, too.
+
+    def test_driver_lost_after_the_files_were_written(tmp_path, spark):
+        url, data = f"sqlite:///{tmp_path / 'lake.db'}", tmp_path / "data"
+        done = subprocess.run(
+            [sys.executable, "-c", LOST, url, data.as_uri(), str(spark_part.JARS), str(tmp_path)],
+            env={**os.environ, "PYTHONPATH": f"{SOURCE}:{SOURCE.parent}"},
+            capture_output=True, text=True, timeout=200, check=False,
+        )  # fmt: skip
+        assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+        with deltasql.connect(url, location=data.as_uri()) as lake:
+            table = lake.table("lost.t")
+            known = set(table.snapshot().files().column("path").to_pylist())
+            there = {path.name for path in (data / "lost" / "t").glob("*.parquet")}
+            assert table.version == 0
+            # What was written is there, is not visible, and waits for vacuum.
+            assert known < there
+            db = deltasql.spark.attach(spark, lake)
+            assert db.read("lost.t").count() == 3
+            db.write(spark.range(1), "lost.t")
+            assert db.read("lost.t").count() == 4

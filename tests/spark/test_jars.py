@@ -13,6 +13,7 @@ from deltasql.errors import ConfigError
 from deltasql.spark.sessions import environment, jars
 from tests.parts import spark as spark_part
 from tests.parts.process import PartMissingError
+from tests.sizes import FULL
 from tests.spark.conftest import SOURCE
 
 # A Maven repository in a folder is to Ivy what one on a server is, and needs no network.
@@ -94,6 +95,12 @@ def machine(tmp_path, monkeypatch):
 
 
 PROGRAM = """
+from deltasql.spark.sessions import jars
+
+jars.find()
+"""
+# The session of tests/readers/test_first_hour.py begins like this one.
+SESSION = """
 import sys
 from pathlib import Path
 import deltasql, deltasql.spark
@@ -107,14 +114,18 @@ with deltasql.connect(f"sqlite:///{work}/lake.db", location=(work / "data").as_u
 """
 
 
-def test_a_session_fetches_the_jars_once(machine, capfd):
+@pytest.mark.parametrize(
+    "program", [PROGRAM, SESSION][: 1 + FULL], ids=["alone", "session"][: 1 + FULL]
+)
+def test_jars_are_fetched_once(machine, capfd, program):
     publish(machine / "repository")
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(machine)],
+        [sys.executable, "-c", program, str(machine)],
         env={**os.environ, "PYTHONPATH": f"{SOURCE}:{SOURCE.parent}"},
         capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
-    assert "ROWS 3" in done.stdout, done.stderr[-3000:]
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert program is PROGRAM or "ROWS 3" in done.stdout
     package = environment.delta_package()
     assert f"deltasql: fetching {package}, once …" in done.stderr
     assert f"deltasql: fetched {package} in " in done.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 
 import deltasql
@@ -59,17 +59,29 @@ class Case:
 def strike_everywhere(new_case: Callable[[], Case], verb: Verb, kind: Kind, *, lasts: bool) -> None:
     """The verb on tables of its own, once for each of its commit points."""
     for at in range(MOST_POINTS):
-        strike, case = Strike(kind, at, lasts), new_case()
-        patience = {"sql.timeout": SOON} if lasts else {}
-        with striking(strike) as striker, case.place(**patience) as place:
-            striker.is_armed = True
-            answer = Answer.of(lambda: verb.run(place))
-            striker.is_armed = False
-        try:
-            case.check(answer, verb)
-        except AssertionError as error:
-            raise AssertionError(f"{strike}: {error} (told {answer.error})") from error
-        if not striker.has_struck:
+        case = new_case()
+        if not _has_struck(case, case.place, verb, Strike(kind, at, lasts)):
             assert at > 0, "the verb committed nothing"
             return
+
+
+def strike_its_commit(case: Case, verb: Verb, kind: Kind, *, lasts: bool) -> None:
+    """The verb where it commits first, once."""
+    assert _has_struck(case, case.known_place, verb, Strike(kind, 0, lasts)), "nothing committed"
+
+
+def _has_struck(
+    case: Case, place_of: Callable[..., AbstractContextManager[Place]], verb: Verb, strike: Strike
+) -> bool:
+    patience = {"sql.timeout": SOON} if strike.lasts else {}
+    with striking(strike) as striker, place_of(**patience) as place:
+        striker.is_armed = True
+        answer = Answer.of(lambda: verb.run(place))
+        striker.is_armed = False
+    try:
+        case.check(answer, verb)
+    except AssertionError as error:
+        raise AssertionError(f"{strike}: {error} (told {answer.error})") from error
+    if striker.has_struck:
         print(f"{strike}: {answer.told.name}")
+    return striker.has_struck

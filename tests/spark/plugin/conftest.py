@@ -12,8 +12,8 @@ CATALOG = "beside"
 PREFIX = "spark.deltasql."
 OF_LAKE = f"{PREFIX}catalog.{CATALOG}."
 
-# Two sessions, and an environment of its own.
-collect_ignore = [] if FULL else ["test_dbt.py"]
+# Sessions of their own, and for dbt an environment: test_servers.py has a driver without PySpark.
+collect_ignore = [] if FULL else ["test_dbt.py", "test_spark_sql.py"]
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,14 @@ from deltasql.spark.plugin.configuring import PLUGIN
 from tests.parts import spark as spark_part
 from tests.parts.process import LoopbackProcess, free_port
 from tests.parts.spark_settings import JAVA, SMALL
+from tests.sizes import FULL
 
 HOME = Path(pyspark.__file__).parent
 CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
 THRIFT = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 OURS = Path(pyspark.__file__).parents[1] / "deltasql"
 PROCESS = Path(__file__).with_name("process.py")
+EXECUTORS = 2 if FULL else 1
 
 
 def jars(*more: Path) -> str:
@@ -81,7 +83,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Servers(LoopbackProcess):
-    """One driver that is a Thrift server and a Connect server, on a cluster of two executors."""
+    """One driver that is a Thrift server and a Connect server, on a cluster."""
 
     name = "servers"
 
@@ -113,7 +115,11 @@ class Servers(LoopbackProcess):
             PYSPARK_PYTHON=spark_part.find(),
             SPARK_WORKER_DIR=str(self.directory),
         )
-        submit = [str(HOME / "bin" / "spark-submit"), "--master", "local-cluster[2,1,512]"]
+        submit = [
+            str(HOME / "bin" / "spark-submit"),
+            "--master",
+            f"local-cluster[{EXECUTORS},1,512]",
+        ]
         words = [part for item in hive for part in ("--hiveconf", item)]
         known = [f"{key}={value}" for key, value in variables.items()]
         return [
