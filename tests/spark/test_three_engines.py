@@ -53,7 +53,7 @@ def _made(db, name, kind, files, lost=None):
 
 @pytest.mark.timeout(3600)
 @settings(
-    max_examples=200 if FULL else 10,
+    max_examples=200 if FULL else 20,
     # What `make test` checks is the same each time; the full size looks elsewhere each time.
     derandomize=not FULL,
     deadline=None,
