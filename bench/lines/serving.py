@@ -216,7 +216,7 @@ def _multiply(url: str, files: int) -> None:
 
 
 def _settle(url: str) -> None:
-    """Let the worker catch up, for a while: beside the writers it always has more than it can do."""
+    """Let the worker catch up, for a while: beside writers it has more than it can do anyway."""
     deadline = time.monotonic() + 10
     while _mirrored_share(url) < 1 and time.monotonic() < deadline:
         time.sleep(0.5)
