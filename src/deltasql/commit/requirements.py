@@ -92,9 +92,9 @@ def named_removes_must_be_live(request: CommitRequest, log: LockedLog) -> None:
     Its rows may be in other files by now: what the commit adds in its place would be there twice.
     A file that the table never had is another matter: the log keeps what it is told of it.
     """
-    removes = [item for item in request.actions if type(item) is RemoveFile]
-    if not request.names_removes or not removes:
+    if not request.names_removes:
         return
+    removes = [item for item in request.actions if type(item) is RemoveFile]
     head = log.heads[request.table_id].version
     # After the head nothing was removed: these are the live ones.
     live = log.known_files(request.table_id, {item.path for item in removes}, after=head)
