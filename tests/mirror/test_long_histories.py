@@ -25,6 +25,9 @@ class OneFile:
     def read(self, path: str) -> bytes:
         return b"other" if path == LOG + commit_name(700) else BODY
 
+    def size(self, path: str) -> int:
+        return len(self.read(path))
+
 
 def digests(count: int) -> Iterator[tuple[int, bytes]]:
     return ((version, sha256(BODY).digest()) for version in range(count))
