@@ -95,6 +95,9 @@ class Machine(RuleBasedStateMachine):
         self.clones: list[tuple[Table, frozenset[int]]] = []
         self.foreign: dict[Path, bytes] = {}
         self.orphans: set[Path] = set()
+        # The newest version in the mirror, which may be paused, and what is in it.
+        self.mirrored: tuple[int, frozenset[int]] = (0, frozenset())
+        self.is_late = False
 
     @initialize(properties=st.sampled_from(TABLES), partitioned=st.booleans())
     def create(self, properties: dict[str, str], *, partitioned: bool) -> None:
@@ -159,10 +162,14 @@ class Machine(RuleBasedStateMachine):
         for clone, expected in self.clones:
             assert ids(clone.scan().to_arrow()) == sorted(expected), clone.name
         held = {snapshot.version: expected for snapshot, expected, _ in self.pins}
-        # A commit waits only so long for its mirror.
-        self.lake.mirror.run(once=True)
+        if not self.is_late:
+            # A commit waits only so long for its mirror.
+            self.lake.mirror.run(once=True)
+            self.mirrored = max(self.since), frozenset(self.expected)
+        newest, rows = self.mirrored
+        theirs = {key: found for key, found in (self.versions | held).items() if key <= newest}
         for name, read in judges.items():
-            for version, expected in (self.versions | held).items():
+            for version, expected in (theirs | {newest: rows}).items():
                 found = sorted(read(str(folder(self.table)), version))
                 assert found == sorted(expected), f"{name} at version {version}"
 
@@ -256,6 +263,18 @@ class Machine(RuleBasedStateMachine):
         held = ExitStack()
         snapshot = held.enter_context(self.table.pin(version))
         self.pins.append((snapshot, self.versions[version], held))
+
+    @rule()
+    def pause_or_resume(self) -> None:
+        """Readers of the mirror go on with what is in it."""
+        if self.is_late:
+            self.table.mirror.resume()
+        elif self.table.mirror.status().lag_versions == 0:
+            self.table.mirror.pause()
+            self.mirrored = self.table.version, frozenset(self.expected)
+        else:
+            return
+        self.is_late = not self.is_late
 
     @precondition(lambda self: self.pins)
     @rule()
