@@ -130,7 +130,7 @@ def test_what_a_test_server_does_not_say(said, remedy):
     ("said", "told"),
     [
         (
-            "NOT_FOUND: ERROR:  no x\nLINE 1: x\n  ^\n\nQuery was: SELECT x\nFROM y. SQLSTATE: 42P01",
+            "NOT_FOUND: ERROR:  no x\nLINE 1: x\n ^\n\nQuery was: SELECT\nx. SQLSTATE: 42P01",
             "NOT_FOUND: ERROR: no x LINE 1: x ^. SQLSTATE: 42P01",
         ),
         ("IO: [libpq] cut. Query was: COPY (SELECT 1\nFROM t)", "IO: [libpq] cut."),
