@@ -9,6 +9,7 @@ import deltasql
 from deltasql.errors import DatabaseError
 from deltasql.lake.looking.examining import examine
 from deltasql.settings.sources import resolve
+from deltasql.store.postgres.bulk.arrow import _failure
 from deltasql.store.postgres.connections.remedies import GENERAL, remedy_for
 from tests.conftest import fresh_database
 from tests.parts.process import free_port
@@ -123,3 +124,18 @@ def test_a_role_with_a_schema_of_its_own_has_a_log_of_its_own(closed_url):
 )
 def test_what_a_test_server_does_not_say(said, remedy):
     assert remedy in remedy_for(psycopg.OperationalError(said))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "NOT_FOUND: ERROR:  no x\nLINE 1: x\n ^\n\nQuery was: SELECT\nx. SQLSTATE: 42P01",
+            "NOT_FOUND: ERROR: no x LINE 1: x ^. SQLSTATE: 42P01",
+        ),
+        ("IO: [libpq] cut. Query was: COPY (SELECT 1\nFROM t)", "IO: [libpq] cut."),
+        ("terminating connection\n. SQLSTATE: 57P01", "terminating connection . SQLSTATE: 57P01"),
+    ],
+)
+def test_a_failed_read_by_arrow_does_not_repeat_our_sql(said, told):
+    assert _failure(OSError(said)).cause == told

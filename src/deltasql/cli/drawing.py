@@ -41,7 +41,7 @@ def draw(
     right = [bool(rows) and all(_is_number(row[place]) for row, _ in rows) for place in shown]
     console = _console()
     width = _narrowest(headings, cells)
-    grid = _grid(headings, cells, right, title)
+    grid = _grid(headings, cells, right, title, room=max(console.width, width))
     if width <= console.width or not rows:
         console.print(grid)
     elif not _draw_wide(console, grid, width, most=len(rows) // _FEW):
@@ -131,13 +131,40 @@ def _tells(value: Any) -> bool:
 
 def _narrowest(headings: Sequence[str], rows: Sequence[tuple[list[str], str | None]]) -> int:
     """The width of a grid whose cells wrap between words only."""
+    return 1 + sum(least + _BETWEEN for least, _ in _widths(headings, rows))
+
+
+def _widths(
+    headings: Sequence[str], rows: Sequence[tuple[list[str], str | None]]
+) -> list[tuple[int, int]]:
+    """How wide each column must be, and how wide it would be if nothing wrapped."""
     from rich.cells import cell_len
 
-    width = 1
+    found = []
     for place, heading in enumerate(headings):
         texts = [heading, *(row[place] for row, _ in rows)]
-        width += max(cell_len(word) for text in texts for word in text.split(" ")) + _BETWEEN
-    return width
+        least = max(cell_len(word) for text in texts for word in text.split(" "))
+        found.append((least, max(map(cell_len, texts))))
+    return found
+
+
+def _fitting(widths: Sequence[tuple[int, int]], room: int) -> list[int]:
+    """Widths that fill the room at most, if that can be: those wrap that have the most to wrap.
+
+    Left to itself, the grid takes room from a long name, does not get it, and is cut off.
+    """
+    chosen = [most for _, most in widths]
+    over = 1 + sum(width + _BETWEEN for width in chosen) - room
+    while over > 0:
+        slack = [width - least for width, (least, _) in zip(chosen, widths, strict=True)]
+        place = slack.index(max(slack))
+        if not slack[place]:
+            break
+        others = sorted(slack)[-2] if len(slack) > 1 else 0
+        less = min(over, max(1, slack[place] - others))
+        chosen[place] -= less
+        over -= less
+    return chosen
 
 
 def _grid(
@@ -145,21 +172,22 @@ def _grid(
     rows: Sequence[tuple[list[str], str | None]],
     right: Sequence[bool],
     title: str,
+    *,
+    room: int,
 ) -> Table:
     from rich import box
-    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, title=Text(printable(title)) if title else None)
     grid.title_justify = "left"
+    fitting = _fitting(_widths(headings, rows), room)
     for place, heading in enumerate(headings):
-        texts = [heading, *(row[place] for row, _ in rows)]
         grid.add_column(
             Text(heading, style="bold"),
             justify="right" if right[place] else "left",
             overflow="fold",
-            min_width=max(cell_len(word) for text in texts for word in text.split(" ")),
+            width=fitting[place],
         )
     for row, style in rows:
         # Text, not str: nothing in a value is markup.

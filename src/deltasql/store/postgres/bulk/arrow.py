@@ -7,6 +7,7 @@ which costs every process 65 MB and half a second.
 from __future__ import annotations
 
 import queue
+import re
 import time
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -29,6 +30,9 @@ _BATCH_BYTES: Final = 1024 * 1024
 # How long a reader waits for another reader's connection, and how often it checks for room.
 _FOR_ANOTHERS: Final = 1.0
 _LOOK_EVERY: Final = 0.05
+
+# The driver quotes our SQL, all of it.
+_STATEMENT: Final = re.compile(r"\s*\bquery was:.*?(?=\. SQLSTATE: |$)", re.IGNORECASE | re.DOTALL)
 
 _ERRORS = (Error, pa.ArrowException, OSError)
 
@@ -223,7 +227,12 @@ class _Connection:
 def _failure(error: Exception) -> DatabaseError:
     return DatabaseError(
         "PostgreSQL failed while reading files",
-        cause=str(error).strip(),
+        cause=_told(error),
         remedy="see the cause; reading again is safe",
         is_transient=True,
     )
+
+
+def _told(error: Exception) -> str:
+    """What the driver says, without the statement that it repeats."""
+    return " ".join(_STATEMENT.sub("", str(error)).split())
