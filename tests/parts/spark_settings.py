@@ -28,6 +28,8 @@ SMALL = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     **({} if FULL else {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}),
+    # Each execution is described in full for a page that nobody opens.
+    "spark.sql.ui.explainMode": "simple",
     # Delta replays a log in 50 partitions by default, which is a second for each small table.
     "spark.databricks.delta.snapshotPartitions": "1",
     **spark_files.settings(),

@@ -36,6 +36,8 @@ def main() -> None:
         jars=job["jars"],
         config={
             **quick(work),
+            # What Spark writes down unless it is told otherwise.
+            "spark.sql.ui.explainMode": "formatted",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": events.as_uri(),
             "spark.eventLog.compress": "false",

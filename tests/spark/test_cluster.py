@@ -48,7 +48,12 @@ def found(postgres_server, seaweedfs, tmp_path_factory):
     }
     arguments = [url, seaweedfs.location(f"cluster-{uuid.uuid4().hex[:8]}")]
     arguments += [json.dumps(seaweedfs.options()), str(spark_part.JARS), str(spark_part.S3A_JARS)]
-    small = {**SMALL, "spark.executor.extraJavaOptions": JAVA}
+    # Plans as Spark writes them down unless it is told otherwise.
+    small = {
+        **SMALL,
+        "spark.executor.extraJavaOptions": JAVA,
+        "spark.sql.ui.explainMode": "formatted",
+    }
     done = subprocess.run(
         [sys.executable, str(JOB), *arguments, str(work), json.dumps(small), str(EXECUTORS)],
         env=environment, cwd=work, capture_output=True, text=True, timeout=280, check=False,

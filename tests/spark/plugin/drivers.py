@@ -107,6 +107,8 @@ class Servers(LoopbackProcess):
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": f"file://{self.directory}/events",
             "spark.eventLog.compress": "false",
+            # Plans as Spark writes them down unless it is told otherwise.
+            "spark.sql.ui.explainMode": "formatted",
         }
         thrift = {"port": self.port, "bind.host": "127.0.0.1"}
         hive = [f"hive.server2.thrift.{key}={value}" for key, value in thrift.items()]
