@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 import deltasql
@@ -160,8 +161,6 @@ def _raise(error: Exception) -> list[str]:
 
 
 def _files(table: DeltaTable) -> list[str]:
-    import pyarrow as pa
-
     return decoded(pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist())
 
 
