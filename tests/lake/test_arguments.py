@@ -67,7 +67,7 @@ INTERNAL = {
         "abandon", "commit_request", "commit_write", "commit_written", "mirror_commit",
         "must_be_current", "parse_reads", "request", "request_for", "send", "snapshot_with",
     },
-    "Snapshot": {"adds", "batches", "bind", "condition", "having", "held", "with_state"},
+    "Snapshot": {"adds", "batches", "bind", "condition", "having", "held", "noting", "with_state"},
     "TransactionTable": {"abandon", "discard_files", "has_read", "request", "rests_on", "take"},
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from deltasql.serve.problems import Refused
 from tests.faults.waiting import until
 
 LARGE = b"x" * 32_000_000
+POST = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
 
 
 class Hasty(PatientProtocol):
@@ -129,7 +130,7 @@ def test_a_slow_body_is_not_waited_for(monkeypatch, pause):
         return {"type": "http.request", "body": b"y", "more_body": True}
 
     async def run():
-        scope = {"type": "http", "path": "/", "headers": [], "query_string": b""}
+        scope = dict(POST)
         await asyncio.wait_for(limits.Limits(app)(scope, receive, receive), 10)
 
     asyncio.run(run())
@@ -154,7 +155,7 @@ def test_a_large_body_may_take_its_time(monkeypatch):
         return {"type": "http.request", "body": body, "more_body": bool(body)}
 
     async def run():
-        scope = {"type": "http", "path": "/", "headers": [], "query_string": b""}
+        scope = dict(POST)
         await asyncio.wait_for(limits.Limits(app)(scope, receive, receive), 20)
 
     asyncio.run(run())

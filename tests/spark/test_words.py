@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from deltasql.errors import ValidationError
@@ -54,7 +56,7 @@ def test_a_feed_around_another_schema(spark, db, name):
     first = spark.createDataFrame([(1, "a")], "id long, v string")
     db.write(first, name, partition_by=["v"], properties=FEED)
     db.write(first, name, mode="overwrite", overwrite_schema=True)
-    since = db.lake.table(name).snapshot().timestamp
+    since = db.lake.table(name).snapshot().timestamp + timedelta(milliseconds=1)
     with pytest.raises(ValidationError, match="no schema in common"):
         db.changes(name, 0)
     (row,) = db.changes(name, to_version=0).collect()

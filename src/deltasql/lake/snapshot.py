@@ -35,7 +35,7 @@ from deltasql.store.interface import TxnLogReader
 _EXACT_LIMIT = 20_000
 
 FileKey = tuple[str, str]
-# Told of what is read: the rows of a predicate, or all.
+# Called with what is read: the rows of a predicate, or all.
 Noted = Callable[[Predicate | None], None]
 # Keeps vacuum away from a table's version while it is read.
 Hold = Callable[[int, int], AbstractContextManager[None]]
@@ -93,7 +93,7 @@ class Snapshot:
         )  # fmt: skip
 
     def noting(self, noted: Noted) -> Snapshot:
-        """The same, telling what is read of its files and rows."""
+        """The same, which says what is read of its files and rows."""
         return Snapshot(
             self._reader, self._objects, self._table_id, self._state, self._overlay, self._hold,
             noted,
