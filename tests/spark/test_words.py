@@ -23,7 +23,7 @@ def told(table, version: int):
 def test_verbs_under_the_words_of_python(spark, db, name):
     db.write(spark.createDataFrame([(1, "a"), (2, "b")], "id long, v string"), name)
     table, lake_table = db.table(name), db.lake.table(name)
-    said = {"userName": "ada", "job": 7}
+    said = {"userName": "ada", "run": 7}
     table.update("id = 1", updates={"v": "'x'"}, commit_metadata=said, max_commit_retries=2)
     table.delete(where="id = 2", commit_metadata=said)
     source = spark.createDataFrame([(1, "y", 5), (3, "z", 6)], "id long, v string, n int")
@@ -38,7 +38,7 @@ def test_verbs_under_the_words_of_python(spark, db, name):
     )  # fmt: skip
     assert sorted(map(tuple, table.toDF().collect())) == [(1, "y", 5), (3, "z", 6)]
     for version in (1, 2, 3):
-        assert (told(lake_table, version)["userName"], told(lake_table, version)["job"]) == (
+        assert (told(lake_table, version)["userName"], told(lake_table, version)["run"]) == (
             "ada",
             7,
         )

@@ -94,9 +94,9 @@ def test_a_delete_of_everything(table):
 
 
 def test_commit_metadata_is_in_the_history(table):
-    table.delete("id = 1", commit_metadata={"job": "nightly"})
+    table.delete("id = 1", commit_metadata={"run": "nightly"})
     (change,) = table.changes(2)
-    assert change.actions[0].extra["job"] == "nightly"
+    assert change.actions[0].extra["run"] == "nightly"
     with pytest.raises(ValidationError, match="operation"):
         table.delete("id = 2", commit_metadata={"operation": "x"})
 

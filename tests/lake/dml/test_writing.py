@@ -171,7 +171,18 @@ def test_results_of_appends_and_overwrites(lake):
 
 def test_commit_metadata_of_appends(lake):
     table = lake.create_table("told", data=ROWS)
-    table.append(ROWS, commit_metadata={"job": "a"})
-    table.overwrite(ROWS, commit_metadata={"job": "b"})
-    found = [change.actions[0].extra.get("job") for change in table.changes(1)]
+    table.append(ROWS, commit_metadata={"run": "a"})
+    table.overwrite(ROWS, commit_metadata={"run": "b"})
+    found = [change.actions[0].extra.get("run") for change in table.changes(1)]
     assert found == ["a", "b"]
+
+
+def test_metadata_that_spark_could_not_parse_is_refused(lake):
+    with pytest.raises(ValidationError, match="'job' can't be 'nightly'"):
+        lake.create_table("new", data=ROWS, commit_metadata={"job": "nightly"})
+    table = lake.create_table("old", data=ROWS)
+    for write in (table.append, table.overwrite):
+        with pytest.raises(ValidationError, match="'job' can't be 'nightly'"):
+            write(ROWS, commit_metadata={"job": "nightly"})
+    assert table.version == 0
+    assert "new" not in [item.name for item in lake.tables()]

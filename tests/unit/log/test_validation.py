@@ -38,6 +38,16 @@ def test_rule_04_at_most_one_of_each():
     bad(CommitInfo(), CommitInfo(), match="more than one commitInfo")
 
 
+def test_what_is_said_of_a_commit_has_the_kinds_that_spark_parses():
+    """With `job` a text, Delta Spark fails to read the log: CANNOT_PARSE_JSON_FIELD."""
+    good(CommitInfo(extra={"job": {"jobId": "7"}, "tags": {}, "userMetadata": "x", "run": 7}))
+    good(CommitInfo(extra={"job": None, "version": 3}))
+    for name, value in (("job", "nightly"), ("job", 7), ("tags", ["a"]), ("notebook", "n"),
+                        ("operationMetrics", 1), ("version", "1"), ("version", True),
+                        ("userMetadata", 5), ("clusterId", {})):  # fmt: skip
+        bad(CommitInfo(extra={name: value}), match=f"{name!r} can't be")
+
+
 def test_rule_05_required_fields():
     bad(add(partition_values=None), match="partitionValues is missing")
     bad(replace(PLAIN.metadata, format=None), match="format is missing")

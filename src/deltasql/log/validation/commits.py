@@ -6,9 +6,9 @@ that is raised.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from deltasql.errors import ValidationError
 from deltasql.log.state import TableState
@@ -35,6 +35,12 @@ from deltasql.spec.protocol import check_writable
 SYSTEM_DOMAINS = {ROW_TRACKING_DOMAIN: "rowTracking", CLUSTERING_DOMAIN: "clustering"}
 
 _OF_CHECKPOINTS = frozenset({"checkpointMetadata", "sidecar"})
+# Of what else may be said of a commit, what Delta Spark parses: anything else fails its readers.
+_OF_INFO: Final[Mapping[str, tuple[type, str]]] = {
+    **dict.fromkeys(("userId", "clusterId", "userMetadata"), (str, "a text")),
+    **dict.fromkeys(("job", "notebook", "tags", "operationMetrics"), (Mapping, "an object")),
+    "version": (int, "a whole number"),
+}
 _ONE_OF_A_KIND = {Metadata: "metaData", Protocol: "protocol", CommitInfo: "commitInfo"}
 # Actions of which a commit may have any number.
 _FILES = frozenset({AddFile, RemoveFile, CdcFile})
@@ -184,6 +190,15 @@ def _check_commit_info(info: CommitInfo) -> None:
             check_text(text, "commitInfo")
     check_json(dict(info.operation_parameters or {}), "commitInfo.operationParameters")
     check_json(info.extra, "commitInfo")
+    for name, value in info.extra.items():
+        kind, words = _OF_INFO.get(name, (object, ""))
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise ValidationError(
+                f"the commit's {name!r} can't be {value!r:.80}",
+                cause=f"Delta's commitInfo has a field of that name, which is {words}: Spark could "
+                "not read the table any more",
+                remedy="choose another name",
+            )
 
 
 def _check_unknown(action: UnknownAction) -> None:
