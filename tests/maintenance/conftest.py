@@ -10,7 +10,7 @@ import pytest
 import deltasql
 from tests.sizes import FULL
 
-# Minutes of waiting for a retention to pass. What `test_killed_anywhere.py` does on a disk, this
+# Minutes of waiting for a retention to pass. What `test_vacuum_killed.py` does on a disk, this
 # does in a bucket, beside writers and readers.
 collect_ignore = [] if FULL else ["test_killed_on_s3.py"]
 
