@@ -51,6 +51,22 @@ def test_verbs_under_the_words_of_python(spark, db, name):
     assert table.optimize(zorder_by="id").version == lake_table.version
 
 
+def test_writes_under_the_words_of_python(spark, db, name):
+    rows = spark.createDataFrame([(1, "a")], "id long, v string")
+    db.write(rows, name, description="what was sold", commit_metadata={"run": 7})
+    db.write(rows, name, schema_mode="merge", commit_metadata={"run": 8, "userName": "ada"})
+    table = db.lake.table(name)
+    assert table.snapshot().metadata.description == "what was sold"
+    assert [told(table, version)["run"] for version in (0, 1)] == [7, 8]
+    assert told(table, 1)["userName"] == "ada"
+    with db.transaction() as tx:
+        with pytest.raises(ValidationError, match="no commit_metadata of its own"):
+            tx.write(rows, name, commit_metadata={"run": 9})
+        tx.write(rows, name)
+    with pytest.raises(ValidationError, match="there is no option writer"):
+        db.write(rows, name, writer=None)
+
+
 def test_a_feed_around_another_schema(spark, db, name):
     """Files that had the column as a partition came out with nulls in it."""
     first = spark.createDataFrame([(1, "a")], "id long, v string")

@@ -146,10 +146,10 @@ class Database:
 
         `mode` is append, overwrite, error or ignore. Options: `partition_by`, `replace_where`
         (replace the rows of a condition), `partition_overwrite="dynamic"` (replace the partitions
-        that the rows lie in), `merge_schema`, `overwrite_schema`, `target_file_size` in bytes, and
-        `properties` of a new table; the names of the Python API, `where` and `schema_mode="merge"`
-        or `"overwrite"`, work as well. With `app_id` and `app_version`, the write happens once,
-        however often it is called.
+        that the rows lie in), `merge_schema`, `overwrite_schema`, `target_file_size` in bytes,
+        `commit_metadata`, and `properties` and `description` of a new table; the names of the
+        Python API, `where` and `schema_mode="merge"` or `"overwrite"`, work as well. With `app_id`
+        and `app_version`, the write happens once, however often it is called.
         """
         wanted = write_options(mode, options)
         extra = txn_actions(app_id, app_version)
@@ -177,7 +177,7 @@ class Database:
         snapshot = table.base()
         abandon = table.abandon(snapshot.version)
         write = self.writer.prepare(table.location, snapshot, df, wanted, abandon=abandon)
-        return table.commit_write(write, extra)
+        return table.commit_write(write, extra, wanted.commit_metadata)
 
     def create_table(
         self,

@@ -136,6 +136,12 @@ class SparkTransaction:
         database = self._database
         database.set_credentials(table.location)
         wanted = write_options(mode, options)
+        if wanted.commit_metadata is not None:
+            raise ValidationError(
+                "a write in a transaction has no commit_metadata of its own",
+                cause="all writes to a table are one commit",
+                remedy="give it to db.transaction()",
+            )
         abandon = table.abandon(table.version)
         table.take(
             database.writer.prepare(table.location, table.base(), df, wanted, abandon=abandon)

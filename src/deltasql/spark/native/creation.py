@@ -36,13 +36,13 @@ def create_from(
     """Write rows and create their table in one commit; None if the name has been taken."""
     schema = evolution.as_new(schema_of(frame))
     names = evolution.partition_names(schema, options.partition_by)
-    first = version_zero(schema, names, options.properties)
+    first = version_zero(schema, names, options.properties, options.description)
     plan = Plan(_only(first, Metadata), _only(first, Protocol))
     check = options.replace_where
     plan, files = writer.files(Job(location, None, plan, options), frame, check=check)
     rows = [item for item in files if isinstance(item, AddFile)]
     metrics = write_metrics(rows)
-    told = commit_info(metrics)
+    told = commit_info(metrics, options.commit_metadata)
     actions = [plan.protocol, plan.metadata, *rows, *extra, *told]
     created = lake.create_with(
         name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from deltasql.errors import ValidationError
@@ -24,6 +24,8 @@ class WriteOptions:
     dynamic: bool = False
     target_file_size: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    commit_metadata: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -64,8 +66,7 @@ def write_options(mode: str, given: Mapping[str, Any]) -> WriteOptions:
     try:
         return WriteOptions(mode=mode, dynamic=overwrite == "dynamic", **rest)
     except TypeError:
-        known = {"merge_schema", "overwrite_schema", "replace_where", "properties"}
-        strange = sorted(set(rest) - known - {"partition_by", "target_file_size"})
+        strange = sorted(set(rest) - {item.name for item in fields(WriteOptions)})
         raise ValidationError(
             f"there is no option {', '.join(strange)}",
             remedy="see the parameters of db.write",
