@@ -132,7 +132,7 @@ def test_the_log_file_hears_of_every_version(lake, caplog):
         table = lake.create_table("heard", ORDERS, partition_by=["day"])
         table.commit([add("a")])
     heard = [line for line in caplog.records if line.name == "deltasql.commit"]
-    assert [line.message for line in heard] == ["committed", "committed"]
+    assert [line.getMessage() for line in heard] == ["committed", "committed"]
     assert [(line.table, line.version, line.attempt) for line in heard] == [
         ("heard", 0, 1),
         ("heard", 1, 1),

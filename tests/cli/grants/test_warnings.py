@@ -11,7 +11,7 @@ from tests.cli.grants.statements import ROWS
 
 
 def _warned(caplog) -> list[str]:
-    return [record.message for record in caplog.records if record.levelname == "WARNING"]
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
 
 def test_a_reader_who_appends_is_told_the_reason_alone(connect_as, caplog):

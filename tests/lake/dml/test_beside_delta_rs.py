@@ -369,7 +369,7 @@ def test_constraints(make, rule):
 
 def test_histories(make):
     both = make()
-    told = {"job": "nightly", "run": "7"}
+    told = {"task": "nightly", "run": "7"}
     both.lake.write(ROWS, both.name, commit_metadata=told)
     properties = CommitProperties(custom_metadata=told)
     write_deltalake(both.path, ROWS, mode="append", commit_properties=properties)
